@@ -28,7 +28,7 @@ def tables_of_series(series: Sequence[Series], source: str, name: str, notes: tu
     InputError, calling the text ``name``, where there is no sample, and for two series that would be one column.
     """
     # Loads the client of a Prometheus: only where there are series.
-    from ..telemetry.prometheus_rows import table
+    from ..telemetry.prometheus_api import table
     from ..telemetry.series_names import DCGM_EXPORTER, SCRAPED, WRITTEN
 
     meanings = {**WRITTEN, **SCRAPED, **DCGM_EXPORTER}

@@ -16,7 +16,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import IO, Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -28,8 +27,7 @@ from ..recording.agent_client import AgentClient
 from ..recording.agent_process import agent_process
 from ..recording.record import DAEMON_URL
 from .plan import Overhead
-from .recording import RunError, Training
-from .trainer_process import reason_of, trainer_command
+from .recording import RunError, Training, lines_of, reason_of, trainer_command
 
 FILE_NAME = "overhead.json"
 _LEVEL = 0.90
@@ -60,10 +58,6 @@ class MeasuredOverhead:
     load_average: float
     recorded_at: float
 
-    def to_json(self) -> dict[str, Any]:
-        """It as a JSON object."""
-        return asdict(self)
-
 
 def read_overheads(corpus: Path) -> list[MeasuredOverhead]:
     """What was measured so far; InputError if the file is not what `append_overhead` wrote."""
@@ -79,8 +73,8 @@ def read_overheads(corpus: Path) -> list[MeasuredOverhead]:
 
 def append_overhead(corpus: Path, measured: MeasuredOverhead) -> None:
     """Add to the corpus' ``overhead.json``, in the place of an earlier one of the same name."""
-    kept = [entry.to_json() for entry in read_overheads(corpus) if entry.run != measured.run]
-    text = json.dumps([*kept, measured.to_json()], indent=1)
+    kept = [asdict(entry) for entry in read_overheads(corpus) if entry.run != measured.run]
+    text = json.dumps([*kept, asdict(measured)], indent=1)
     write_whole(corpus / FILE_NAME, lambda file: file.write(text.encode()))
 
 
@@ -91,9 +85,7 @@ def measure_overhead(workload: Overhead, name: str, training: Training) -> Measu
     """
     if AgentClient(DAEMON_URL).healthy():
         raise RunError("an epochcast-agent samples this node all the time; stop it to measure what it costs", [])
-    command = trainer_command(
-        workload, workload.epochs, training.device, seed=training.seed, timeout_s=training.timeout_s, blocks=True
-    )
+    command = trainer_command(workload, workload.epochs, training, blocks=True)
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         try:
@@ -102,7 +94,7 @@ def measure_overhead(workload: Overhead, name: str, training: Training) -> Measu
             with suppress(BrokenPipeError):  # of a line that a dead process did not take
                 process.stdin.close()  # type: ignore[union-attr]
             status = process.wait()
-            said = _lines(errors)
+            said = lines_of(errors)
             raise RunError(reason_of(status if status >= 0 else 128 - status, said, training.timeout_s), said) from None
         finally:
             process.kill()
@@ -161,9 +153,3 @@ def _block(process: subprocess.Popen[bytes]) -> list[float]:
             seconds: list[float] = json.loads(line)["epoch_s"]
             return seconds
     raise BlockError
-
-
-def _lines(file: IO[bytes]) -> list[str]:
-    file.seek(0)
-    text: bytes = file.read()
-    return text.decode(errors="replace").splitlines()

@@ -146,11 +146,8 @@ class Plan(_Table):
 
 def shipped_plans() -> dict[str, str]:
     """Name of each plan that comes with the product -> its first line of comment."""
-    return {path.stem: _first_line(path).lstrip("# ") for path in sorted(SHIPPED.glob("*.toml"))}
-
-
-def _first_line(path: Path) -> str:
-    return path.read_text(encoding="utf-8").partition("\n")[0]
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.toml"))}
+    return {name: text.partition("\n")[0].lstrip("# ") for name, text in texts.items()}
 
 
 def read_plan(name: str) -> Plan:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +21,6 @@ from ..recording.record import Recording, record
 from ..traces.trace import read_trace
 from .device import Device
 from .plan import Workload
-from .trainer_process import reason_of, trainer_command
 
 _KEPT_LINES = 40  # of what a failed training said: a traceback through PyTorch has about twenty
 
@@ -49,7 +51,7 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, trainin
     running = corpus / ".running"
     shutil.rmtree(running, ignore_errors=True)
     running.mkdir()
-    command = trainer_command(workload, epochs, training.device, seed=training.seed, timeout_s=training.timeout_s)
+    command = trainer_command(workload, epochs, training)
     began = time.time()
     with tempfile.TemporaryFile() as output:
         recording, said = _recorded(command, running / f"{name}.parquet", training, output)
@@ -82,18 +84,19 @@ def _recorded(command: list[str], out: Path, training: Training, output: IO[byte
     """Record ``command``; its recording, and the lines that it said."""
     # Both streams in one file: the last that was said is the labels, or why there are none.
     joined = ["sh", "-c", 'exec "$@" 2>&1', "sh", *command]
-
-    def lines() -> list[str]:
-        output.seek(0)
-        return output.read().decode(errors="replace").splitlines()
-
     try:
-        return record(joined, out, source=training.device.source, stdout=output), lines()
+        return record(joined, out, source=training.device.source, stdout=output), lines_of(output)
     except AgentError as error:
-        said = lines()
+        said = lines_of(output)
         if said:  # it ended before the first sample: its own words are the better reason
             raise RunError(said[-1], said) from error
         raise
+
+
+def lines_of(output: IO[bytes]) -> list[str]:
+    """The lines that a process wrote into a file."""
+    output.seek(0)
+    return output.read().decode(errors="replace").splitlines()
 
 
 def _trained_device(recording: Recording, device: Device, said: list[str]) -> Path:
@@ -120,3 +123,48 @@ def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
             names = {"workload": workload.text, "group": workload.network, "cls": workload.network}
             return names | told | workload.model_dump()
     raise RunError("the training ended well but did not say when its epochs were", said)
+
+
+# On a machine that others use too, threads that spin while they wait for each other slow a small network down, up to tenfold
+# (measured); with this they sleep. A user's own setting wins.
+_CALM_THREADS = {"OMP_WAIT_POLICY": "passive"}
+
+
+def trainer_command(workload: Workload, epochs: int, training: Training, *, blocks: bool = False) -> list[str]:
+    """The command that trains ``workload``, all at once or in blocks (see `trainer`)."""
+    options = {
+        "network": workload.network,
+        "batch-size": workload.batch_size,
+        "image-size": workload.image_size,
+        "samples": workload.samples,
+        "precision": workload.precision,
+        "epochs": epochs,
+        "seed": training.seed,
+        "device": training.device.torch,
+        "timeout": training.timeout_s,
+    }
+    calm = {name: value for name, value in _CALM_THREADS.items() if name not in os.environ}
+    variables = [f"{name}={value}" for name, value in {**calm, **training.device.environment}.items()]
+    command = ["env", *variables, sys.executable, "-m", "epochcast.analyzer.campaign.trainer"]
+    return [*command, *(f"--{name}={value}" for name, value in options.items()), *(["--blocks"] if blocks else [])]
+
+
+def reason_of(status: int, said: Sequence[str], timeout_s: float) -> str:
+    """One sentence on why a training ended with ``status`` (as a shell gives it) after it ``said`` these lines."""
+    if any(line.startswith("Timeout (") for line in said):  # faulthandler's own word, above the place where it hung
+        return f"it hung: not finished after {timeout_s:g} s"
+    last = next((line.strip() for line in reversed(_without_details(said)) if line.strip()), "")
+    if status > 128:
+        name = signal.Signals(status - 128).name if status - 128 in set(signal.Signals) else str(status - 128)
+        why = " (out of memory, unless somebody sent it)" if name == "SIGKILL" else ""
+        return f"ended by {name}{why}" + (f": {last}" if last else "")
+    return last or f"ended with status {status} and said nothing"
+
+
+def _without_details(said: Sequence[str]) -> Sequence[str]:
+    """The lines up to the last exception's first one: CUDA's errors go on with four lines of advice."""
+    begins = [number for number, line in enumerate(said) if line.startswith("Traceback (most recent call last)")]
+    if not begins:
+        return said
+    raised = (number for number, line in enumerate(said) if number > begins[-1] and line[:1].strip())
+    return said[: next(raised, len(said)) + 1]

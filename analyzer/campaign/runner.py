@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from filelock import FileLock, Timeout
 
@@ -47,10 +47,6 @@ class Result:
     epochs: int | None = None
     epoch_s: float | None = None
     reason: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as a JSON object."""
-        return asdict(self)
 
 
 class Runner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -82,8 +83,8 @@ def run(
     overheads = [entry for entry in read_overheads(corpus) if entry.run in names]
     if as_json:
         answer = {
-            "runs": [result.to_json() for result in results],
-            "overhead": [entry.to_json() for entry in overheads],
+            "runs": [asdict(result) for result in results],
+            "overhead": [asdict(entry) for entry in overheads],
             "corpus": str(corpus),
             "device": trained_on.name,
             "seconds": round(time.monotonic() - began, 1),

@@ -16,7 +16,7 @@ from ..corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverag
 from ..corpus.imported import ImportOptions, import_run
 from ..corpus.merge import merge as merge_corpora
 from ..corpus.run import DETECTED
-from ..corpus.selection import union
+from ..corpus.training_data import union
 from ..errors import InputError
 from ..words import count
 from . import terminal
@@ -48,7 +48,7 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     Example: epochcast corpus report corpus-t4/ corpus-l4/
     """
     found = coverage(union(run for path in corpora for run in read_runs(path)), load_catalog(gpus))
-    terminal.say(json.dumps(found.to_json(), indent=2) if as_json else _coverage_text(found), as_is=as_json)
+    terminal.say(json.dumps(asdict(found), indent=2) if as_json else _coverage_text(found), as_is=as_json)
     return 0 if found.pairs else 1
 
 

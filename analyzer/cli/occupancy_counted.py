@@ -41,7 +41,7 @@ def counted_answer(path: Path, picture: Path | None, width: float | None) -> dic
     counted = "simulated" if trace.simulated else "counted by the hardware"
     if picture is not None:
         from ..figures import save_figure
-        from ..figures.occupancy_over_time import occupancy_over_time_figure
+        from ..figures.occupancy import occupancy_over_time_figure
 
         title = (
             f"{trace.gpu or 'GPU'}, {seconds_text(span[1] - span[0])}: {metric} {_percent(used)}, occupancy {_percent(filled)}"

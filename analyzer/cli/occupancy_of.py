@@ -96,7 +96,7 @@ def occupancy_of(
     answer = {**_answer(rows, file), "kernels": list(_kernels(rows, by, top if as_json else top or _TOP))}
     if plot is not None:
         from ..figures import save_figure
-        from ..figures.kernel_occupancy import kernel_occupancy_figure
+        from ..figures.occupancy import kernel_occupancy_figure
 
         save_figure(kernel_occupancy_figure(busiest(_counted(rows), ("kernel",)).head(top or _TOP), summarise(rows)), plot)
     if timeline is not None:

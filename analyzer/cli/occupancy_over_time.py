@@ -46,7 +46,7 @@ def draw_over_time(rows: pd.DataFrame, name: str, path: Path, width: float | Non
         InputError: the profile ``name`` tells no times, or bins would be too many.
     """
     from ..figures import save_figure
-    from ..figures.occupancy_over_time import occupancy_over_time_figure
+    from ..figures.occupancy import occupancy_over_time_figure
 
     span = recorded_span(rows)
     if span is None:

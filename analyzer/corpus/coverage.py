@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...regressor import Catalog, Profile
 from ...regressor.features import busy_share
 from ...regressor.pairs import Pair, make_pairs
 from ...regressor.protocols import splits
 from .run import Device, Run
-from .selection import on_known_gpus
+from .training_data import on_known_gpus
 
 PROTOCOLS = ("P2", "P3", "P4")
 
@@ -84,10 +83,6 @@ class Coverage:
     left_out: tuple[str, ...]
     protocols: Mapping[str, str | None]
 
-    def to_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        return asdict(self)
-
 
 def coverage(runs: Sequence[Run], catalog: Catalog) -> Coverage:
     """Say what ``runs``, each recording once, cover: all of them in the tables, those on GPUs of the catalogue in the rest."""
@@ -97,7 +92,7 @@ def coverage(runs: Sequence[Run], catalog: Catalog) -> Coverage:
     pairs, refusal = _pairs(profiles, catalog)
     return Coverage(
         runs=len(runs),
-        devices=tuple(_device(name, own) for name, own in sorted(_grouped(runs).items())),
+        devices=tuple(_device(name, own) for name, own in sorted(_grouped(runs, lambda run: run.profile.gpu).items())),
         workloads=tuple(_workloads(runs)),
         paired=sum(len(seconds) > 1 for seconds in gpus.values()),
         pairs=len(pairs),
@@ -107,11 +102,15 @@ def coverage(runs: Sequence[Run], catalog: Catalog) -> Coverage:
     )
 
 
-def _grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def _grouped(runs: Sequence[Run], key: Callable[[Run], str]) -> dict[str, list[Run]]:
     groups: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
-        groups[run.profile.gpu].append(run)
+        groups[key(run)].append(run)
     return groups
+
+
+def _workload_of(run: Run) -> str:
+    return run.profile.workload or ""
 
 
 def _device(name: str, runs: Sequence[Run]) -> DeviceCoverage:
@@ -129,9 +128,6 @@ def _device(name: str, runs: Sequence[Run]) -> DeviceCoverage:
 
 
 def _workloads(runs: Sequence[Run]) -> list[WorkloadCoverage]:
-    groups: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        groups[run.profile.workload or ""].append(run)
     found = [
         WorkloadCoverage(
             workload,
@@ -142,18 +138,19 @@ def _workloads(runs: Sequence[Run]) -> list[WorkloadCoverage]:
             own[0].precision,
             dict(sorted(Counter(run.profile.gpu for run in own).items())),
         )
-        for workload, own in groups.items()
+        for workload, own in _grouped(runs, _workload_of).items()
     ]
     return sorted(found, key=lambda one: (one.network or "", one.image_size or 0, one.batch_size or 0, one.workload))
 
 
 def _by_workload(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     """Workload -> GPU -> median seconds of an epoch."""
-    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        seconds[run.profile.workload or ""][run.profile.gpu].append(run.profile.epoch_s or 0.0)
     return {
-        workload: {gpu: statistics.median(own) for gpu, own in by_gpu.items()} for workload, by_gpu in sorted(seconds.items())
+        workload: {
+            gpu: statistics.median(run.profile.epoch_s or 0.0 for run in repeats)
+            for gpu, repeats in _grouped(own, lambda run: run.profile.gpu).items()
+        }
+        for workload, own in sorted(_grouped(runs, _workload_of).items())
     }
 
 

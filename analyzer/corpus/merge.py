@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..files import write_whole
 from ..traces.labels import TRACES
 from .run import Run
-from .selection import union
 from .table import locked, read_runs, write_runs
+from .training_data import union
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from ..figures import page_svg
 from ..files import write_whole
+from ..style import templates
 from ..words import money
 
 
@@ -22,10 +21,11 @@ def write_report(summary: Mapping[str, Any], figures: Mapping[str, Figure], out:
     ``figures``: ``live``, ``replay``, ``predictions``, ``cost``; one that is missing is left out. All texts are escaped, those
     in the figures by matplotlib. The file appears whole or not at all.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = templates(__package__)
     environment.filters |= {"seconds": _seconds, "percent": _percent, "usd": money, "ratio": _ratio}
-    template = environment.from_string(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
-    page = template.render(summary=summary, figures={name: Markup(page_svg(drawn).decode()) for name, drawn in figures.items()})
+    page = environment.get_template("report.html").render(
+        summary=summary, figures={name: Markup(page_svg(drawn).decode()) for name, drawn in figures.items()}
+    )
     return write_whole(out, lambda file: file.write(page.encode()))
 
 

@@ -1,9 +1,8 @@
 """Figures of traces, predictions and costs, for files and for HTML pages; one file per subject."""
 
-from .costs import cost_figure
+from .costs import cost_figure, relative_figure
 from .detection import detection_figure
 from .predictions import predictions_figure
-from .relative import relative_figure
 from .scatter import scatter_figure
 from .style import page_svg, save_figure
 

@@ -25,8 +25,7 @@ from ..answers.reasons import no_answer
 from ..traces.trace import Trace
 from ..words import length as in_words
 from .scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
-from .series import draw_series
-from .style import BLUE, GREEN, ORANGE, drawing
+from .style import BLUE, GREEN, ORANGE, draw_series, drawing
 
 # What a person sees the epochs in, best first; the detector looks at every metric.
 _SHOWN = (

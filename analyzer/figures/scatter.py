@@ -1,19 +1,56 @@
-"""Predicted against measured seconds, as in the black-box paper's Fig. 11."""
+"""Predicted against measured: seconds (the black-box paper's Fig. 11), steps (ConvMeter's Figs. 3, 5 and 7), and ratios."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from .log_axes import equal_log_axes
-from .style import BLUE, GREEN, ORANGE, drawing
+from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes, right_answers
 
-# Marker and colour of each target GPU, by turns.
-_LOOKS = (("o", BLUE), ("s", ORANGE), ("^", GREEN), ("D", "#777777"))
+_COLORS = (BLUE, ORANGE, GREEN, "#777777")
+_TARGET_LOOKS = tuple(zip("os^D", _COLORS, strict=True))  # marker and colour of each target GPU, by turns
+# Of each group of steps; every further turn of the markers pairs them with other colours.
+_STEP_LOOKS = [(marker, _COLORS[(turn + place) % 4]) for turn in range(4) for place, marker in enumerate("os^D")]
+_MARKERS = "os^Dv"  # of ratios, paired with the colours by turns
+
+_WIDEN = 2.0
+"""How far beyond the measured seconds the axes reach; what is predicted farther off stands on the edge."""
+
+_LETTERS_PER_INCH = 11
+"""Of the legend, whose marker takes half an inch; a wider one than the figure would leave the panels no room."""
+
+_PER_ROW = 4
+
+_Looks = Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one panel shows.
+
+    Attributes:
+        title: such as the way to predict, and what was timed.
+        measured, predicted: seconds, or ratios 0..1, shape (n,); predicted NaN where there is no answer.
+        groups: such as the device of each row, or the family of its network, shape (n,); each has a look of its own.
+    """
+
+    title: str
+    measured: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+    groups: NDArray[np.str_]
+
+    @property
+    def error(self) -> float:
+        """Mean absolute error, per cent of what was measured."""
+        return float(100 * np.nanmean(np.abs(self.predicted / self.measured - 1)))
 
 
 def scatter_figure(
@@ -32,7 +69,7 @@ def scatter_figure(
         sources, targets: names of the GPUs, shape (n,) each.
     """
     gpus = np.unique(sources)
-    looks = {target: _LOOKS[number % len(_LOOKS)] for number, target in enumerate(np.unique(targets))}
+    looks = {target: _TARGET_LOOKS[number % len(_TARGET_LOOKS)] for number, target in enumerate(np.unique(targets))}
     known = np.concatenate([measured, *predicted.values()])
     known = known[np.isfinite(known)]
     ends = np.array([known.min() / 1.3, known.max() * 1.3])
@@ -41,15 +78,84 @@ def scatter_figure(
         panels = figure.subplots(len(predicted), len(gpus), squeeze=False, sharex=True, sharey=True)
         for row, (recipe, seconds) in zip(panels, predicted.items(), strict=True):
             for axes, gpu in zip(row, gpus, strict=True):
+                own = sources == gpu
+                panel = Panel(f"from {gpu}", measured[own], seconds[own], targets[own])
                 equal_log_axes(axes, ends)
-                for target, (marker, color) in looks.items():
-                    here = (sources == gpu) & (targets == target)
-                    axes.plot(measured[here], seconds[here], marker, color=color, markersize=3.5, alpha=0.7, markeredgewidth=0)
-                error = 100 * np.nanmean(np.abs(seconds / measured - 1)[sources == gpu])
-                axes.set_title(f"from {gpu}: {error:.1f} %")
+                _dots(axes, panel, looks, markersize=3.5, alpha=0.7)
+                axes.set_title(f"{panel.title}: {panel.error:.1f} %")
             row[0].set_ylabel(f"predicted by {recipe}")
         for axes in panels[-1]:
             axes.set_xlabel("measured")
-        handles = [Line2D([], [], marker=m, color=c, linestyle="", label=f"to {target}") for target, (m, c) in looks.items()]
+        handles = _handles({f"to {target}": look for target, look in looks.items()})
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
         return figure
+
+
+def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
+    """Rows of panels, of which some may be shorter, log axes, a dot per row; titles tell the mean absolute percentage error.
+
+    Within 20 % of the measured seconds is shaded.
+    """
+    names = _names([panel for row in panels for panel in row])
+    looks = {name: _STEP_LOOKS[number % len(_STEP_LOOKS)] for number, name in enumerate(names)}
+    rows, columns = len(panels), max(map(len, panels))
+    with drawing():
+        figure = Figure(figsize=(0.5 + 2.7 * columns, 0.6 + 2.9 * rows), layout="constrained")
+        for row, all_axes in zip(panels, figure.subplots(rows, columns, squeeze=False), strict=True):
+            for axes in all_axes[len(row) :]:
+                axes.remove()
+            for panel, axes in zip(row, all_axes[: len(row)], strict=True):
+                ends = np.array([panel.measured.min() / _WIDEN, panel.measured.max() * _WIDEN])
+                equal_log_axes(axes, ends)
+                _dots(axes, replace(panel, predicted=panel.predicted.clip(*ends)), looks, markersize=3, alpha=0.6)
+                axes.set_title(f"{panel.title}: {panel.error:.1f} %")
+                axes.set(xlabel="measured", ylabel="predicted")
+        if len(names) > 1:
+            fitting = int(figure.get_figwidth() * _LETTERS_PER_INCH / (max(map(len, names)) + _LETTERS_PER_INCH // 2))
+            figure.legend(handles=_handles(looks), loc="outside lower center", ncols=max(1, min(len(looks), fitting)))
+        return figure
+
+
+def ratio_scatter_figure(panels: Sequence[Panel], label: str = "measured") -> Figure:
+    """Up to four panels a row, a dot per row of the table, 10 % around it is shaded; titles tell the mean relative error.
+
+    Args:
+        panels: at least one.
+        label: what the horizontal axis holds.
+    """
+    names = _names(panels)
+    looks = {name: (_MARKERS[place % len(_MARKERS)], _COLORS[place % len(_COLORS)]) for place, name in enumerate(names)}
+    columns = min(len(panels), _PER_ROW)
+    rows = math.ceil(len(panels) / columns)
+    ends = np.array([0.0, 1.0])
+    with drawing():
+        figure = Figure(figsize=(0.5 + 2.7 * columns, 0.8 + 2.6 * rows), layout="constrained")
+        all_axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for axes in all_axes[len(panels) :]:
+            axes.remove()
+        for panel, axes in zip(panels, all_axes, strict=False):
+            right_answers(axes, ends, band=0.1)
+            _dots(axes, panel, looks, markersize=3, alpha=0.6)
+            axes.set_title(f"{panel.title}: MRE {panel.error:.1f} %", parse_math=False)
+            axes.set(xlabel=label, ylabel="predicted", xlim=ends, ylim=ends, aspect="equal")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_locator(MultipleLocator(0.25))
+                axis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol="%"))
+        if len(names) > 1:
+            handles = _handles({name.replace("_", " "): look for name, look in looks.items()})
+            figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 2 * columns))
+        return figure
+
+
+def _names(panels: Sequence[Panel]) -> list[str]:
+    return sorted({name for panel in panels for name in panel.groups.tolist()})
+
+
+def _dots(axes: Axes, panel: Panel, looks: _Looks, **look: float) -> None:
+    for name, (marker, color) in looks.items():
+        here = (panel.groups == name) & np.isfinite(panel.predicted)
+        axes.plot(panel.measured[here], panel.predicted[here], marker, color=color, markeredgewidth=0, **look)  # type: ignore[arg-type]
+
+
+def _handles(looks: _Looks) -> list[Line2D]:
+    return [Line2D([], [], marker=marker, color=color, linestyle="", label=name) for name, (marker, color) in looks.items()]

@@ -10,8 +10,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from ...detector import Detection
-from .series import draw_series
-from .style import BLUE, GREEN, ORANGE
+from .style import BLUE, GREEN, ORANGE, draw_series
 
 _LUMINOL, _SMOOTHED = "luminol", "pass"
 

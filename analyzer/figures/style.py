@@ -1,17 +1,21 @@
-"""What all figures share: colours, look, and the two ways out, a file and a page.
+"""What all figures share: colours, look, series, logarithmic axes, and the two ways out, a file and a page.
 
-Series are told apart by position, line style and marker as well as by colour (Okabe and Ito's colour-blind safe palette).
-"""
+Series are told apart by position, line style and marker as well as by colour (Okabe and Ito's colour-blind safe palette)."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..files import write_whole
@@ -71,3 +75,76 @@ def _settle(figure: Figure) -> None:
     for axes in figure.axes:
         left, bottom, width, height = (round(float(part), 6) for part in axes.get_position().bounds)
         axes.set_position((left, bottom, width, height))
+
+
+# About one per pixel of a panel as wide as a page.
+_COLUMNS = 1200
+
+# A pause between readings this many times the usual one is a hole: no line crosses it.
+_HOLE = 10.0
+
+
+def draw_series(axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], *, color: str, width: float = 0.9) -> None:
+    """Draw the readings (NaN: none at this time); where there are too many to tell apart, their mean and range per column.
+
+    A line through every sample of a long trace would be a solid band that hides the epochs.
+    """
+    read = ~np.isnan(values)
+    time, values = time[read], values[read]
+    if time.size > 2 * _COLUMNS:
+        time, low, values, high = _by_column(time, values)
+        axes.fill_between(time, low, high, color=color, alpha=0.4, linewidth=0)
+    if time.size > 2:
+        steps = np.diff(time)
+        holes = np.flatnonzero(steps > _HOLE * np.median(steps)) + 1
+        time, values = np.insert(time, holes, np.nan), np.insert(values, holes, np.nan)
+    axes.plot(time, values, color=color, linewidth=width)
+
+
+def _by_column(
+    time: NDArray[np.float64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Time, minimum, mean and maximum of each column that holds a reading."""
+    edges = np.linspace(time[0], time[-1], _COLUMNS + 1)[:-1]
+    first = np.unique(np.searchsorted(time, edges))
+    count = np.diff(np.append(first, time.size))
+    mean = np.add.reduceat(values, first) / count
+    return time[first], np.minimum.reduceat(values, first), mean, np.maximum.reduceat(values, first)
+
+
+_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
+
+
+def plain_log_axis(axis: XAxis | YAxis, unit: str = "") -> None:
+    """Make the axis of what is drawn already logarithmic, its ticks written out (no powers of ten), each with ``unit``."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)))
+    axis.set_major_formatter(lambda value, _: _plain(value) + unit)
+    axis.set_minor_formatter(NullFormatter())
+
+
+def time_unit(seconds: Iterable[float]) -> tuple[str, float]:
+    """The largest unit in which the middle one of ``seconds`` is 2 or more, and its seconds."""
+    middle = float(np.median(list(seconds)))
+    return next((unit for unit in _UNITS if middle >= 2 * unit[1]), ("seconds", 1.0))
+
+
+def _plain(value: float) -> str:
+    return np.format_float_positional(value, precision=6, fractional=False, trim="-")
+
+
+def right_answers(axes: Axes, ends: NDArray[np.float64], band: float) -> None:
+    """The line of right answers, and the share ``band`` around it; ``ends``: lowest and highest."""
+    axes.fill_between(ends, ends * (1 - band), ends * (1 + band), color="#999999", alpha=0.25, linewidth=0)
+    axes.plot(ends, ends, color="black", linewidth=0.8)
+
+
+def equal_log_axes(axes: Axes, ends: NDArray[np.float64]) -> None:
+    """Square log axes in seconds, with the `right_answers` and 20 % around them; ``ends``: lowest and highest."""
+    right_answers(axes, ends, band=0.2)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator())
+        axis.set_major_formatter(lambda value, _: f"{value:g} s")
+        axis.set_minor_formatter(NullFormatter())

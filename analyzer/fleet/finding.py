@@ -113,31 +113,16 @@ class Failure:
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
     """Return a finding as JSON values. What stands in it twice is written once: devices, and epochs of reports."""
-    spans = []
-    for span in finding.spans:
-        report = replace(span.report, epochs=()).to_json()
-        spans.append(
-            {
-                "start": span.start,
-                "end": span.end,
-                "report": report,
-                "epochs": [[epoch.start, epoch.end, epoch.confidence] for epoch in span.epochs],
-                "busy_ratio": span.busy_ratio,
-                "energy_j": span.energy_j,
-                "memory_bytes": span.memory_bytes,
-            }
-        )
-    return {
-        "trace": finding.trace,
-        "version": finding.version,
-        "device": asdict(finding.device) | {"static": dict(finding.device.static)},
-        "start": finding.start,
-        "end": finding.end,
-        "idle_s": finding.idle_s,
-        "spans": spans,
-        "quality": asdict(finding.quality),
-        "cpu_s": finding.cpu_s,
-    }
+    spans = [
+        vars(span)
+        | {
+            "report": replace(span.report, epochs=()).to_json(),
+            "epochs": [[epoch.start, epoch.end, epoch.confidence] for epoch in span.epochs],
+        }
+        for span in finding.spans
+    ]
+    device = asdict(finding.device) | {"static": dict(finding.device.static)}
+    return vars(finding) | {"device": device, "spans": spans, "quality": asdict(finding.quality)}
 
 
 def finding_from_json(data: Mapping[str, Any]) -> Finding:

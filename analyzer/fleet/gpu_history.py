@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from ...detector.signals import PREFERENCE
 from ...regressor import Catalog
 from ...regressor.profile import METRICS
+from ..csv_text import one_line
 from ..errors import InputError
 from ..telemetry.gpu_report import Device
-from .finding import Finding, Span
+from .finding import Failure, Finding, Span
 from .quality import TraceQuality
 from .span_finding import span_of
-from .span_rows import MOST_ROWS, SpanRows
 from .stretches import PAUSE_S, SHORTEST_S, Activity, Stretch, worked
-from .trace_rows import Piece, TraceRows
+from .trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 
 # Rest before and after a stretch that the detector sees too: it tells what working means. Two stretches do not share any.
 _MARGIN_S = PAUSE_S / 2
@@ -148,3 +151,49 @@ def _range(stretch: Stretch, *, alone: bool, rows: int) -> tuple[float, float, i
     if alone and rows <= MOST_ROWS:
         return -np.inf, np.inf, rows
     return stretch.start - _MARGIN_S, stretch.end + _MARGIN_S, stretch.rows
+
+
+log = logging.getLogger(__name__)
+
+
+class Trace(Protocol):
+    """The telemetry of one GPU, to be opened by a worker: it is pickled on its way there.
+
+    Attributes:
+        name, version: see `Finding`.
+        size: bytes, about.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def version(self) -> str: ...  # noqa: D102
+    @property
+    def size(self) -> int: ...  # noqa: D102
+
+    def opened(self) -> AbstractContextManager[tuple[Device, TraceRows]]:
+        """Give the GPU and its rows; InputError or OSError where it cannot be read."""
+        ...
+
+
+def analysed(looking: Looking, batch: Sequence[Trace]) -> list[Finding | Failure]:
+    """A finding of each trace, or a failure: whatever is wrong with one is not the others' fault."""
+    return [_analysed(trace, looking) for trace in batch]
+
+
+def _analysed(trace: Trace, looking: Looking) -> Finding | Failure:
+    try:
+        with trace.opened() as (device, rows):
+            return finding_of(trace.name, trace.version, device, rows, looking)
+    except FileNotFoundError:
+        said = f"{trace.name!r} is no longer there; run the analysis again"
+    except ValueError as error:  # the InputError of any room: it names the trace itself
+        said = str(error)
+    except MemoryError:
+        said = f"{trace.name!r} needs more memory than there is; analyse a part of it (--from, --to)"
+    except OSError as error:
+        said = f"{trace.name!r} cannot be read: {one_line(error)}"
+    except Exception as error:  # a bug, or a store's own error: the other traces shall not wait for it
+        log.warning("%s failed", trace.name, exc_info=error)
+        said = f"{trace.name!r} could not be analysed: {type(error).__name__}: {one_line(error)}"
+    return Failure(trace.name, trace.version, " ".join(said.split()))

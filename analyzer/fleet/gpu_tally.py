@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .finding import SIMULATED, Failure, Finding
-from .gpu_price import GpuPrices
 from .largest import Largest
+from .savings import GpuPrices
 
 TABLE_ROWS = 25
 """Rows of each table of the report; the Parquet files have all."""

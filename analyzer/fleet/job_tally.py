@@ -6,7 +6,6 @@ Jobs come by one at a time and only sums and the worst few are kept.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +57,6 @@ class JobTally:
         self._unknown = 0
         self._waits_gpu_s = 0.0
         self._dearest, self._worst, self._stragglers = Largest(TABLE_ROWS), Largest(TABLE_ROWS), Largest(TABLE_ROWS)
-
-    def counted(self, jobs: Iterable[FleetJob]) -> Iterator[FleetJob]:
-        """Let the jobs through and count them."""
-        for job in jobs:
-            self.add(job)
-            yield job
 
     def add(self, job: FleetJob) -> None:
         """Count one."""

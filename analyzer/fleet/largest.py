@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
+from bisect import insort
+from operator import itemgetter
 from typing import Any
 
 
@@ -17,27 +18,15 @@ class Largest:
         """Begin with none."""
         self.seen = 0
         self._most = most
-        self._heap: list[tuple[float, _Backwards, int, dict[str, Any]]] = []
+        self._held: list[tuple[float, str, int, dict[str, Any]]] = []  # the largest first
 
     def add(self, value: float, name: str, row: dict[str, Any]) -> None:
         """Let one come by; of equal values the first by ``name`` counts, and of equal names the one that came first."""
         self.seen += 1
-        entry = (value, _Backwards(name), -self.seen, row)
-        if len(self._heap) < self._most:
-            heapq.heappush(self._heap, entry)
-        else:
-            heapq.heappushpop(self._heap, entry)
+        insort(self._held, (-value, name, self.seen, row), key=itemgetter(0, 1, 2))
+        del self._held[self._most :]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows kept, the largest first."""
-        return [row for *_, row in sorted(self._heap, key=lambda entry: entry[:3], reverse=True)]
-
-
-class _Backwards(str):
-    """A text that is smaller the later it comes."""
-
-    __slots__ = ()
-
-    def __lt__(self, other: str) -> bool:
-        return str(self) > str(other)
+        return [row for *_, row in self._held]

@@ -10,30 +10,27 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from .. import words
 from ..files import write_whole
-from ..style import style_sheet
+from ..style import style_sheet, templates
 
 _FILTERS = ("seconds", "usd", "share", "times", "clock", "count", "number")
 
 
 def write_report(summary: Mapping[str, Any], out: Path) -> Path:
-    """Write the report of ``summary`` (the content of ``summary.json``, see `answers_of_fleet`) to the HTML file ``out``.
+    """Write the report of ``summary`` (the content of ``summary.json``, see `analyze`) to the HTML file ``out``.
 
     All texts are escaped. The file appears whole or not at all.
 
     Raises:
         InputError: it cannot be written.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = templates(__package__)
     environment.filters |= {name: getattr(words, name) for name in _FILTERS} | {"hours": _hours, "duration": words.length}
-    files = resources.files(__package__)
-    template = environment.from_string(files.joinpath("report.html").read_text(encoding="utf-8"))
-    styles = [style_sheet(), files.joinpath("report.css").read_text(encoding="utf-8")]
-    text = template.render(
+    styles = [style_sheet(), resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")]
+    text = environment.get_template("report.html").render(
         **summary,
         style=Markup("\n".join(styles)),
         found_bars=_found(summary["found"]),

@@ -16,9 +16,8 @@ from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
 from ..traces.static_gpu import gpu_of
 from .finding import Span
-from .span_rows import SpanRows
 from .stretches import Stretch
-from .trace_rows import Piece
+from .trace_rows import Piece, SpanRows
 
 Array = NDArray[np.float64]
 
@@ -130,23 +129,17 @@ def _report(
     rows: Piece,
     step_s: float,
 ) -> Report:
-    told = found is not None and found.verdict != "none"
     return Report(
         device=device,
-        state="answered" if told else "searching",
-        verdict="none" if found is None else found.verdict,
-        period_s=None if found is None else found.period_s,
-        confidence=0.0 if found is None or not told else float(np.clip(found.confidence, 0, 1)),
+        state="searching" if found is None or found.verdict == "none" else "answered",
+        **Report.of_detection(found),
         job_since=since,
         epochs_seen=len(epochs),
         epochs=epochs[-MOST_EPOCHS:],
-        cycles=() if found is None else found.cycles,
         profile=profile,
         last_sample=float(rows.time[-1]),
         samples=rows.time.size,
         hertz=1 / step_s,
-        second_period_s=None if found is None or len(found.jobs) < 2 else found.jobs[1].period_s,
-        reason=None if found is None else found.reason,
     )
 
 

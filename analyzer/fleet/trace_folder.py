@@ -15,7 +15,7 @@ import fsspec
 from ..errors import InputError
 from ..telemetry.gpu_report import Device
 from ..telemetry.settings import Place
-from .one_trace import Trace
+from .gpu_history import Trace
 from .trace_rows import TraceRows
 
 SUFFIXES = (".parquet", ".pq", ".csv", ".csv.gz")
@@ -59,9 +59,7 @@ class TraceFile:
                     source=told.get("source") or "files",
                     simulated=bool(told.get("simulated")),
                     static=told.get("static") or {},
-                    instance=place.instance,
-                    cloud=place.cloud,
-                    region=place.region,
+                    **place.rented,
                 ),
                 rows,
             )
@@ -180,7 +178,8 @@ class TraceFolder:
 
 def version_of(*of: object) -> str:
     """Sixteen letters that are others where any of these values is another one."""
-    return hashlib.sha256(json.dumps([vars(one) if isinstance(one, Place) else one for one in of]).encode()).hexdigest()[:16]
+    told = json.dumps([vars(one) if isinstance(one, Place) else one for one in of], default=str)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def _readable(path: str) -> str:

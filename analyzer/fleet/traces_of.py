@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
+import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ... import __version__
 from ..csv_text import parse_csv, read_text
 from ..errors import InputError
+from ..telemetry import TelemetryError
+from ..telemetry.gpu_report import Device
+from ..telemetry.prometheus import PrometheusSource, Way
+from ..telemetry.prometheus import StoredGpu as Found
 from ..telemetry.settings import Place, PrometheusSettings
-from .gpu_history import Looking
-from .one_trace import Trace
-from .stored_gpus import Store
-from .trace_folder import TraceFolder
+from .gpu_history import Looking, Trace
+from .trace_folder import TraceFolder, version_of
+from .trace_rows import TraceRows
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made anew.
 _ANALYSIS = 2
@@ -74,8 +80,7 @@ def _access(url: str, config: Path | None, token_file: Path | None) -> Prometheu
 def _question(looking: Looking) -> str:
     """Another one where settings would make other findings of the same trace."""
     gpus = [asdict(gpu) for gpu in looking.catalog.values()]
-    told = json.dumps([_ANALYSIS, __version__, gpus, looking.since, looking.until], default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return version_of(_ANALYSIS, __version__, gpus, looking.since, looking.until)
 
 
 def read_places(path: Path | None) -> dict[str, Place]:
@@ -97,3 +102,73 @@ def read_places(path: Path | None) -> dict[str, Place]:
         )
     told = table.to_dict("records")
     return {str(row["node"]).strip(): Place(**{key: str(row.get(key, "")).strip() for key in _COLUMNS[1:]}) for row in told}
+
+
+# Of a second of telemetry in Parquet, to guess how long a GPU takes: 25 metrics at 10 Hz, zstd.
+_BYTES_PER_SECOND = 600
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGpu:
+    """The telemetry of one GPU in a database; see `TraceFile`. ``since``, ``until``: unix seconds."""
+
+    name: str
+    version: str
+    size: int
+    device: Device
+    ways: tuple[Way, ...]
+    settings: PrometheusSettings
+    since: float
+    until: float
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Device, TraceRows]]:
+        """Read it from the database, piece by piece, into a file that is gone afterwards; TelemetryError if that fails."""
+        columns = sorted({meaning.column for way in self.ways for meaning in way.meanings.values()})
+        schema = pa.schema(dict.fromkeys(["time", *columns], pa.float64()))
+        read: set[str] = set()
+        with tempfile.TemporaryFile(suffix=".parquet") as file:
+            with closing(PrometheusSource(self.settings)) as source, pq.ParquetWriter(file, schema) as writer:
+                for rows in source.history(Found(self.device, self.ways), self.since, self.until):
+                    read |= rows.values.keys()
+                    table = {"time": rows.time, **rows.values}
+                    writer.write_table(
+                        pa.table(
+                            {name: pa.array(table.get(name, [None] * rows.time.size), pa.float64()) for name in schema.names}
+                        )
+                    )
+            file.seek(0)
+            yield self.device, TraceRows(file, f"{self.name}.parquet", only=read)
+
+
+class Store:
+    """The GPUs of a database between two moments."""
+
+    def __init__(
+        self, settings: PrometheusSettings, since: float, until: float, *, places: Mapping[str, Place], question: str
+    ) -> None:
+        """Take ``since`` and ``until`` in unix seconds, and what is rented by node; ``question`` as in `TraceFolder`."""
+        self.name = settings.name
+        self._settings, self._since, self._until = settings, since, until
+        self._places, self._question = places, question
+
+    def traces(self) -> Iterator[StoredGpu]:
+        """Each GPU; InputError if the database does not answer."""
+        try:
+            with closing(PrometheusSource(self._settings)) as source:
+                found = source.gpus_between(self._since, self._until)
+        except TelemetryError as error:
+            raise InputError(str(error)) from error
+        for device, ways in found:
+            if place := self._places.get(device.node):
+                device = replace(device, **place.rented)
+            yield StoredGpu(
+                name=device.uuid,
+                version=version_of(self.name, vars(device) | {"static": {}}, self._question),
+                size=round((self._until - self._since) * _BYTES_PER_SECOND),
+                device=device,
+                ways=ways,
+                settings=self._settings,
+                since=self._since,
+                until=self._until,
+            )

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
-from ..telemetry.gpu_report import Device, Owner, Report
+from ..telemetry.gpu_report import Owner, Report
 from .phase import StepCandidates, in_step
 
 # What has every GPU of a node open and trains nothing (names as the kernel has them, 15 letters).
@@ -258,7 +258,7 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
     if grouped_by == "phase":
         return f"{len(reports)} GPUs in step on {where}"
     if grouped_by == "single":
-        return _gpu_title(reports[0].device)
+        return reports[0].device.title
     if not owners:
         return ""
     if grouped_by == "process":
@@ -271,10 +271,6 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
     return f"pod {pod[:12]}" if grouped_by == "pod" else f"container {container[:12]} on {where}"
 
 
-def _gpu_title(device: Device) -> str:
-    return f"GPU {device.label} of {device.node}"
-
-
 def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
     notes = []
     if cluster.grouped_by == "phase":
@@ -283,7 +279,7 @@ def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
             "processes (setting `processes`), or processes that do not decide it"
         )
     for report in reports:
-        title, owners = _gpu_title(report.device), _trainers(report)
+        title, owners = report.device.title, _trainers(report)
         for attribute, what in (("slurm_job", "Slurm jobs"), ("pod", "pods"), ("container", "containers"), ("user", "users")):
             names = sorted({getattr(owner, attribute) for owner in owners} - {""})
             if len(names) > 1:

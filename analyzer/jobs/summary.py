@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 from ...detector import elected
 from ...detector.confidence import ANSWERS
@@ -42,7 +43,7 @@ def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source
     found: list[Source] = []
     kept, missing = _elected(reports)
     for report in kept or reports:
-        name = _name(report.device)
+        name = report.device.title
         if report.device.source == "host":
             missing.append(
                 (name, f"nothing can be predicted: it is a CPU ({report.device.name}), and predictions start from a GPU")
@@ -67,7 +68,7 @@ def _source(report: Report, profile: Profile, catalog: Catalog, *, contradicted:
     if contradicted:
         profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     notes = () if contradicted else tuple(notes_on(report.detection))
-    return Source(_name(device), profile, gpu, notes, report.detection)
+    return Source(device.title, profile, gpu, notes, report.detection)
 
 
 def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, str]]]:
@@ -86,16 +87,12 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
     own = {place: f"shows a cycle of {length(period)}" for place, period in sure.items() if place not in chosen}
     if not chosen:
         told = [
-            (_name(reports[place].device), f"{text} and the others show another one, so no seconds are known")
+            (reports[place].device.title, f"{text} and the others show another one, so no seconds are known")
             for place, text in own.items()
         ]
         return [], told
-    told = [(_name(reports[place].device), f"{text}, unlike the others, so it does not count") for place, text in own.items()]
+    told = [(reports[place].device.title, f"{text}, unlike the others, so it does not count") for place, text in own.items()]
     return [report for place, report in enumerate(reports) if place not in own], told
-
-
-def _name(device: Device) -> str:
-    return f"GPU {device.label} of {device.node}"
 
 
 def summed_up(
@@ -138,7 +135,7 @@ def summed_up(
     of_sources = [(source.name, note) for source in sources for note in source.notes]
     told = [*group.notes, *notes, *said_once(of_sources, len(reports))]
     if lost and any(report.state != "idle" for report in lost):
-        told += said_once([(_name(one.device), "its telemetry is silent") for one in lost], len(reports))
+        told += said_once([(one.device.title, "its telemetry is silent") for one in lost], len(reports))
     # The cycles are those of its slowest GPU, as the seconds are.
     cycles = max(telling, key=lambda report: report.period_s or 0.0).cycles
     pace = throughput(cycles, plan.samples_per_step, plan.tokens_per_step)
@@ -146,6 +143,9 @@ def summed_up(
         told.append(NO_STEP)
     cheapest = None if recommendation is None else recommendation.cheapest
     savings = None if recommendation is None else recommendation.savings
+    length_of: dict[str, Any] = {
+        name: getattr(timed, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")
+    }
     ends = [report.epochs[-1].end for report in reports if report.epochs]
     return JobAnswer(
         id=group.id,
@@ -158,10 +158,7 @@ def summed_up(
         simulated=any(report.device.simulated for report in reports),
         since=min((report.job_since for report in reports if report.job_since is not None), default=None),
         verdict=verdict,
-        unit=None if timed is None else timed.unit,
-        epoch_s=None if timed is None else timed.epoch_s,
-        epoch_s_low=None if timed is None else timed.epoch_s_low,
-        epoch_s_high=None if timed is None else timed.epoch_s_high,
+        **length_of,
         confidence=min(report.confidence for report in telling),
         epochs_seen=epochs_seen,
         last_epoch_end=max(ends, default=None),
@@ -183,24 +180,12 @@ def gpu_answer(report: Report, job: str | None, catalog: Catalog) -> GpuAnswer:
     """Return a GPU as it is answered."""
     device = report.device
     return GpuAnswer(
-        uuid=device.uuid,
-        label=device.label,
-        name=device.name,
         model=_model_or_none(device, catalog),
-        node=device.node,
-        source=device.source,
-        simulated=device.simulated,
-        state=report.state,
-        verdict=report.verdict,
-        unit=report.unit,
-        period_s=report.period_s,
-        cycles=list(report.cycles),
-        confidence=report.confidence,
         job=job,
-        job_since=report.job_since,
-        epochs_seen=report.epochs_seen,
-        last_sample=report.last_sample,
-        hertz=report.hertz,
+        cycles=list(report.cycles),
+        **{name: getattr(device, name) for name in ("uuid", "label", "name", "node", "source", "simulated")},
+        **{name: getattr(report, name) for name in ("state", "verdict", "unit", "period_s", "confidence", "hertz")},
+        **{name: getattr(report, name) for name in ("job_since", "epochs_seen", "last_sample")},
     )
 
 

@@ -149,17 +149,13 @@ class GpuWatch:
         """What is known now; what was told before of a job that goes on, until it is found again."""
         if not np.isfinite(self._last) and self._before is not None:
             return replace(self._before, device=self.device, samples=0, dropped=0)
-        found, before = self._found, self._before
+        before = self._before
         told = Report(
             device=self.device,
             state="searching" if self._stream is None else self._stream.state,
-            verdict="none" if found is None else found.verdict,
-            period_s=None if found is None else found.period_s,
-            confidence=0.0 if found is None or found.verdict == "none" else float(np.clip(found.confidence, 0, 1)),
+            **Report.of_detection(self._found),
             job_since=self._job_since,
             epochs_seen=self._epochs_seen,
-            cycles=() if found is None else found.cycles,
-            second_period_s=None if found is None or len(found.jobs) < 2 else found.jobs[1].period_s,
             epochs=tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
             profile=self._profile,
             owners=self._owners,
@@ -167,7 +163,6 @@ class GpuWatch:
             samples=self._taken,
             dropped=self._dropped,
             hertz=self._hertz,
-            reason=None if found is None else found.reason,
         )
         if before is None or not self._is_remembered(before):
             return told

@@ -1,10 +1,17 @@
-"""Metrics of detectors and telemetry sources, for whoever runs the watcher: a node's analyzer, or the service for its own."""
+"""The metrics that the analyzer exports: those of detectors and telemetry sources, and the table of all (`metrics.toml`).
+
+``python -m epochcast.analyzer.live.metrics`` prints the table of docs/analyzer.md."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, get_args
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import chain
+from typing import Literal, NamedTuple, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -12,7 +19,6 @@ from prometheus_client.registry import Collector
 from ...detector import Unit
 from ..telemetry.gpu_report import Report
 from .health import SourceStatus, WatcherHealth
-from .metric_catalog import catalog
 
 log = logging.getLogger(__name__)
 
@@ -50,34 +56,29 @@ class DetectionMetrics(Collector):
         except Exception:  # the page's other metrics are wanted all the more
             log.exception("the detectors' metrics cannot be exported")
             return
-        families = _Families()
-        for report in view.reports.values():
-            _tell_gpu(families, report)
-        for source in view.sources:
-            _tell_source(families, source)
-        if view.health is not None:
-            _tell_health(families, view.health)
-        yield from families.all.values()
+        told = [_of_gpu(report) for report in view.reports.values()] + [_of_source(source) for source in view.sources]
+        yield from families(chain(*told, () if view.health is None else _of_health(view.health)))
 
 
-class _Families:
-    """Metric families by name, made of the table when they get their first value."""
+Value = tuple[str, Sequence[str], float | None]
+"""Name of a metric, values of its labels, and a value in base units; None is nothing to tell."""
 
-    def __init__(self) -> None:
-        self.all: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
 
-    def add(self, name: str, labels: Iterable[str], value: float | None) -> None:
-        """Add a value, in base units; None is nothing to tell."""
+def families(values: Iterable[Value]) -> Iterator[Metric]:
+    """Yield the families of these values, made of the table when they get their first one."""
+    made: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+    for name, labels, value in values:
         if value is None:
-            return
-        if name not in self.all:
+            continue
+        if name not in made:
             metric = catalog()[name]
             make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-            self.all[name] = make(name, metric.help, labels=metric.labels)
-        self.all[name].add_metric(list(labels), value)
+            made[name] = make(name, metric.help, labels=metric.labels)
+        made[name].add_metric(list(labels), value)
+    yield from made.values()
 
 
-def _tell_gpu(families: _Families, report: Report) -> None:
+def _of_gpu(report: Report) -> Iterator[Value]:
     device = report.device
     labels = (device.label, device.uuid, device.name, device.node)
     newest = report.epochs[-1] if report.epochs else None
@@ -92,29 +93,56 @@ def _tell_gpu(families: _Families, report: Report) -> None:
         "detector_samples_total": report.samples,
         "detector_dropped_samples_total": report.dropped,
     }.items():
-        families.add(f"epochcast_gpu_{name}", labels, value)
+        yield f"epochcast_gpu_{name}", labels, value
     for kind, cycle in {cycle.kind: cycle for cycle in report.cycles}.items():  # of two of a kind the longer
-        families.add("epochcast_gpu_cycle_idle_ratio", (*labels, kind), cycle.idle_share)
+        yield "epochcast_gpu_cycle_idle_ratio", (*labels, kind), cycle.idle_share
     for state in _STATES:
-        families.add("epochcast_gpu_detector_state", (*labels, state), float(state == report.state))
+        yield "epochcast_gpu_detector_state", (*labels, state), float(state == report.state)
 
 
-def _tell_source(families: _Families, source: SourceStatus) -> None:
-    for name, value in {
-        "up": source.up,
-        "polls_total": source.polls,
-        "errors_total": source.errors,
-        "lag_seconds": source.lag_s,
-    }.items():
-        families.add(f"epochcast_analyzer_source_{name}", (source.kind, source.name), value)
+def _of_source(source: SourceStatus) -> Iterator[Value]:
+    labels = (source.kind, source.name)
+    yield "epochcast_analyzer_source_up", labels, source.up
+    yield "epochcast_analyzer_source_polls_total", labels, source.polls
+    yield "epochcast_analyzer_source_errors_total", labels, source.errors
+    yield "epochcast_analyzer_source_lag_seconds", labels, source.lag_s
 
 
-def _tell_health(families: _Families, health: WatcherHealth) -> None:
-    for name, value in {
-        "backlog_samples": health.backlog,
-        "backlog_dropped_samples_total": health.dropped,
-        "detection_cpu_seconds_total": health.cpu_s,
-        "store_errors_total": health.store_errors,
-        "watched_gpus": health.gpus,
-    }.items():
-        families.add(f"epochcast_analyzer_{name}", (), value)
+def _of_health(health: WatcherHealth) -> Iterator[Value]:
+    yield "epochcast_analyzer_backlog_samples", (), health.backlog
+    yield "epochcast_analyzer_backlog_dropped_samples_total", (), health.dropped
+    yield "epochcast_analyzer_detection_cpu_seconds_total", (), health.cpu_s
+    yield "epochcast_analyzer_store_errors_total", (), health.store_errors
+    yield "epochcast_analyzer_watched_gpus", (), health.gpus
+
+
+class CatalogRow(NamedTuple):
+    """One metric.
+
+    ``name``: as on ``/metrics``. ``by``: ``detector`` is whoever detects the GPU's epochs, its node's analyzer or else the
+    service.
+    """
+
+    name: str
+    kind: Literal["gauge", "counter", "histogram"]
+    labels: tuple[str, ...]
+    by: Literal["detector", "service", "both"]
+    help: str
+
+
+@cache
+def catalog() -> dict[str, CatalogRow]:
+    """Return the metrics by name, in the order of the table."""
+    table = tomllib.loads(files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8"))
+    return {name: CatalogRow(name, row["kind"], tuple(row["labels"]), row["by"], row["help"]) for name, row in table.items()}
+
+
+def markdown() -> str:
+    """Return the table of docs/analyzer.md."""
+    lines = [("metric", "kind", "labels", "exported by", "what it is"), ("---",) * 5]
+    lines += [(f"`{m.name}`", m.kind, ", ".join(m.labels), m.by, m.help) for m in catalog().values()]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -142,7 +143,8 @@ class Watcher:
             self._write(now)
         if now - self._pruned >= _PRUNE_S:
             self._pruned = now
-            self._prune()
+            with self._counted():
+                self._store.forget_older(self._keep_s)
 
     def _hear(self, source: Polled, told: Rows | NodeReport) -> None:
         """Take in what a source tells of one GPU, if it is believed."""
@@ -175,7 +177,11 @@ class Watcher:
 
     def _detect(self, gpu: _Gpu, rows: Rows) -> None:
         if gpu.watch is None:
-            before, known = self._stored(rows.device.uuid)
+            before: Report | None = None
+            known: list[EpochRecord] = []
+            with self._counted():  # what an earlier watch told of it
+                before = self._store.report(rows.device.uuid)
+                known = self._store.epochs(rows.device.uuid, limit=KNOWN, profiles=False)
             gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known)
         self._note(gpu, gpu.watch, gpu.watch.take(rows))
 
@@ -183,32 +189,20 @@ class Watcher:
         """What a detector knows now, to be written."""
         state = None if gpu.report is None else (gpu.report.state, gpu.report.verdict, gpu.report.job_since)
         if news.epochs or news.instead_of:
-            gpu.news = news if gpu.news is None else gpu.news + news
+            gpu.news = (gpu.news or News()) + news
         gpu.report = watch.report()
         if state != (gpu.report.state, gpu.report.verdict, gpu.report.job_since):
             gpu.written = -np.inf  # tell it at the next write
-
-    def _stored(self, uuid: str) -> tuple[Report | None, list[EpochRecord]]:
-        """What an earlier watch told of a GPU, and its newest epochs."""
-        try:
-            return self._store.report(uuid), self._store.epochs(uuid, limit=KNOWN, profiles=False)
-        except sqlite3.Error as error:
-            self._count_store_error(error)
-            return None, []
 
     def _pass_on(self, gpu: _Gpu, told: NodeReport) -> None:
         """What a node's analyzer found, as it is."""
         gpu.watch, gpu.report = None, told.report
         if told.epochs:
             since = min(epoch.start for epoch in told.epochs)
-            try:
-                known = self._store.epochs(told.report.device.uuid, since=since, limit=10 * KNOWN, profiles=False)
-            except sqlite3.Error as error:
-                self._count_store_error(error)
-                known = []
-            waiting = gpu.news.epochs if gpu.news is not None else ()
-            news = News(told.epochs, tuple(superseded([*known, *waiting], told.epochs)))
-            gpu.news = news if gpu.news is None else gpu.news + news
+            known = [] if gpu.news is None else [*gpu.news.epochs]
+            with self._counted():
+                known += self._store.epochs(told.report.device.uuid, since=since, limit=10 * KNOWN, profiles=False)
+            gpu.news = (gpu.news or News()) + News(told.epochs, tuple(superseded(known, told.epochs)))
             gpu.written = -np.inf
 
     def _let_go(self, now: float) -> None:
@@ -225,10 +219,8 @@ class Watcher:
             if gpu.news is not None or (gpu.heard > gpu.written and now - gpu.written >= _REPORT_S)
         ]
         self._write_gpus(due, now)
-        try:
+        with self._counted():
             self._store.write_health(self.health, self.sources)
-        except sqlite3.Error as error:
-            self._count_store_error(error)
 
     def _write_gpus(self, gpus: Sequence[_Gpu], now: float) -> None:
         """Write these, detected here and told by nodes apart; what could not be written is kept for the next time."""
@@ -237,35 +229,32 @@ class Watcher:
             self._write_part(part, now, by_node=by_node)
 
     def _write_part(self, part: Sequence[_Gpu], now: float, *, by_node: bool) -> None:
+        with self._counted():
+            try:
+                self._store.write_gpus([_change(gpu) for gpu in part], by_node=by_node)
+            except _UNFIT as error:  # of one GPU, say a value that is no number: it must hold up no other
+                if len(part) > 1:
+                    for gpu in part:
+                        self._write_part([gpu], now, by_node=by_node)
+                    return
+                log.error("what is known of %s cannot be written: %s", _change(part[0]).report.device.uuid, error)
+                self._health.store_errors += 1
+            for gpu in part:
+                gpu.news, gpu.written = None, now
+            if part and self._failing:
+                self._failing = False
+                log.warning("the state %s can be written again", self._store.path)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Go on where the store fails, but count it, and say so once."""
         try:
-            self._store.write_gpus([_change(gpu) for gpu in part], by_node=by_node)
-        except _UNFIT as error:  # of one GPU, say a value that is no number: it must hold up no other
-            if len(part) > 1:
-                for gpu in part:
-                    self._write_part([gpu], now, by_node=by_node)
-                return
-            log.error("what is known of %s cannot be written: %s", _change(part[0]).report.device.uuid, error)
+            yield
+        except sqlite3.Error as error:
             self._health.store_errors += 1
-        except sqlite3.Error as error:
-            self._count_store_error(error)
-            return
-        for gpu in part:
-            gpu.news, gpu.written = None, now
-        if part and self._failing:
-            self._failing = False
-            log.warning("the state %s can be written again", self._store.path)
-
-    def _prune(self) -> None:
-        try:
-            self._store.forget_older(self._keep_s)
-        except sqlite3.Error as error:
-            self._count_store_error(error)
-
-    def _count_store_error(self, error: sqlite3.Error) -> None:
-        self._health.store_errors += 1
-        if not self._failing:
-            log.error("the state %s: %s; what is found is kept in memory meanwhile", self._store.path, error)
-        self._failing = True
+            if not self._failing:
+                log.error("the state %s: %s; what is found is kept in memory meanwhile", self._store.path, error)
+            self._failing = True
 
 
 def _in_turns(told: Rows | NodeReport) -> Iterator[Rows | NodeReport]:

@@ -1,21 +1,32 @@
-"""The running node analyzer: the watcher of one agent, and a thread that answers HTTP."""
+"""The running node analyzer: the watcher of one agent, and a thread that answers HTTP over it and its store."""
 
 from __future__ import annotations
 
 import logging
+import math
+import sqlite3
 import threading
 from collections.abc import Sequence
+from http import HTTPStatus
+from wsgiref.types import WSGIEnvironment
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
 
 from ...common.authentication import bearer_token
 from ...common.http_server import Limits, Server
+from ...common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from ...regressor import load_catalog
+from ..errors import InputError
 from ..files import write_whole
+from ..live.metrics import DetectionMetrics, View
 from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..live.watcher import Watcher
 from ..telemetry import TelemetrySource
-from ..telemetry.sources import opened
-from .api import Api
+from ..telemetry.gpu_report import epoch_to_json
+from ..telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
+from ..telemetry.settings import opened
 from .config import NodeConfig
 
 log = logging.getLogger(__name__)
@@ -61,3 +72,70 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
 def _listen(config: NodeConfig, api: Api) -> Server:
     token = None if config.token_file is None else bearer_token(config.token_file, REFUSAL, OPEN_PATHS)
     return Server(config.host, config.port, api, name="epochcast-node", limits=LIMITS, authentication=token)
+
+
+EPOCHS = 1000  # of one answer, unless asked otherwise
+
+# The watcher's loop turns several times a second; a long backlog or a search takes seconds.
+_LONGEST_TURN_S = 60.0
+
+
+class Api(Routes):
+    """``/metrics``, ``/api/v1/reports``, ``/api/v1/epochs?gpu=&since=&limit=`` and ``/healthz`` (does detection run?)."""
+
+    def __init__(self, watcher: Watcher, store: StateStore) -> None:
+        """Answer from these."""
+        self._watcher = watcher
+        self._store = store
+        self._registry = CollectorRegistry()
+        self._registry.register(DetectionMetrics(lambda: View(watcher.reports, watcher.sources, watcher.health)))
+        ProcessCollector(registry=self._registry)
+        routes = {"/api/v1/reports": self._reports, "/api/v1/epochs": self._epochs, "/healthz": self._health}
+        super().__init__({"/metrics": self._metrics, **routes})
+
+    def _metrics(self, _: Query, environ: WSGIEnvironment) -> Answer:
+        encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        return Answer(HTTPStatus.OK, kind, [encode(self._registry)])
+
+    def _reports(self, _: Query, __: WSGIEnvironment) -> Answer:
+        reports = [report.to_json() for _, report in sorted(self._watcher.reports.items())]
+        return json_answer({"schema": REPORTS_SCHEMA, "reports": reports})
+
+    def _epochs(self, query: Query, _: WSGIEnvironment) -> Answer:
+        only_known(query, "gpu", "since", "limit")
+        gpu = query.get("gpu", [""])[-1]
+        if not gpu:
+            raise InputError(f"gpu is missing; name one by its UUID: {', '.join(self._watcher.reports) or 'none is known yet'}")
+        since, limit = _number(query, "since", -math.inf), _number(query, "limit", float(EPOCHS))
+        if not (limit.is_integer() and 1 <= limit <= MOST_EPOCHS):
+            raise InputError(f"limit is {limit:g}; give a whole number from 1 to {MOST_EPOCHS}")
+        try:
+            if gpu not in self._watcher.reports and self._store.report(gpu) is None:
+                return refusal(HTTPStatus.NOT_FOUND, f"unknown gpu {gpu!r:.100}; /api/v1/reports names all")
+            epochs = self._store.epochs(gpu, since=None if since == -math.inf else since, limit=int(limit))
+        except sqlite3.Error as error:
+            log.warning("the state cannot be read: %s", error)
+            said = f"the state cannot be read now ({error}); ask again"
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, said, ("Retry-After", "5"))
+        return json_answer({"schema": EPOCHS_SCHEMA, "gpu": gpu, "epochs": [epoch_to_json(epoch) for epoch in epochs]})
+
+    def _health(self, _: Query, __: WSGIEnvironment) -> Answer:
+        turned = self._watcher.seconds_since_turn
+        agent = [{"url": one.name, "up": one.up, "error": one.error} for one in self._watcher.sources]
+        state = {"gpus": self._watcher.health.gpus, "agents": agent, "last_turn_s": round(turned, 3)}
+        if turned > _LONGEST_TURN_S:
+            return json_answer({"status": "detection hangs", **state}, HTTPStatus.SERVICE_UNAVAILABLE)
+        return json_answer({"status": "ok", **state})
+
+
+def _number(query: Query, name: str, default: float) -> float:
+    text = query.get(name, [""])[-1]
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{name} is {text!r:.100}; give a number")
+    return value

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
 from ..errors import InputError
 from ..plain_json import plain
 from . import Settings
-from .checked_models import Asked, GpuName, LibraryName, Name
+from .checked_models import GpuName, Name
 from .convmeter_answer import ConvMeterAnswer
 from .fitted_models import folder_named, folders
-from .received_onnx import OnnxText, received_onnx
+from .received_onnx import NetworkQuestion, network_of
 
 if TYPE_CHECKING:
     from ..backends.convmeter.predictor import Predictor
@@ -27,7 +27,7 @@ _EXAMPLES: list[Any] = [
 ]
 
 
-class ConvMeterQuestion(Asked):
+class ConvMeterQuestion(NetworkQuestion):
     """A network, and the steps that are asked for: of the whole by batch and number of devices, or of its blocks.
 
     The network is named (``network``) or sent (``onnx``).
@@ -35,8 +35,6 @@ class ConvMeterQuestion(Asked):
 
     model_config = ConfigDict(json_schema_extra={"examples": _EXAMPLES})
 
-    network: LibraryName | None = None
-    onnx: OnnxText | None = None
     model: Annotated[
         Name | None, Field(description="A fitted model by its name in the service's configuration; null: the only one.")
     ] = None
@@ -61,12 +59,6 @@ class ConvMeterQuestion(Asked):
     epochs: Annotated[int | None, Field(ge=1, le=10**6, description="Adds time and cost of so many.")] = None
     gpu: Annotated[GpuName | None, Field(description="The device's GPU, for memory and cost; null: as its name says.")] = None
 
-    @model_validator(mode="after")
-    def _of_one_network(self) -> ConvMeterQuestion:
-        if (self.network is None) == (self.onnx is None):
-            raise ValueError("name a network by network, or send the bytes of a file as onnx, one of them")
-        return self
-
 
 class ConvMeter:
     """Predicts by sums over layers, fitted to measured devices; see ``docs/convmeter.md``."""
@@ -87,7 +79,6 @@ class ConvMeter:
                 "no fitted model is configured: measure a device (`epochcast benchmark convmeter`), fit (`epochcast train "
                 "convmeter`), and name the folder in the service's configuration, [backends.convmeter] models = {my-gpu = DIR}"
             )
-        self._loaded: dict[str, Predictor] = {}
 
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
         """Answer as ``epochcast predict-model convmeter --json`` does; raises InputError."""
@@ -95,28 +86,17 @@ class ConvMeter:
         from ..backends.convmeter.question import Question, answer_json
         from ..instances import load_instances
 
-        predictor = self._predictor(question.model)
+        predictor = _predictor(folder_named(self._folders, question.model))
         catalog = load_catalog(self._settings.gpus)
         instances = [] if question.dataset_size is None else load_instances(self._settings.prices, catalog)[0]
         given = question.model_dump(exclude={"network", "onnx", "model"})
-        with _called(question) as network:
+        with network_of(question) as network:
             told = answer_json(Question(network, **given), predictor, catalog, instances)
         return ConvMeterAnswer.model_validate(plain(told))
 
-    def _predictor(self, name: str | None) -> Predictor:
-        from ..backends.convmeter.predictor import Predictor
 
-        folder = folder_named(self._folders, name)
-        if str(folder) not in self._loaded:
-            self._loaded[str(folder)] = Predictor.load(folder)
-        return self._loaded[str(folder)]
+@cache
+def _predictor(folder: Path) -> Predictor:
+    from ..backends.convmeter.predictor import Predictor
 
-
-@contextmanager
-def _called(question: ConvMeterQuestion) -> Iterator[str]:
-    """What the network is called: its name, or the file that was sent."""
-    if question.onnx is None:
-        yield question.network or ""
-        return
-    with received_onnx(question.onnx) as path:
-        yield path
+    return Predictor.load(folder)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
 from ...extras import how_to_install
 from ..errors import InputError
 from ..plain_json import plain
 from . import Settings
-from .checked_models import Asked, GpuName, LibraryName, Name
+from .checked_models import GpuName, Name
 from .fitted_models import folder_named, folders
 from .occupancy_answer import OccupancyAnswer
-from .received_onnx import OnnxText, received_onnx
+from .received_onnx import NetworkQuestion, network_of
 
 if TYPE_CHECKING:
     from ..backends.occupancy.predictor import Predictor
@@ -25,7 +27,7 @@ _EXAMPLES: list[Any] = [
 ]
 
 
-class OccupancyQuestion(Asked):
+class OccupancyQuestion(NetworkQuestion):
     """A network with its sizes, the GPUs that it would run on, and batches.
 
     The network is named (``network``: of Table II of the DNN-occu paper, torchvision or timm) or sent (``onnx``).
@@ -33,8 +35,6 @@ class OccupancyQuestion(Asked):
 
     model_config = ConfigDict(json_schema_extra={"examples": _EXAMPLES})
 
-    network: LibraryName | None = None
-    onnx: OnnxText | None = None
     model: Annotated[
         Name | None, Field(description="A fitted model by its name in the service's configuration; null: modelled launches.")
     ] = None
@@ -49,12 +49,6 @@ class OccupancyQuestion(Asked):
     sequence: Annotated[int | None, Field(ge=1, le=2**16, description="Tokens, or steps of a recurrent network.")] = None
     hidden: Annotated[int | None, Field(ge=1, le=2**13, description="Width of a recurrent network.")] = None
     layers: Annotated[int | None, Field(ge=1, le=16, description="Of a recurrent network.")] = None
-
-    @model_validator(mode="after")
-    def _of_one_network(self) -> OccupancyQuestion:
-        if (self.network is None) == (self.onnx is None):
-            raise ValueError("name a network by network, or send the bytes of a file as onnx, one of them")
-        return self
 
 
 class Occupancy:
@@ -74,35 +68,35 @@ class Occupancy:
             )
         self._settings = settings
         self._folders = folders(self.name, settings.own)
-        self._loaded: dict[str, Predictor] = {}
 
     def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
         """Answer as ``epochcast predict-model occupancy --json`` does; raises InputError."""
-        if question.onnx is None:
-            told = self._told(question, question.network or "")
-        else:
-            with received_onnx(question.onnx) as path:
-                told = self._told(question, path)
-            told["network"] = "network.onnx"
-        return OccupancyAnswer.model_validate(plain(told))
-
-    def _told(self, question: OccupancyQuestion, network: str) -> dict[str, Any]:
         from ...regressor import load_catalog
         from ..backends.occupancy.configuration import Configuration
         from ..backends.occupancy.question import Question, answer
 
         sizes = {name: getattr(question, name) or 0 for name in ("channels", "image_size", "sequence", "hidden", "layers")}
-        asked = Question(
-            Configuration(network, 1, precision=question.precision, **sizes), question.gpus, question.batches, question.sweep
-        )
-        predictor = None if question.model is None else self._predictor(question.model)
-        # Graphs of other sizes than the usual would let questions fill the disk.
-        return answer(asked, predictor, load_catalog(self._settings.gpus), cache=not any(sizes.values()))
+        predictor = None if question.model is None else _predictor(folder_named(self._folders, question.model))
+        with network_of(question) as network:
+            told = answer(
+                Question(
+                    Configuration(network, 1, precision=question.precision, **sizes),
+                    question.gpus,
+                    question.batches,
+                    question.sweep,
+                ),
+                predictor,
+                load_catalog(self._settings.gpus),
+                # Graphs of other sizes than the usual would let questions fill the disk.
+                cache=not any(sizes.values()),
+            )
+        if question.onnx is not None:
+            told["network"] = "network.onnx"
+        return OccupancyAnswer.model_validate(plain(told))
 
-    def _predictor(self, name: str) -> Predictor:
-        from ..backends.occupancy.predictor import Predictor
 
-        folder = folder_named(self._folders, name)
-        if str(folder) not in self._loaded:
-            self._loaded[str(folder)] = Predictor.load(folder)
-        return self._loaded[str(folder)]
+@cache
+def _predictor(folder: Path) -> Predictor:
+    from ..backends.occupancy.predictor import Predictor
+
+    return Predictor.load(folder)

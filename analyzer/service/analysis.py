@@ -32,7 +32,6 @@ from ..telemetry.gpu_report import MOST_EPOCHS, Device, Report
 from . import health
 from .config import Settings
 from .job_record import JobRecord
-from .schema import Health
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +68,7 @@ class Snapshot:
     gpus: Mapping[str, GpuAnswer]
     jobs: Mapping[str, JobAnswer]
     reports: Mapping[str, Report]
-    health: Health
+    health: health.Health
     gone: frozenset[str] = frozenset()
 
 

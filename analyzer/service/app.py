@@ -21,8 +21,7 @@ from .limits import Limits
 from .page.routes import router as page
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
-from .routes import backends, gpus, jobs, operation, questions, tables, traces
-from .schema import Problem
+from .routes import backends, gpus, jobs, operation, tables, traces
 
 _DESCRIPTION = """How long a training job would take on every other GPU, and what it would cost, from hardware telemetry alone.
 
@@ -71,7 +70,7 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     problems.install(app)
-    for routes in (gpus.router, jobs.router, questions.router, traces.router, tables.router, backends.router(parts.backends)):
+    for routes in (gpus.router, jobs.router, traces.profiles, traces.router, tables.router, backends.router(parts.backends)):
         app.include_router(routes, dependencies=[Depends(_only_known)], responses=problems.answers(422))
     app.include_router(operation.router)
     app.include_router(page)
@@ -86,7 +85,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags
         )
         components = schema.setdefault("components", {})
-        components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        components.setdefault("schemas", {})["Problem"] = problems.Problem.model_json_schema()
         components["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
             "password": {"type": "http", "scheme": "basic", "description": "The token as the password of any user."},

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import Field
 
 from ... import __version__
+from ..answers.answer_schema import AnswerModel
 from ..live.health import SourceStatus, WatcherHealth
-from .schema import Health
+
+
+class Health(AnswerModel):
+    """Health of the service."""
+
+    status: Literal["ok", "starting", "degraded"]
+    version: str
+    gpus: int
+    jobs: int
+    sources: list[dict[str, Any]] = Field(description="Each telemetry source: kind, name, up, error, age of its newest sample.")
+    notes: list[str] = Field(description="What is wrong, one sentence each.")
+
 
 # The watcher tells every second how it is.
 _LATE_S = 60.0

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, time
 
 from prometheus_client import Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from ..answers.answer_schema import InstanceAnswer, JobAnswer
-from ..live.metric_catalog import catalog
+from ..live.metrics import Value, catalog, families
 from .analysis import Analysis, Snapshot
 
-log = logging.getLogger(__name__)
-
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-_Value = tuple[str, tuple[str, ...], float]
 
 
 class JobMetrics(Collector):
@@ -33,17 +28,10 @@ class JobMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families that have a value."""
-        families: dict[str, Metric] = {}
-        for name, labels, value in self._values():
-            metric = catalog()[name]
-            if name not in families:
-                kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-                families[name] = kind(name, metric.help, labels=metric.labels)
-            families[name].add_metric(labels, value)  # type: ignore[attr-defined]
-        yield from families.values()
+        yield from families(self._values())
         yield from self._seconds.collect()
 
-    def _values(self) -> Iterator[_Value]:
+    def _values(self) -> Iterator[Value]:
         snapshot = self._analysis.snapshot
         yield "epochcast_analyzer_analysis_errors_total", (), self._analysis.errors
         oldest = datetime.combine(self._analysis.oldest_price, time(), UTC)
@@ -61,7 +49,7 @@ def _told(snapshot: Snapshot) -> Iterable[JobAnswer]:
     return [job for job in snapshot.jobs.values() if job.id in newest]
 
 
-def _of_job(job: JobAnswer) -> Iterator[_Value]:
+def _of_job(job: JobAnswer) -> Iterator[Value]:
     own = (job.id,)
     current = None if job.recommendation is None else job.recommendation.current
     instance, cloud = ("", "") if current is None else (current.instance, current.cloud)
@@ -71,14 +59,12 @@ def _of_job(job: JobAnswer) -> Iterator[_Value]:
     yield "epochcast_job_info", info, 1
     yield "epochcast_job_active", own, job.active
     yield "epochcast_job_gpus", own, len(job.gpus)
-    if job.epoch_s is not None:
+    if job.epoch_s is not None:  # without seconds there is no unit
         yield f"epochcast_job_{job.unit}_seconds", own, job.epoch_s
     for kind, cycle in {cycle.kind: cycle for cycle in job.cycles}.items():  # of two of a kind the longer
-        if cycle.idle_share is not None:
-            yield "epochcast_job_cycle_idle_ratio", (job.id, kind), cycle.idle_share
-    for rate, value in (("samples", job.samples_per_s), ("tokens", job.tokens_per_s)):
-        if value is not None:
-            yield f"epochcast_job_{rate}_per_second", own, value
+        yield "epochcast_job_cycle_idle_ratio", (job.id, kind), cycle.idle_share
+    yield "epochcast_job_samples_per_second", own, job.samples_per_s
+    yield "epochcast_job_tokens_per_second", own, job.tokens_per_s
     yield "epochcast_job_epoch_confidence_ratio", own, job.confidence
     yield "epochcast_job_epochs_total", own, job.epochs_seen
     yield "epochcast_job_epoch_spread_ratio", own, job.spread
@@ -86,7 +72,7 @@ def _of_job(job: JobAnswer) -> Iterator[_Value]:
     yield from _of_recommendation(job)
 
 
-def _of_prediction(job: JobAnswer) -> Iterator[_Value]:
+def _of_prediction(job: JobAnswer) -> Iterator[Value]:
     for one in () if job.prediction is None else job.prediction.predictions:
         labels = (job.id, one.gpu)
         yield "epochcast_job_predicted_ratio", labels, one.ratio
@@ -99,7 +85,7 @@ def _of_prediction(job: JobAnswer) -> Iterator[_Value]:
             yield "epochcast_job_predicted_high_seconds", labels, one.high
 
 
-def _of_recommendation(job: JobAnswer) -> Iterator[_Value]:
+def _of_recommendation(job: JobAnswer) -> Iterator[Value]:
     """Both objectives; time and cost of one epoch or step, also where the answer is of the whole job."""
     found = job.recommendation
     if found is None:
@@ -117,9 +103,8 @@ def _of_recommendation(job: JobAnswer) -> Iterator[_Value]:
     if found.current is not None and job.epoch_s is not None:
         yield "epochcast_job_current_usd", (job.id,), job.epoch_s * found.current.usd_per_hour / 3600
     if found.savings is not None:
-        for objective, saved in (("cost", found.savings.cost_ratio), ("time", found.savings.time_ratio)):
-            if saved is not None:
-                yield "epochcast_job_savings_ratio", (job.id, objective), saved
+        yield "epochcast_job_savings_ratio", (job.id, "cost"), found.savings.cost_ratio
+        yield "epochcast_job_savings_ratio", (job.id, "time"), found.savings.time_ratio
 
 
 def _seconds(job: JobAnswer, row: InstanceAnswer) -> float | None:

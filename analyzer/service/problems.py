@@ -11,11 +11,12 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from .schema import Problem
+from ..answers.answer_schema import AnswerModel
 from .workers import WorkersBusyError
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,16 @@ _TITLES = {
     500: "internal error",
     503: "unavailable now",
 }
+
+
+class Problem(AnswerModel):
+    """An error as RFC 9457 defines it (``application/problem+json``)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str = Field(description="One sentence: what is wrong, the value seen, and the remedy.")
+    instance: str | None = None
 
 
 def problem(status: int, detail: str, path: str, headers: Mapping[str, str] | None = None) -> Response:

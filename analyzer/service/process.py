@@ -15,21 +15,20 @@ from collections.abc import Iterator, Mapping
 
 import uvicorn
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from ..answers.advisor import Advisor
 from ..errors import InputError
 from ..files import write_whole
-from ..live.metric_catalog import catalog
-from ..live.metrics import GONE_S, DetectionMetrics, View
+from ..live.metrics import GONE_S, DetectionMetrics, View, families
 from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
 from ..recommendation import Limits
 from ..telemetry.gpu_report import Report
-from ..telemetry.sources import opened
+from ..telemetry.settings import opened
 from .analysis import Analysis
 from .app import create_app
 from .auth import read_token
@@ -162,14 +161,13 @@ class ProcessMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the families."""
-        for name, value in (
-            ("epochcast_analyzer_watcher_up", float(self._watcher.is_alive)),
-            ("epochcast_analyzer_watcher_restarts_total", self._watcher.restarts),
-            ("epochcast_analyzer_worker_restarts_total", self._workers.restarts),
-        ):
-            metric = catalog()[name]
-            family = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
-            yield family(name, metric.help, value=value)
+        yield from families(
+            (
+                ("epochcast_analyzer_watcher_up", (), self._watcher.is_alive),
+                ("epochcast_analyzer_watcher_restarts_total", (), self._watcher.restarts),
+                ("epochcast_analyzer_worker_restarts_total", (), self._workers.restarts),
+            )
+        )
 
 
 def _problems(watcher: WatcherProcess) -> list[str]:

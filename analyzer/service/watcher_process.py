@@ -48,11 +48,6 @@ class WatcherProcess:
         process = self._process
         return process is not None and process.is_alive()
 
-    @property
-    def pid(self) -> int | None:
-        """Its process id; None before the first start."""
-        return None if self._process is None else self._process.pid
-
     def start(self) -> None:
         """Start it, and from then on again whenever it ends."""
         self._thread.start()
@@ -105,7 +100,7 @@ def watch(sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus
     from ...regressor.gpus import load_catalog
     from ..live.state_store import StateStore
     from ..live.watcher import Watcher
-    from ..telemetry.sources import opened
+    from ..telemetry.settings import opened
 
     store = StateStore(state)
     try:

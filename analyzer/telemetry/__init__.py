@@ -1,4 +1,4 @@
-"""Where telemetry comes from while jobs run: one file per kind of source, put together in `sources`.
+"""Where telemetry comes from while jobs run: one file per kind of source, opened by `settings`.
 
 A source is polled; what it gives are samples of GPUs (`Rows`), or what a node's own analyzer found (`NodeReport`). It keeps its
 own cursor, so that nothing is read twice; after a start it gives what it still holds of the past.

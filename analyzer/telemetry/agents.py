@@ -95,8 +95,7 @@ class AgentSource:
         return fresh
 
     def _ask_gpus(self, now: float) -> None:
-        answer = self._endpoint.json(GPUS)
-        self._endpoint.expect(GPUS, answer, GPUS_SCHEMA)
+        answer = self._endpoint.json(GPUS, schema=GPUS_SCHEMA)
         labels: dict[str, str] = {}
         place = self._settings
         try:
@@ -112,9 +111,7 @@ class AgentSource:
                     source=str(row["source"]),
                     simulated=bool(row["simulated"]),
                     static=dict(row["static"]),
-                    instance=place.instance,
-                    cloud=place.cloud,
-                    region=place.region,
+                    **place.rented,
                 )
                 lag_s, interval_s = float(row["lag_s"]), row.get("interval_s")
                 gpu = self._gpus.setdefault(device.uuid, _Gpu(device, 1 / USUAL_INTERVAL_S, lag_s, heard=now))
@@ -176,8 +173,7 @@ class AgentSource:
             return None
         self._asked_processes = now
         try:
-            answer = self._endpoint.json(PROCESSES)
-            self._endpoint.expect(PROCESSES, answer, PROCESSES_SCHEMA)
+            answer = self._endpoint.json(PROCESSES, schema=PROCESSES_SCHEMA)
             found: dict[str, list[Owner]] = {}
             for row in answer["processes"]:
                 texts = {name: str(row[name]) for name in ("process", "user", "container", "slurm_job", "pod")}

@@ -137,27 +137,27 @@ class Endpoint:
         return bytes(taken)
 
     def json(
-        self, path: str, query: Sequence[tuple[str, str]] = (), *, form: bool = False, most: int = MOST_BYTES
+        self,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        *,
+        schema: str | None = None,
+        form: bool = False,
+        most: int = MOST_BYTES,
     ) -> dict[str, Any]:
-        """Return the JSON object that is answered; as `read`, and TelemetryError where it is none."""
-        return self.parsed(path, self.read(path, query, form=form, most=most))
-
-    def parsed(self, path: str, body: bytes) -> dict[str, Any]:
-        """Return a body as the JSON object that it must be."""
+        """Return the JSON object that is answered; as `read`, and TelemetryError where it is none or not under ``schema``."""
+        body = self.read(path, query, form=form, most=most)
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError) as error:  # not UTF-8, broken off, thousands of brackets
             raise TelemetryError(f"{self._name}{path} does not answer in JSON ({error})") from error
         if not isinstance(answer, dict):
             raise TelemetryError(f"{self._name}{path} answers with a JSON {type(answer).__name__}, not an object")
-        return answer
-
-    def expect(self, path: str, answer: Mapping[str, Any], schema: str) -> None:
-        """Check the schema of an answer."""
-        if answer.get("schema") != schema:
+        if schema is not None and answer.get("schema") != schema:
             raise TelemetryError(
                 f"{self._name}{path} answers with schema {answer.get('schema')!r}, not {schema!r}; upgrade one of the two"
             )
+        return answer
 
     def _authorization(self) -> dict[str, str]:
         if self._access.token_file is not None:

@@ -84,9 +84,7 @@ class FilesSource:
             source=trace.source or "files",
             simulated=trace.simulated,
             static=dict(trace.static),
-            instance=place.instance,
-            cloud=place.cloud,
-            region=place.region,
+            **place.rented,
         )
         step_s = round(float(np.median(np.diff(time))), 6) if time.size > 1 else 0.1
         values = {name: column[kept] for name, column in trace.metrics().items() if not np.isnan(column[kept]).all()}

@@ -46,6 +46,11 @@ class Device:
     cloud: str = ""
     region: str = ""
 
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"GPU {self.label} of {self.node}"
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -125,6 +130,20 @@ class Report:
     dropped: int = 0
     hertz: float = 10.0
     reason: Reason | None = None
+
+    @staticmethod
+    def of_detection(found: Detection | None) -> dict[str, Any]:
+        """What fields of a report say of what was found; None: nothing yet."""
+        if found is None:
+            return {"verdict": "none", "period_s": None, "confidence": 0.0}
+        return {
+            "verdict": found.verdict,
+            "period_s": found.period_s,
+            "confidence": 0.0 if found.verdict == "none" else min(max(float(found.confidence), 0.0), 1.0),
+            "cycles": found.cycles,
+            "second_period_s": found.jobs[1].period_s if len(found.jobs) > 1 else None,
+            "reason": found.reason,
+        }
 
     @property
     def unit(self) -> Unit | None:

@@ -63,10 +63,9 @@ class NodeSource:
 
         A report that cannot be read is left out unless all are such.
         """
-        answer = self._endpoint.json(REPORTS)
-        self._endpoint.expect(REPORTS, answer, REPORTS_SCHEMA)
+        answer = self._endpoint.json(REPORTS, schema=REPORTS_SCHEMA)
         found: list[NodeReport] = []
-        failure: InputError | TelemetryError | None = None
+        failure: TelemetryError | None = None
         rows = answer.get("reports")
         if not isinstance(rows, list):
             raise TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with a list of reports")
@@ -74,22 +73,22 @@ class NodeSource:
             try:
                 report = self._placed(Report.from_json(row))
                 epochs = self._new_epochs(report)
-            except (InputError, TelemetryError) as error:
+            except TelemetryError as error:
                 failure = error
-                continue
-            found.append(NodeReport(report, tuple(epochs)))
-        if isinstance(failure, TelemetryError) and not found:
-            raise failure
+            except InputError as error:
+                failure = TelemetryError(f"node analyzer {self.name}: {error}")
+            else:
+                found.append(NodeReport(report, tuple(epochs)))
         if failure is not None and not found:
-            raise TelemetryError(f"node analyzer {self.name}: {failure}") from failure
+            raise failure
         return found
 
     def _placed(self, report: Report) -> Report:
         """What is rented, where the node does not say it itself."""
         device, place = report.device, self._settings
-        if device.instance or not (place.instance or place.cloud or place.region):
+        if device.instance or not any(place.rented.values()):
             return report
-        return replace(report, device=replace(device, instance=place.instance, cloud=place.cloud, region=place.region))
+        return replace(report, device=replace(device, **place.rented))
 
     def _new_epochs(self, report: Report) -> list[EpochRecord]:
         """The epochs with profiles that were not given yet.
@@ -105,8 +104,7 @@ class NodeSource:
                 return []
             # Where the counter has moved and the report has no other epoch, the job has ended since, or is another.
             query.append(("since", repr(min([*other, given.newest]) - ROUNDING_S)))
-        answer = self._endpoint.json(EPOCHS, query)
-        self._endpoint.expect(EPOCHS, answer, EPOCHS_SCHEMA)
+        answer = self._endpoint.json(EPOCHS, query, schema=EPOCHS_SCHEMA)
         try:
             epochs = [epoch_from_json(epoch) for epoch in answer["epochs"]]
         except (KeyError, TypeError, AttributeError, InputError) as error:

@@ -21,8 +21,7 @@ import numpy as np
 
 from . import Rows, TelemetryError
 from .gpu_report import Device, Owner
-from .prometheus_api import PrometheusApi, TooManySamplesError
-from .prometheus_rows import table
+from .prometheus_api import PrometheusApi, TooManySamplesError, table
 from .series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
 from .settings import PrometheusSettings
 

@@ -1,16 +1,18 @@
-"""Prometheus' HTTP API as far as telemetry needs it: which series there are, and their raw samples."""
+"""Prometheus' HTTP API as far as telemetry needs it: which series there are, their raw samples, and a GPU's in one table."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dcgm_names import ONCE_PERCENT, PERCENT
 from . import TelemetryError
 from .endpoint import Endpoint, RefusedError, TooLargeError
+from .series_names import Meaning, Part
 from .settings import PrometheusSettings
 
 SERIES, QUERY = "/api/v1/series", "/api/v1/query"
@@ -122,3 +124,54 @@ def _told(error: RefusedError) -> str:
         return f"{str(error).partition(': ')[0]}: {json.loads(error.text)['error']}"
     except (ValueError, KeyError, TypeError):
         return str(error)
+
+
+Array = NDArray[np.float64]
+
+#: Best first: the exact mean since the scrape before, the mean over the agent's last window, one tick.
+_BEST: tuple[Part, ...] = ("integral", "window", "last")
+#: After a pause of so many scrapes the mean since the last one is of the pause.
+LONGEST_STEP = 3.0
+
+
+def table(series: Sequence[Series], meanings: Mapping[str, Meaning], *, exact: bool) -> tuple[Array, dict[str, Array]]:
+    """Put the samples of a GPU's series side by side.
+
+    Args:
+        series: of one GPU; two of one name (a label of theirs changed) follow each other in time, and so do two of one column
+            where dcgm-exporter was upgraded.
+        meanings: what each name holds.
+        exact: whether integrals run as fast as the clock; a replay's do not.
+
+    Returns:
+        ``time`` (n,) unix seconds, ascending, and column -> (n,) base units, NaN where there is no sample.
+    """
+    known = [(meanings[one.labels["__name__"]], one) for one in series if one.labels.get("__name__") in meanings]
+    time: Array = np.unique(np.concatenate([one.time for _, one in known])) if known else np.empty(0)
+    parts: dict[tuple[str, Part], Array] = {}
+    for meaning, one in known:
+        column = parts.setdefault((meaning.column, meaning.part), np.full(time.size, np.nan))
+        values = np.where(one.values < meaning.blank, one.values, np.nan)
+        percent = one.labels["__name__"] == ONCE_PERCENT and (values > 1.0).any()
+        at = np.searchsorted(time, one.time)
+        column[at] = np.where(np.isnan(values), column[at], values * (PERCENT if percent else meaning.factor))
+    columns: dict[str, Array] = {}
+    for name in dict.fromkeys(name for name, _ in parts):
+        best = np.full(time.size, np.nan)
+        for part in _BEST:
+            if (name, part) in parts and (part != "integral" or exact):
+                values = _means(time, parts[name, part]) if part == "integral" else parts[name, part]
+                best = np.where(np.isnan(best), values, best)
+        columns[name] = best
+    return time, columns
+
+
+def _means(time: Array, integral: Array) -> Array:
+    """The mean of a ratio since the sample before, NaN where the integral began anew or there was a pause."""
+    there = np.flatnonzero(~np.isnan(integral))
+    means = np.full(time.size, np.nan)
+    if there.size > 1:
+        steps, grown = np.diff(time[there]), np.diff(integral[there])
+        usable = (grown >= 0) & (steps <= LONGEST_STEP * np.median(steps))
+        means[there[1:][usable]] = np.minimum(grown[usable] / steps[usable], 1.0)
+    return means

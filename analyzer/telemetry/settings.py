@@ -1,4 +1,4 @@
-"""What is said of a telemetry source in a configuration, checked: one dataclass per kind of source.
+"""What is said of a telemetry source in a configuration, checked: one dataclass per kind; and the sources of them.
 
 The service's configuration (``[[agents]]``, ``[[nodes]]``, ``[[prometheus]]``, ``[[files]]``) and a node's are made of these.
 """
@@ -6,13 +6,16 @@ The service's configuration (``[[agents]]``, ``[[nodes]]``, ``[[prometheus]]``, 
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from ...common.settings_file import whole_url
 from ..errors import InputError
+from . import TelemetrySource
 
 _STRICT = {"extra": "forbid"}  # for pydantic, where a configuration is read by it: an unknown key is a mistake
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -28,6 +31,11 @@ class Place:
     instance: str = ""
     cloud: str = ""
     region: str = ""
+
+    @property
+    def rented(self) -> dict[str, Any]:
+        """The same as fields of a `Device`."""
+        return {"instance": self.instance, "cloud": self.cloud, "region": self.region}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,3 +173,31 @@ SourceSettings = AgentSettings | NodeSettings | PrometheusSettings | FilesSettin
 def _check_interval(of: str, interval: float, longest: float) -> None:
     if not 0.2 <= interval <= longest:
         raise InputError(f"of {of}: interval is {interval} s; give 0.2 to {longest:.0f} seconds")
+
+
+# A kind's module is loaded where one is asked for.
+SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
+    NodeSettings: ("nodes", "NodeSource"),
+    AgentSettings: ("agents", "AgentSource"),
+    PrometheusSettings: ("prometheus", "PrometheusSource"),
+    FilesSettings: ("files", "FilesSource"),
+}
+
+
+def opened(settings: Iterable[SourceSettings]) -> list[TelemetrySource]:
+    """Return a source for each of the settings, in the order of `SOURCES`: of a GPU that two tell of, the first is believed.
+
+    Nothing is asked yet. Raises InputError where a file that the settings name cannot be read, and where two of them are one
+    source: it is known by its kind and name in the state and in the metrics.
+    """
+    order = list(SOURCES)
+    sources: dict[tuple[str, str], TelemetrySource] = {}
+    for one in sorted(settings, key=lambda one: order.index(type(one))):
+        module, kind = SOURCES[type(one)]
+        if isinstance(one, NodeSettings) and one.every_address:
+            kind = "NodeAddresses"
+        source: TelemetrySource = getattr(import_module(f".{module}", __package__), kind)(one)
+        if (source.kind, source.name) in sources:
+            raise InputError(f"the configuration has [[{SOURCES[type(one)][0]}]] {source.name} twice; keep one")
+        sources[source.kind, source.name] = source
+    return list(sources.values())

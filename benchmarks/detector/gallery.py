@@ -14,8 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epochcast.analyzer.figures import detection_figure
-from epochcast.analyzer.figures.series import draw_series
-from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, draw_series, drawing
 from epochcast.detector import Detection, InputError, detect
 from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.evaluation import TraceScore, score_trace

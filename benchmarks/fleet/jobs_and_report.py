@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.fleet.answers_of_fleet import write_answers
+from epochcast.analyzer.fleet.analyze import write_answers
 from epochcast.analyzer.fleet.finding import Finding, Span
 from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord

@@ -9,7 +9,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import busiest, summarise
-from epochcast.analyzer.figures.kernel_occupancy import kernel_occupancy_figure
+from epochcast.analyzer.figures.occupancy import kernel_occupancy_figure
 from epochcast.regressor import load_catalog
 
 from ..page import OCCUPANCY, markdown_table, options, publish

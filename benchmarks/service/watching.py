@@ -30,8 +30,7 @@ import psutil
 
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
-from epochcast.analyzer.telemetry.settings import AgentSettings
-from epochcast.analyzer.telemetry.sources import opened
+from epochcast.analyzer.telemetry.settings import AgentSettings, opened
 from epochcast.common.http_server import Limits, Server
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import load_catalog

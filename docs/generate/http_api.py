@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from epochcast.agent import api as agent_api
 from epochcast.agent import samples
-from epochcast.analyzer.node import api as node_api
+from epochcast.analyzer.node import process as node_api
 from epochcast.analyzer.plugins import Settings as PluginSettings
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.app import create_app

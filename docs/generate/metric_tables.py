@@ -10,7 +10,7 @@ from prometheus_client import Metric
 
 from epochcast.agent import catalog, exposition, processes
 from epochcast.agent.push.pusher import PushCollector
-from epochcast.analyzer.live import metric_catalog
+from epochcast.analyzer.live import metrics as metric_catalog
 
 # A node without devices and a pusher that has sent nothing: their families are there all the same, without values.
 _CLOCK = SimpleNamespace(monotonic=time.monotonic)

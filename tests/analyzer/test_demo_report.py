@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.demo.comparison import compare
 from epochcast.analyzer.demo.report import write_report
+from epochcast.analyzer.demo.run import compare
 from epochcast.analyzer.figures import cost_figure, detection_figure, page_svg, predictions_figure
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.recommendation import recommend

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.demo import live, replay, run
-from epochcast.analyzer.demo.live import TrainerError, record_training
-from epochcast.analyzer.demo.replay import gpu_trace, replay_trace
+from epochcast.analyzer.demo import recordings, run
+from epochcast.analyzer.demo.recordings import TrainerError, gpu_trace, record_training, replay_trace
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import Trace, read_trace
@@ -24,8 +23,8 @@ from epochcast.detector.simulator import simulate
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less idle time before and after a training, and a replay that is asked more often whether it has ended."""
-    monkeypatch.setattr(live, "_LEAD_S", 0.5)
-    monkeypatch.setattr(replay, "_POLL_S", 0.05)
+    monkeypatch.setattr(recordings, "_LEAD_S", 0.5)
+    monkeypatch.setattr(recordings, "_POLL_S", 0.05)
 
 
 @pytest.fixture
@@ -83,7 +82,7 @@ def test_a_training_that_fails_is_one_sentence_and_leaves_nothing_half(tmp_path:
 
 
 def test_a_training_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
-    monkeypatch.setattr(live, "_MOST_S", 0.0)
+    monkeypatch.setattr(recordings, "_MOST_S", 0.0)
     with pytest.raises(TrainerError, match=r"had 0 epochs after 0 s and was ended; try a less busy machine"):
         record_training(tmp_path, 60, lines.append)
 

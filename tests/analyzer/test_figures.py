@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.figures import detection_figure, save_figure
 from epochcast.analyzer.figures.scores import score_panels
-from epochcast.analyzer.figures.series import draw_series
+from epochcast.analyzer.figures.style import draw_series
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection, Epoch, Job, Stretch, detect
 

@@ -14,8 +14,7 @@ from epochcast.analyzer.answers import sources
 from epochcast.analyzer.answers.cycles import NO_STEP
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.corpus.run import NoEpochsError, profile_beside
-from epochcast.analyzer.corpus.workloads import Workload
+from epochcast.analyzer.corpus.run import NoEpochsError, Workload, profile_beside
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.traces import job_traces

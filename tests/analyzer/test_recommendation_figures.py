@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.figures import cost_figure, page_svg, relative_figure, save_figure
-from epochcast.analyzer.figures.log_axes import time_unit
-from epochcast.analyzer.figures.style import BLUE, ORANGE
+from epochcast.analyzer.figures.style import BLUE, ORANGE, time_unit
 from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.regressor import Prediction

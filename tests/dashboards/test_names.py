@@ -14,7 +14,7 @@ from epochcast.agent.catalog import catalog as agent_catalog
 from epochcast.agent.config import Config
 from epochcast.agent.exposition import LABELS, registry
 from epochcast.agent.node import Node
-from epochcast.analyzer.live.metric_catalog import catalog
+from epochcast.analyzer.live.metrics import catalog
 
 TARGET = {"job", "instance"}
 OTHERS = {

@@ -150,13 +150,13 @@ def _figure(answers: Mapping[str, Mapping[str, Answers]], phases: Sequence[str])
 
     Of one phase or one form the panels go on in the next row where they fill one.
     """
-    from ...figures.step_scatter import Panel, step_figure
+    from ...figures.scatter import Panel, step_figure
 
     names = [name for name, by in answers.items() if set(phases) <= set(by)]
 
     def panel(name: str, phase: str) -> Panel:
         rows = _whole(answers[name][phase])
-        return Panel(name, phase, rows.measured, rows.predicted, cell_names(rows.points))
+        return Panel(f"{name}, {phase}", rows.measured, rows.predicted, cell_names(rows.points))
 
     rows = [[panel(name, phase) for name in names] for phase in phases]
     if min(len(phases), len(names)) > 1:

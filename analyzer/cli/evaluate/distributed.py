@@ -143,7 +143,7 @@ def _by_runs(
     figures = {name: {"recipe": name, **common, **_figures(rows, drawn)} for name, rows in answers.items()}
     if plot is not None:
         from ...figures import save_figure
-        from ...figures.errors_by_configuration import errors_figure
+        from ...figures.errors import errors_figure
 
         save_figure(errors_figure({name: _errors(rows) for name, rows in answers.items()}), plot)
     say_figures(recipe, figures, as_json, _text)

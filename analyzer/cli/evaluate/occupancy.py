@@ -248,14 +248,14 @@ def _known(tested: LabelledSamples, fitted: LabelledSamples) -> list[str]:
 
 def _figure(measured: Mapping[str, _Measured], protocol: str | None, labels: str) -> Figure:
     if protocol == _CURVE:
-        from ...figures.learning_curve import learning_curve_figure
+        from ...figures.errors import learning_curve_figure
 
         return learning_curve_figure({name: list(answer.curve) for name, answer in measured.items()})
-    from ...figures.ratio_scatter import RatioPanel, ratio_scatter_figure
+    from ...figures.scatter import Panel, ratio_scatter_figure
 
     return ratio_scatter_figure(
         [
-            RatioPanel(name, rows.measured, rows.predicted, rows.points["family"].to_numpy(dtype=str))
+            Panel(name, rows.measured, rows.predicted, rows.points["family"].to_numpy(dtype=str))
             for name, rows in ((name, answer.answers) for name, answer in measured.items())
         ],
         "modelled" if labels == "modelled" else "measured",

@@ -118,7 +118,7 @@ def occupancy(
 
 def _batches_figure(answer: Mapping[str, Any]) -> Figure:
     """A panel per GPU; NVML utilisation is that of the modelled launches."""
-    from ...figures.occupancy_by_batch import BatchCurve, occupancy_by_batch_figure
+    from ...figures.occupancy import BatchCurve, occupancy_by_batch_figure
 
     best = {one["gpu"]: one["smallest"] for one in answer["batches"]}
     curves = []

@@ -30,6 +30,14 @@ class Axis:
             part = (value - self.low) / (self.high - self.low)
         return round(100 * min(max(part, 0.0), 1.0), 3)
 
+    def across(self) -> tuple[tuple[float, str], ...]:
+        """Ticks from left to right: place in per cent, and text."""
+        return tuple((self.place(tick), _tick_text(tick)) for tick in self.ticks)
+
+    def up(self, before: str = "") -> tuple[tuple[float, str], ...]:
+        """Ticks from the bottom up: place in per cent from the top, and text after ``before``."""
+        return tuple((round(100 - self.place(tick), 3), before + _tick_text(tick)) for tick in self.ticks)
+
 
 def axis_from_zero(values: Sequence[float]) -> Axis:
     """For lengths and ratios above 0: linear from 0, or logarithmic where they differ by more than a linear axis shows."""
@@ -41,23 +49,23 @@ def axis_from_zero(values: Sequence[float]) -> Axis:
     return Axis(low, high, True, _by_decade(low, high))
 
 
-def axis_around(values: Sequence[float], least_share: float, ticks: int = 5) -> Axis:
+def axis_around(values: Sequence[float], least_share: float) -> Axis:
     """Linear, around ``values``, and at least ``least_share`` of their middle to either side: small noise stays small."""
     low, high = min(values), max(values)
     middle = sorted(values)[len(values) // 2]
     room = 0.08 * (high - low)
     low, high = min(low - room, middle * (1 - least_share)), max(high + room, middle * (1 + least_share))
     low = max(low, 0.0)
-    return Axis(low, high, False, _even(low, high, ticks))
+    return Axis(low, high, False, _even(low, high, 5))
 
 
-def axis_between(low: float, high: float, ticks: int = 5) -> Axis:
+def axis_between(low: float, high: float, ticks: int) -> Axis:
     """Linear from ``low`` to ``high``."""
     high = high if high > low else low + 1.0
     return Axis(low, high, False, _even(low, high, ticks))
 
 
-def tick_text(tick: float) -> str:
+def _tick_text(tick: float) -> str:
     """A round number as short as it can be written."""
     return f"{tick:,.0f}" if tick == round(tick) else f"{tick:g}"
 

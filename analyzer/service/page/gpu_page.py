@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....regressor.profile import RATIOS, Profile
 from ...answers.answer_schema import GpuAnswer
 from ...words import count, number
 from . import states
-from .epoch_plot import epoch_plot
 from .job_page import ReadEpochs, no_epochs
+from .plots import epoch_plot
 
 if TYPE_CHECKING:
     from ..analysis import Snapshot
@@ -33,18 +32,6 @@ _SHOWN_IN = (
     ("_tx", "MB/s", 1e6),
     ("_rx", "MB/s", 1e6),
 )
-
-
-@dataclass(frozen=True)
-class MetricRow:
-    """A metric of a profile, as text."""
-
-    name: str
-    unit: str
-    mean: str
-    min: str
-    p50: str
-    max: str
 
 
 def gpu_page(gpu: GpuAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
@@ -82,10 +69,11 @@ def _profile_says(profile: Profile) -> str:
     return f"Statistics over {over}{without}. Predictions start from this profile."
 
 
-def _row(name: str, values: Any) -> MetricRow:
+def _row(name: str, values: Any) -> dict[str, str]:
+    """A metric of a profile, as text."""
     unit, of = _shown_in(name)
     texts = {key: number(values[key] / of) for key in ("mean", "min", "p50", "max")}
-    return MetricRow(name.replace("_", " "), unit, **texts)
+    return {"name": name.replace("_", " "), "unit": unit, **texts}
 
 
 def _fact(name: str, attribute: Any) -> tuple[str, str]:

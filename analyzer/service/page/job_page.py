@@ -9,10 +9,8 @@ from ...answers.answer_schema import JobAnswer
 from ...answers.cycles import waits
 from ...telemetry.gpu_report import EpochRecord
 from . import states
-from .cost_plot import cost_plot
-from .epoch_plot import EpochPlot, epoch_plot
-from .interval_plot import interval_plot
 from .overview import gpu_rows, hardware, where
+from .plots import EpochPlot, cost_plot, epoch_plot, interval_plot
 
 if TYPE_CHECKING:
     from ..analysis import Snapshot

@@ -11,7 +11,7 @@ from ...answers.answer_schema import GpuAnswer, JobAnswer, JobSummary
 from ...telemetry.gpu_report import Report
 from ...words import count
 from . import states
-from .epoch_plot import trend
+from .plots import trend
 from .states import State
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class SourceRow:
 def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
     """Return what the template shows of ``snapshot`` at ``now`` [unix s]."""
     jobs = sorted(snapshot.jobs.values(), key=lambda job: (-(job.since or 0.0), job.id))
-    rows = [job_row(job, snapshot, now) for job in jobs]
+    rows = [_job_row(job, snapshot, now) for job in jobs]
     gpus = gpu_rows(list(snapshot.gpus.values()), snapshot, now)
     no_telemetry = states.no_telemetry(snapshot.gpus.values(), now)
     working = {row.gpu.uuid for row in gpus if row.state.word not in states.NOT_WORKING}
@@ -70,7 +70,7 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
         "ended": [row for row in rows if row not in active],
         "gpus": gpus,
         "working": len(working),
-        "sources": [_source_row(source) for source in snapshot.health.sources],
+        "sources": [SourceRow(one, states.of_source(one), one.get("lag_s")) for one in snapshot.health.sources],
         "up": sum(bool(source.get("up")) for source in snapshot.health.sources),
         "no_telemetry": no_telemetry,
         "summary": no_telemetry or _summary(active),
@@ -78,15 +78,15 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
     }
 
 
-def job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
-    """A job's row."""
+def _job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
+    verdict = None if job.recommendation is None else job.recommendation.verdict
     return JobRow(
         job,
         states.of_job(job, snapshot.gpus, now),
         hardware(job, snapshot.gpus),
         where(job.nodes),
         _trend(job, snapshot.reports),
-        None if job.recommendation is None or job.recommendation.verdict is None else job.recommendation.verdict.action,
+        None if verdict is None else verdict.action,
     )
 
 
@@ -118,10 +118,6 @@ def _trend(job: JobSummary, reports: Mapping[str, Report]) -> str | None:
         [one for one in reports[uuid].epochs if one.start >= since and one.end <= last] for uuid in job.gpus if uuid in reports
     ]
     return trend(max(held, key=len, default=[]))
-
-
-def _source_row(source: Mapping[str, Any]) -> SourceRow:
-    return SourceRow(source, states.of_source(source), source.get("lag_s"))
 
 
 def _summary(active: list[JobRow]) -> str:

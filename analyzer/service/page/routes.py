@@ -1,20 +1,30 @@
-"""Addresses of the page: overview, a job, a GPU, an upload, and the files that they use."""
+"""Addresses of the page: overview, a job, a GPU, an upload, and the files that they use; and what its templates can call."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import re
 import time
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment
+from markupsafe import Markup, escape
 
+from .... import __version__
+from ... import words
+from ...answers.answer_schema import RecommendationAnswer
+from ...style import style_sheet, templates
 from ..parts import Parts, Served
 from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
 from .overview import overview
-from .reference import reference
-from .render import STATIC, page, static
 from .upload import Sent, answer_page, form_page, read_form
 
 router = APIRouter(include_in_schema=False)
@@ -69,7 +79,9 @@ async def answer_form(request: Request, parts: Served) -> HTMLResponse:
 @router.api_route("/reference", methods=_READ)
 def show_reference(request: Request) -> HTMLResponse:
     """The API's operations."""
-    return page(request, "reference.html", here="reference", address=_address(request), **reference(request.app.openapi()))
+    return page(
+        request, "reference.html", here="reference", address=_address(request), chapters=_chapters(request.app.openapi())
+    )
 
 
 @router.api_route("/page/{name}", methods=_READ)
@@ -96,3 +108,82 @@ def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
 def _address(request: Request) -> str:
     """Of the service, as whoever asks reached it."""
     return str(request.base_url).rstrip("/")
+
+
+_METHODS = ("get", "put", "post", "patch", "delete")  # HEAD is told with GET
+
+
+def _chapters(openapi: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The API's operations by tag: the service's own description of itself, without a script of another host."""
+    operations = [
+        {**told, "method": method.upper(), "path": path}
+        for path, methods in openapi["paths"].items()
+        for method, told in methods.items()
+        if method in _METHODS
+    ]
+    chapters = [
+        {**tag, "operations": [one for one in operations if tag["name"] in one.get("tags", [])]} for tag in openapi["tags"]
+    ]
+    return [chapter for chapter in chapters if chapter["operations"]]
+
+
+STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+"""The style sheet and files of ``static/`` that are served, with their media types."""
+
+
+def page(request: Request, template: str, *, status: int = 200, live: bool = False, **values: Any) -> HTMLResponse:
+    """Return the template filled with ``values``; ``live`` pages keep themselves up to date."""
+    text = (
+        _templates()
+        .get_template(template)
+        .render(root=request.scope.get("root_path", "").rstrip("/"), version=__version__, live=live, **values)
+    )
+    return HTMLResponse(text, status, {"Cache-Control": "no-store"})
+
+
+def static(name: str) -> bytes:
+    """A file of ``static/``; KeyError where it is none of `STATIC`."""
+    _ = STATIC[name]
+    return _content(name)
+
+
+@functools.cache
+def _content(name: str) -> bytes:
+    return style_sheet().encode() if name == "page.css" else files(__package__).joinpath("static", name).read_bytes()
+
+
+@functools.cache
+def _templates() -> Environment:
+    environment = templates(__package__, "templates")
+    environment.filters |= {
+        "seconds": words.seconds,
+        "in_unit": words.in_unit,
+        "between": words.between,
+        "duration": words.length,
+        "usd": words.usd,
+        "share": words.share,
+        "times": words.times,
+        "number": words.number,
+        "ago": words.ago,
+        "clock": words.clock,
+        "per": _per,
+        "code": _code,
+    }
+    # Browsers keep these files until their address changes.
+    for name, file in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):
+        environment.globals[name] = f"{file}?{hashlib.sha256(_content(file)).hexdigest()[:12]}"
+    return environment
+
+
+def _code(text: str) -> Markup:
+    """``text`` with what stands between backquotes as code."""
+    return Markup(re.sub(r"(`{1,2})([^`]+)\1", r"<code>\2</code>", str(escape(text))))
+
+
+def _per(recommendation: RecommendationAnswer) -> str:
+    """What seconds and USD of a recommendation are of."""
+    if recommendation.unit is None:
+        return ""
+    if recommendation.epochs is None:
+        return f"per {recommendation.unit}"
+    return f"for {words.count(recommendation.epochs, recommendation.unit)}"

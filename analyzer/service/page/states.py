@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ....detector.confidence import SURE
 from ...answers.answer_schema import GpuAnswer, JobSummary
 from ...words import length
-from ..schema import Health
+from ..health import Health
 
 Kind = Literal["good", "wait", "quiet", "bad"]
 

@@ -14,11 +14,11 @@ from ...answers.job_json import prediction_answer, recommendation_answer
 from ...answers.job_result import JobQuestion
 from ...answers.sources import Source
 from ...errors import InputError
-from ..json_bodies import crowded
+from ..limits import crowded
 from ..parts import Parts
 from ..uploads import source_of_upload
-from .interval_plot import interval_plot
 from .job_page import RATIO_ONLY
+from .plots import interval_plot
 
 _MOST_GPUS = 4096
 

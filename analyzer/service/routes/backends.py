@@ -12,10 +12,9 @@ from starlette.responses import Response
 
 from ...answers.question_schema import PredictionQuestion
 from ...errors import InputError
-from ...plugins import asking
 from ...plugins.black_box import BlackBox, predicted
-from ...plugins.registry import Installed, Registry, schema
-from ..json_bodies import JsonRoute
+from ...plugins.registry import Installed, Registry, ask, schema
+from ..limits import JsonRoute
 from ..parts import Parts, Served
 from ..problems import answers
 
@@ -119,11 +118,11 @@ def _asked(one: Installed) -> Callable[..., Any]:
     assert backend is not None
     answered_here = one.value == _BLACK_BOX
 
-    def ask(served: Parts, question: BaseModel) -> Any:
+    def answered(served: Parts, question: BaseModel) -> Any:
         if answered_here:
             return predicted(served.advisor, cast(PredictionQuestion, question))
         try:
-            return served.workers.run(asking.ask, one.name, one.value, one.settings, question.model_dump_json())
+            return served.workers.run(ask, one.name, one.value, one.settings, question.model_dump_json())
         except InputError:
             raise
         except RuntimeError as error:
@@ -132,5 +131,5 @@ def _asked(one: Installed) -> Callable[..., Any]:
             raise HTTPException(500, f"the backend {one.name} failed on this request; the service's log says why") from error
 
     # FastAPI reads a route's models from its annotations, which are not known before the backend is.
-    ask.__annotations__ = {"served": Served, "question": backend.Question, "return": backend.Answer}
-    return ask
+    answered.__annotations__ = {"served": Served, "question": backend.Question, "return": backend.Answer}
+    return answered

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ...answers.answer_schema import GpuAnswer
-from ...telemetry.gpu_report import EpochRecord
+from ...answers.answer_schema import AnswerModel, GpuAnswer
+from ...telemetry.gpu_report import epoch_to_json
 from ..parts import Parts, Served
 from ..problems import answers
-from ..schema import EpochAnswer
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 
@@ -23,6 +22,19 @@ class Gpus(BaseModel):
     """All GPUs."""
 
     gpus: list[GpuAnswer]
+
+
+class EpochAnswer(AnswerModel):
+    """An epoch that has ended."""
+
+    start: float
+    end: float
+    seconds: float
+    confidence: float
+    job_since: float
+    profile: dict[str, Any] | None = Field(
+        default=None, description="Profile of this epoch alone (epochcast.profile/v1), with `profiles=true`."
+    )
 
 
 class Epochs(BaseModel):
@@ -58,7 +70,7 @@ def epochs(
     """List the epochs that have ended, of all jobs of the GPU; ``job_since`` says which job an epoch belongs to."""
     _known(served, uuid)
     found = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
-    return Epochs(gpu=uuid, epochs=[_answer(one) for one in found])
+    return Epochs(gpu=uuid, epochs=[EpochAnswer(seconds=one.seconds, **epoch_to_json(one)) for one in found])
 
 
 def _known(served: Parts, uuid: str) -> GpuAnswer:
@@ -66,14 +78,3 @@ def _known(served: Parts, uuid: str) -> GpuAnswer:
         return served.analysis.snapshot.gpus[uuid]
     except KeyError:
         raise HTTPException(404, f"no GPU {uuid!r:.220} was seen; /api/v1/gpus lists those that were") from None
-
-
-def _answer(epoch: EpochRecord) -> EpochAnswer:
-    return EpochAnswer(
-        start=epoch.start,
-        end=epoch.end,
-        seconds=epoch.seconds,
-        confidence=epoch.confidence,
-        job_since=epoch.job_since,
-        profile=None if epoch.profile is None else epoch.profile.to_json(),
-    )

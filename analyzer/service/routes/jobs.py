@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from ...answers.answer_schema import JobAnswer, JobPlan, JobSummary, PredictionAnswer, RecommendationAnswer
-from ..json_bodies import JsonRoute
+from ..limits import JsonRoute
 from ..parts import Served
 from ..problems import answers
 from .query import Targets, Wanted, WholeEpochs

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from ..health import Health
 from ..parts import Served
 from ..problems import answers
-from ..schema import Health
 
 router = APIRouter(tags=["Operation"])
 

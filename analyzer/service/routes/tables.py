@@ -66,16 +66,6 @@ def prices(
 
 
 def _answer(one: Instance) -> PriceAnswer:
-    return PriceAnswer(
-        instance=one.name,
-        cloud=one.cloud,
-        region=one.region,
-        gpu=one.gpu,
-        gpu_count=one.count,
-        usd_per_hour=one.usd_per_hour,
-        spot_usd_per_hour=one.spot_usd_per_hour,
-        vcpus=one.vcpus,
-        memory_bytes=one.memory,
-        source=one.source,
-        date=one.date,
-    )
+    same = ("cloud", "region", "gpu", "usd_per_hour", "spot_usd_per_hour", "vcpus", "source", "date")
+    told = {name: getattr(one, name) for name in same}
+    return PriceAnswer(instance=one.name, gpu_count=one.count, memory_bytes=one.memory, **told)

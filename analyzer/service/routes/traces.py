@@ -1,4 +1,4 @@
-"""Answers to a trace that is sent: its epochs, and the predictions and recommendations that start from it."""
+"""Answers to profiles or a trace that are sent: the epochs of a trace, and predictions and recommendations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from ....regressor.precision import Precision
 from ...answers.answer_schema import PredictionAnswer, RecommendationAnswer, Verdict
 from ...answers.job_json import prediction_answer, recommendation_answer
 from ...answers.job_result import JobQuestion
-from ...answers.question_schema import GpuName
+from ...answers.question_schema import GpuName, PredictionQuestion, RecommendationQuestion
 from ...answers.recommendations import Renting
 from ...answers.sources import Source, with_precision
-from ...recommendation import Work
+from ...plugins.black_box import predicted
+from ...recommendation import Limits, Work
+from ..limits import JsonRoute
 from ..parts import Parts, Served
 from ..problems import answers
 from ..uploads import Kind, detection_of_upload, source_of_upload
 from .query import Targets, Wanted, WholeEpochs
 
+profiles = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=JsonRoute)
 router = APIRouter(prefix="/api/v1/traces", tags=["Predictions"])
 
 _KINDS: dict[str, Kind] = {
@@ -30,6 +33,7 @@ _KINDS: dict[str, Kind] = {
     "text/csv": "csv",
 }
 
+_REFUSALS = answers(400, 413, 422)
 _ERRORS = answers(413, 415, 422)
 
 _EXAMPLE = "time,gpu_utilization,power\n1700000000.0,0.97,68.2\n1700000000.1,0.98,68.5\n"
@@ -69,16 +73,6 @@ class DetectedJob(BaseModel):
     period_s: float | None
     epochs: list[Span]
     confidence: float | None
-
-
-class DetectedStretch(BaseModel):
-    """A part of the trace in which one period holds."""
-
-    start: float | None = Field(description="Unix seconds.")
-    end: float | None
-    period_s: float | None
-    confidence: float | None
-    epochs: int = Field(description="How many lie in it.")
 
 
 class Detection(BaseModel):
@@ -123,6 +117,27 @@ OfGpu = Annotated[GpuName | None, Query(description="GPU the trace was recorded 
 OfPrecision = Annotated[
     Precision | None, Query(description="Precision of the job's matrix products. Unless given: what the trace shows.")
 ]
+
+
+@profiles.post("/predictions", operation_id="predict", summary="A profile on other GPUs", responses=_REFUSALS)
+def predictions_of_profiles(served: Served, question: PredictionQuestion) -> PredictionAnswer:
+    """Predict how long the job of these profiles takes on each target, as `epochcast predict` does.
+
+    Several profiles are of GPUs that train together: the slowest sets the pace.
+    """
+    return predicted(served.advisor, question)
+
+
+@profiles.post("/recommendations", operation_id="recommend", summary="Where to run the job of a profile", responses=_REFUSALS)
+def recommendations_of_profiles(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
+    """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
+    limits = Limits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
+    asked = JobQuestion(
+        work=None if question.epochs is None else Work(question.epochs),
+        batch_may_grow=question.batch_may_grow,
+        renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
+    )
+    return recommendation_answer(served.advisor.answer(question.profiles, asked))
 
 
 @router.post("/detections", operation_id="detectTrace", summary="The epochs of a trace", responses=_ERRORS, openapi_extra=_BODY)

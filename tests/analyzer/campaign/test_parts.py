@@ -14,7 +14,7 @@ from epochcast.analyzer.campaign.device import choose_device
 from epochcast.analyzer.campaign.expectation import Measured, expected_s
 from epochcast.analyzer.campaign.overhead import slowdown
 from epochcast.analyzer.campaign.plan import Workload
-from epochcast.analyzer.campaign.trainer_process import reason_of
+from epochcast.analyzer.campaign.recording import reason_of
 from epochcast.analyzer.errors import InputError
 
 

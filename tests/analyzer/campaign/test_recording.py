@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -91,6 +92,6 @@ def test_where_an_agent_samples_all_the_time_its_cost_cannot_be_measured(monkeyp
 def test_a_broken_list_of_overheads_is_refused(tmp_path: Path, change: dict[str, object] | None) -> None:
     append_overhead(tmp_path, MeasuredOverhead("run", "Net|16", "CPU", 0.01, -0.01, 0.03, [[1.0]], [[1.0]], 0.1, 1e9))
     (entry,) = read_overheads(tmp_path)
-    (tmp_path / "overhead.json").write_text("[{" if change is None else json.dumps([entry.to_json() | change]))
+    (tmp_path / "overhead.json").write_text("[{" if change is None else json.dumps([asdict(entry) | change]))
     with pytest.raises(InputError, match=r"overhead.json' is not a readable list of overheads: .*; remove it"):
         read_overheads(tmp_path)

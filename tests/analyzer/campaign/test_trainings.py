@@ -20,8 +20,8 @@ from epochcast.analyzer.campaign import preflight as preflight_module
 from epochcast.analyzer.campaign import trainer
 from epochcast.analyzer.campaign.plan import read_plan
 from epochcast.analyzer.campaign.preflight import preflight
+from epochcast.analyzer.campaign.recording import reason_of
 from epochcast.analyzer.campaign.runner import run_campaign
-from epochcast.analyzer.campaign.trainer_process import reason_of
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.figures.step_scatter import Panel, step_figure
+from epochcast.analyzer.figures.scatter import Panel, step_figure
 
 MEASURED = np.array([1.0, 2.0, 4.0])
 GROUPS = np.array(["A100 fp16", "A100 fp16", "cpu fp32"])
@@ -16,7 +16,10 @@ def dots(figure: Figure, panel: int) -> set[tuple[float, float]]:
 
 def test_a_row_per_phase_and_a_column_per_recipe() -> None:
     panels = [
-        [Panel(recipe, phase, MEASURED, factor * MEASURED, GROUPS) for recipe, factor in (("default", 1.0), ("paper", 1.5))]
+        [
+            Panel(f"{recipe}, {phase}", MEASURED, factor * MEASURED, GROUPS)
+            for recipe, factor in (("default", 1.0), ("paper", 1.5))
+        ]
         for phase in ("forward", "backward", "step")
     ]
     figure = step_figure(panels)
@@ -31,19 +34,19 @@ def test_a_row_per_phase_and_a_column_per_recipe() -> None:
 
 def test_what_is_far_off_stands_on_the_edge_and_what_has_no_answer_nowhere() -> None:
     predicted = np.array([np.nan, 1e-9, 1e9])
-    figure = step_figure([[Panel("flops", "step", MEASURED, predicted, np.full(3, "one"))]])
+    figure = step_figure([[Panel("flops, step", MEASURED, predicted, np.full(3, "one"))]])
     assert figure.axes[0].get_xlim() == figure.axes[0].get_ylim() == (0.5, 8.0)
     assert dots(figure, 0) == {(2.0, 0.5), (4.0, 8.0)} and not figure.legends
 
 
 def test_nine_groups_look_different() -> None:
     nine = np.array([f"GPU {number}" for number in range(9)])
-    figure = step_figure([[Panel("default", "step", np.arange(1.0, 10), np.arange(1.0, 10), nine)]])
+    figure = step_figure([[Panel("default, step", np.arange(1.0, 10), np.arange(1.0, 10), nine)]])
     handles = figure.legends[0].legend_handles
     assert len({(one.get_marker(), one.get_color()) for one in handles}) == 9
 
 
 def test_a_shorter_row_leaves_its_place_empty() -> None:
-    panels = [Panel(recipe, "step", MEASURED, MEASURED, GROUPS) for recipe in ("default", "paper", "flops")]
+    panels = [Panel(f"{recipe}, step", MEASURED, MEASURED, GROUPS) for recipe in ("default", "paper", "flops")]
     figure = step_figure([panels[:2], panels[2:]])
     assert [axes.get_title().split(",")[0] for axes in figure.axes] == ["default", "paper", "flops"]

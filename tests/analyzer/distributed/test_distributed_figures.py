@@ -6,7 +6,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from epochcast.analyzer.figures import save_figure
-from epochcast.analyzer.figures.errors_by_configuration import errors_figure
+from epochcast.analyzer.figures.errors import errors_figure
 from epochcast.analyzer.figures.precisions import precisions_figure
 
 SECONDS = {

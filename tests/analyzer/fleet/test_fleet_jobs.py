@@ -12,10 +12,9 @@ import pytest
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, groups_of, jobs_of
-from epochcast.analyzer.fleet.gpu_price import GpuPrices
 from epochcast.analyzer.fleet.jobs_table import SCHEMA, write_jobs
 from epochcast.analyzer.fleet.largest import Largest
-from epochcast.analyzer.fleet.savings import saving_of
+from epochcast.analyzer.fleet.savings import GpuPrices, saving_of
 from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.telemetry.gpu_report import Owner

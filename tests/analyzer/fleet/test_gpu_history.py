@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet import gpu_history, span_finding, span_rows, stretches, trace_rows
+from epochcast.analyzer.fleet import gpu_history, span_finding, stretches, trace_rows
 from epochcast.analyzer.fleet.finding import Finding, finding_from_json, finding_to_json
 from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
-from epochcast.analyzer.fleet.span_rows import SpanRows
 from epochcast.analyzer.fleet.stretches import Activity, worked
-from epochcast.analyzer.fleet.trace_rows import Piece, TraceRows
+from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows, TraceRows
 from epochcast.analyzer.telemetry.gpu_report import Device
 from epochcast.detector import Detection, detect
 from epochcast.regressor import load_catalog
@@ -204,7 +203,7 @@ def test_a_long_stretch_is_thinned_and_says_so(
 ) -> None:
     path = write_gpu(tmp_path / "a.parquet", seconds=300.0, period_s=30.0, hertz=10.0)
     exact = look(path)
-    monkeypatch.setattr(span_rows, "MOST_ROWS", 1000)
+    monkeypatch.setattr(trace_rows, "MOST_ROWS", 1000)
     thinned = look(path)
     assert any("means of 6 rows" in problem for problem in thinned.quality.problems)
     assert thinned.spans[0].report.period_s == pytest.approx(exact.spans[0].report.period_s, rel=0.02)
@@ -250,7 +249,7 @@ def test_block_means_are_those_of_the_readings() -> None:
     time, values = np.arange(1000.0), rng.normal(size=1000)
     values[rng.random(1000) < 0.3] = np.nan
     values[30:60] = np.nan
-    held = SpanRows(0, 2000, 5 * span_rows.MOST_ROWS)
+    held = SpanRows(0, 2000, 5 * trace_rows.MOST_ROWS)
     for part in np.split(np.arange(1000), [7, 8, 501, 999]):
         held.add(Piece(time[part], {"a": values[part]}))
     got = held.for_detector()

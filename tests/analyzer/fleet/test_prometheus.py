@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.fleet.gpu_history import Looking
-from epochcast.analyzer.fleet.one_trace import analysed
+from epochcast.analyzer.fleet.gpu_history import Looking, analysed
 from epochcast.analyzer.fleet.traces_of import traces_of
 from epochcast.analyzer.telemetry.settings import Place
 from epochcast.regressor import load_catalog

@@ -17,7 +17,7 @@ import pytest
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet.answers_of_fleet import write_answers
+from epochcast.analyzer.fleet.analyze import write_answers
 from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
 from epochcast.analyzer.fleet.jobs_table import SCHEMA as JOBS
 from epochcast.analyzer.fleet.result_tables import SCHEMAS

@@ -13,8 +13,7 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure
 from epochcast.analyzer.fleet.findings_store import FindingsStore
-from epochcast.analyzer.fleet.gpu_history import Looking
-from epochcast.analyzer.fleet.one_trace import Trace, analysed
+from epochcast.analyzer.fleet.gpu_history import Looking, Trace, analysed
 from epochcast.analyzer.fleet.trace_folder import TraceFile, TraceFolder
 from epochcast.analyzer.fleet.traces_of import read_places
 from epochcast.analyzer.telemetry.settings import Place

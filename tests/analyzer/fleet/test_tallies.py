@@ -14,11 +14,10 @@ from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet import gpu_tally, jobs_table
 from epochcast.analyzer.fleet.finding import Failure, Finding, Span
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, jobs_of
-from epochcast.analyzer.fleet.gpu_price import GpuPrices
 from epochcast.analyzer.fleet.gpu_tally import GpuTally
 from epochcast.analyzer.fleet.job_tally import JobTally
 from epochcast.analyzer.fleet.jobs_table import row_of, write_jobs
-from epochcast.analyzer.fleet.savings import Saving
+from epochcast.analyzer.fleet.savings import GpuPrices, Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.instances.rented import rented

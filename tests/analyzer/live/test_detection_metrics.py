@@ -7,8 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.metric_catalog import catalog
-from epochcast.analyzer.live.metrics import DetectionMetrics, View
+from epochcast.analyzer.live.metrics import DetectionMetrics, View, catalog
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
 from epochcast.detector import Cycle
 

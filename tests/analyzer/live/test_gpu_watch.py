@@ -204,7 +204,7 @@ def test_rest_gives_nothing(play: Play) -> None:
 
 
 def test_unsure_epochs_are_not_told_and_give_a_profile_without_seconds(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("profile_of_detection", "live.gpu_watch"):
+    for module in ("answers.detected_profile", "live.gpu_watch"):
         monkeypatch.setattr(f"epochcast.analyzer.{module}.LEAST_CONFIDENCE", 1.1)
     played = play()
     report = played.played(job())

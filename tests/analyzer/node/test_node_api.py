@@ -14,8 +14,8 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.analyzer.node.api import Api
 from epochcast.analyzer.node.config import NodeConfig
+from epochcast.analyzer.node.process import Api
 from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.common.settings_file import load
 

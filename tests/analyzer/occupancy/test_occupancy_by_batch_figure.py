@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from epochcast.analyzer.figures.occupancy_by_batch import BatchCurve, occupancy_by_batch_figure
+from epochcast.analyzer.figures.occupancy import BatchCurve, occupancy_by_batch_figure
 from epochcast.analyzer.figures.style import drawing
 
 BATCHES = 2.0 ** np.arange(13)

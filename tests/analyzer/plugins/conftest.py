@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plugins import Settings, asking
+from epochcast.analyzer.plugins import Settings, registry
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings as ServiceSettings
@@ -63,7 +63,7 @@ def serve() -> Serve:
     """A client of a service with these tables ``[backends.NAME]``; its backends are those installed when it is called."""
 
     def made(tables: Mapping[str, Any] | None = None, workers: Any = None, advisor: Any = None) -> TestClient:
-        asking._ready.clear()  # what a process keeps was made with the settings of another test
+        registry._ready.clear()  # what a process keeps was made with the settings of another test
         parts: Any = SimpleNamespace(
             settings=ServiceSettings(),
             backends=Registry.load(Settings(), tables or {}),

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.analyzer.live.metric_catalog import markdown
+from epochcast.analyzer.live.metrics import markdown
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
 
@@ -22,7 +22,7 @@ def page(root: Path) -> str:
 
 
 def test_the_table_of_metrics_is_the_printed_one(page: str) -> None:
-    assert markdown() in page, "paste what `python -m epochcast.analyzer.live.metric_catalog` prints"
+    assert markdown() in page, "paste what `python -m epochcast.analyzer.live.metrics` prints"
 
 
 def test_every_endpoint_is_in_the_table(page: str, client: TestClient) -> None:

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.answer_schema import JobPlan
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.metric_catalog import catalog
+from epochcast.analyzer.live.metrics import catalog
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings

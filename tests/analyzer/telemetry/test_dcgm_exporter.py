@@ -13,8 +13,7 @@ import pytest
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.prometheus import PrometheusSource
-from epochcast.analyzer.telemetry.prometheus_api import Series
-from epochcast.analyzer.telemetry.prometheus_rows import table
+from epochcast.analyzer.telemetry.prometheus_api import Series, table
 from epochcast.analyzer.telemetry.series_names import DCGM_EXPORTER
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
 from epochcast.detector.simulator import SimulatedTrace, simulate

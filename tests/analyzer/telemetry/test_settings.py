@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.telemetry.settings import AgentSettings, FilesSettings, NodeSettings, PrometheusSettings
-from epochcast.analyzer.telemetry.sources import opened
+from epochcast.analyzer.telemetry.settings import AgentSettings, FilesSettings, NodeSettings, PrometheusSettings, opened
 
 
 @pytest.mark.parametrize("kind", [AgentSettings, NodeSettings, PrometheusSettings])

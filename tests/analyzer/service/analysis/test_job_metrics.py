@@ -9,8 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.analyzer.answers.answer_schema import JobPlan
-from epochcast.analyzer.live.metric_catalog import catalog
-from epochcast.analyzer.live.metrics import GONE_S
+from epochcast.analyzer.live.metrics import GONE_S, catalog
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.job_metrics import JobMetrics
 from epochcast.analyzer.telemetry.gpu_report import Owner

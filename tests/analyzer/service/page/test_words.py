@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer import words
 from epochcast.analyzer.service.page.axis import axis_around, axis_between, axis_from_zero
-from epochcast.analyzer.service.page.epoch_plot import epoch_plot, trend
+from epochcast.analyzer.service.page.plots import epoch_plot, trend
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}

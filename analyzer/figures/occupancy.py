@@ -1,0 +1,229 @@
+"""GPU occupancy: of a run's busiest kernels, by batch size (as in the DNN-occu paper's Figs. 2 and 6), and over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
+from numpy.typing import NDArray
+
+from ..backends.occupancy.batch_sweep import WITHIN
+from ..backends.occupancy.launch.kernel_names import short_name
+from ..backends.occupancy.launch.kernel_table import Summary
+from ..backends.occupancy.launch.timeline import Timeline
+from ..errors import InputError
+from .style import BLUE, GREEN, ORANGE, drawing
+
+_NAME_LENGTH = 60
+_LIMIT = "0.45"
+
+
+def kernel_occupancy_figure(kernels: pd.DataFrame, summary: Summary) -> Figure:
+    """A bar per row of ``busiest`` (``launch/kernel_table.py``), the busiest at the top, with its share of the GPU time.
+
+    Bars: launch-config occupancy; ticks: what the launch would reach with a larger grid; diamonds: achieved occupancy where ncu
+    measured it; lines: mean over launches and mean weighted by time.
+
+    Raises:
+        InputError: there is no kernel.
+    """
+    if kernels.empty:
+        raise InputError("there is no kernel to draw; give a profile in which kernels ran")
+    rows = kernels.iloc[::-1]
+    places = np.arange(len(rows))
+    with drawing():
+        figure = Figure(figsize=(10, 1.5 + 0.3 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        axes.barh(places, 100 * rows["grid"], height=0.6, color=BLUE, alpha=0.75)
+        axes.plot(100 * rows["limit"], places, "|", color=_LIMIT, markersize=13, markeredgewidth=1.5)
+        handles: list[Artist] = [
+            Patch(color=BLUE, alpha=0.75, label="occupancy by launch configuration"),
+            Line2D(
+                [],
+                [],
+                color=_LIMIT,
+                marker="|",
+                markersize=11,
+                markeredgewidth=1.5,
+                linestyle="",
+                label="if the grid were larger",
+            ),
+        ]
+        if rows["achieved"].notna().any():
+            axes.plot(100 * rows["achieved"], places, "D", color=ORANGE, markersize=4.5)
+            handles.append(Line2D([], [], color=ORANGE, marker="D", markersize=4.5, linestyle="", label="achieved, by ncu"))
+        lines: tuple[tuple[float, Literal[":", "--"], str], ...] = (
+            (summary.grid.mean, ":", "mean over launches"),
+            (summary.grid.time_mean, "--", "weighted by time"),
+        )
+        for value, style, what in lines:
+            if not math.isnan(value):
+                axes.axvline(100 * value, color=GREEN, linestyle=style, linewidth=1.2)
+                handles.append(
+                    Line2D([], [], color=GREEN, linestyle=style, linewidth=1.2, label=f"{what}: {100 * value:.1f} %")
+                )
+        axes.set_yticks(places, [short_name(name, _NAME_LENGTH) for name in rows["kernel"]], parse_math=False)
+        axes.set_ylim(-0.7, len(rows) - 0.3)
+        axes.set_xlim(0, 103)
+        axes.set_xlabel("occupancy, % of the warps that the GPU holds")
+        beside = axes.secondary_yaxis("right")
+        beside.set_yticks(places, [_beside(row) for row in rows.to_dict("records")])
+        beside.tick_params(length=0)
+        beside.spines[:].set_visible(False)
+        axes.grid(axis="y", visible=False)
+        axes.set_axisbelow(True)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        return figure
+
+
+def _beside(row: Mapping[Any, Any]) -> str:
+    """Share of the GPU time and what limits the kernel."""
+    limiter = str(row["limiter"]).replace("_", " ") if isinstance(row["limiter"], str) else "launch not known"
+    share = row["share"]
+    return f"{100 * share:.1f} % of time; {limiter}" if isinstance(share, float) and not math.isnan(share) else limiter
+
+
+_PER_ROW = 3
+_MOST_TICKS = 7
+
+
+@dataclass(frozen=True)
+class BatchCurve:
+    """One network on one GPU; ratios 0..1, arrays of shape (n,), NaN where nothing is known.
+
+    Attributes:
+        title: what the panel shows.
+        batches: in ascending order.
+        occupancy: predicted or measured.
+        low, high: ends of its 90 % interval.
+        nvml_utilisation: of the same steps.
+        smallest: batch from which on larger ones fill the GPU no better; None: not looked for.
+    """
+
+    title: str
+    batches: NDArray[np.float64]
+    occupancy: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    nvml_utilisation: NDArray[np.float64]
+    smallest: float | None = None
+
+
+def occupancy_by_batch_figure(curves: Sequence[BatchCurve], occupancy: str, nvml_utilisation: str) -> Figure:
+    """One panel per curve, three in a row, from 0 to 100 %.
+
+    Args:
+        curves: at least one.
+        occupancy, nvml_utilisation: where either comes from, such as ``predicted`` or ``measured``, for the legend.
+    """
+    columns = min(len(curves), _PER_ROW)
+    rows = math.ceil(len(curves) / columns)
+    with drawing():
+        figure = Figure(figsize=(max(3.2 * columns, 6.4), 0.7 + 2.4 * rows), layout="constrained")
+        panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for curve, axes in zip(curves, panels, strict=False):
+            _batch_panel(axes, curve)
+        for axes in panels[len(curves) :]:
+            axes.remove()
+        for axes in panels[max(0, len(curves) - columns) : len(curves)]:  # the lowest of each column
+            axes.set_xlabel("batch size")
+        figure.legend(handles=_batch_legend(curves, occupancy, nvml_utilisation), loc="outside lower center", ncols=2)
+        return figure
+
+
+def _batch_panel(axes: Axes, curve: BatchCurve) -> None:
+    axes.fill_between(curve.batches, curve.low, curve.high, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(curve.batches, curve.nvml_utilisation, color=ORANGE, linewidth=1.2, linestyle="--", marker="s", markersize=3)
+    axes.plot(curve.batches, curve.occupancy, color=BLUE, linewidth=1.2, marker="o", markersize=3)
+    if curve.smallest is not None:
+        axes.axvline(curve.smallest, color=GREEN, linestyle=":", linewidth=1.2)
+    if curve.batches[-1] >= 8 * curve.batches[0]:
+        axes.set_xscale("log", base=2)
+    ticks = curve.batches[:: math.ceil(len(curve.batches) / _MOST_TICKS)]
+    axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    axes.set_title(curve.title, parse_math=False)
+
+
+def _batch_legend(curves: Sequence[BatchCurve], occupancy: str, nvml_utilisation: str) -> list[Line2D | Patch]:
+    """A handle for whatever is drawn anywhere."""
+    blue = Line2D([], [], color=BLUE, marker="o", markersize=3, label=f"GPU occupancy ({occupancy})")
+    handles: list[Line2D | Patch] = [blue]
+    if any(np.isfinite(curve.nvml_utilisation).any() for curve in curves):
+        label = f"NVML utilisation ({nvml_utilisation})"
+        handles.append(Line2D([], [], color=ORANGE, linestyle="--", marker="s", markersize=3, label=label))
+    if any(np.isfinite(curve.low).any() for curve in curves):
+        handles.append(Patch(color=BLUE, alpha=0.2, linewidth=0, label="90 % interval"))
+    if any(curve.smallest is not None for curve in curves):
+        near = f"smallest batch within {100 * WITHIN:.0f} % of the highest"
+        handles.append(Line2D([], [], color=GREEN, linestyle=":", label=near))
+    return handles
+
+
+_MOST_PANELS = 8
+_MOST_UNKNOWN = 0.5
+"""Share of a bin; with more, the little that is known would stand for all of it."""
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def occupancy_over_time_figure(timelines: Mapping[str, Timeline], occupancy: str) -> Figure:
+    """A panel per GPU, by its title, the first eight of them; all on one axis of time.
+
+    Args:
+        timelines: at least one, all of the same edges.
+        occupancy: where it comes from, for the legend, such as ``by launch configuration``.
+    """
+    shown = list(timelines.items())[:_MOST_PANELS]
+    with drawing():
+        figure = Figure(figsize=(10, 1.0 + 2.2 * len(shown)), layout="constrained")
+        panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
+        for axes, (title, timeline) in zip(panels, shown, strict=True):
+            unit = _time_panel(axes, timeline)
+            axes.set_title(title, parse_math=False)
+        panels[-1].set_xlabel(f"time since the first kernel or reading, {unit}")
+        figure.legend(handles=_time_legend([timeline for _, timeline in shown], occupancy), loc="outside lower center", ncols=3)
+        return figure
+
+
+def _time_panel(axes: Axes, timeline: Timeline) -> str:
+    """Draw one GPU; returns the unit of the axis of time."""
+    begin, end = timeline.edges[0], timeline.edges[-1]
+    seconds, unit = next((one for one in _UNITS if end - begin >= one[0]), _UNITS[-1])
+    edges = (timeline.edges - begin) / seconds
+    axes.stairs(timeline.utilisation, edges, fill=True, color=ORANGE, alpha=0.15, linewidth=0)
+    axes.stairs(timeline.utilisation, edges, baseline=None, color=ORANGE, linestyle="--", linewidth=1.0)
+    occupancy = np.where(timeline.unknown <= _MOST_UNKNOWN, timeline.occupancy, np.nan)
+    axes.stairs(occupancy, edges, fill=True, color=BLUE, alpha=0.3, linewidth=0)
+    axes.stairs(occupancy, edges, baseline=None, color=BLUE, linewidth=1.2)
+    if timeline.unknown.any():
+        axes.stairs(timeline.unknown, edges, baseline=None, color=GREEN, linestyle=":", linewidth=1.0)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    axes.grid(axis="x", visible=False)
+    return unit
+
+
+def _time_legend(timelines: list[Timeline], occupancy: str) -> list[Line2D]:
+    handles: list[Line2D] = [
+        Line2D([], [], color=ORANGE, linestyle="--", linewidth=1.0, label="NVML utilisation: a kernel runs"),
+        Line2D([], [], color=BLUE, linewidth=1.2, label=f"GPU occupancy ({occupancy})"),
+    ]
+    if any(timeline.unknown.any() for timeline in timelines):
+        label = "kernels of unknown occupancy alone"
+        handles.append(Line2D([], [], color=GREEN, linestyle=":", linewidth=1.0, label=label))
+    return handles

@@ -1,0 +1,238 @@
+"""The page's plots, in per cent of their width and height: costs of instances, epochs of a job, the time on every GPU model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ....detector.confidence import ANSWERS
+from ....regressor.prediction import basis
+from ...answers.answer_schema import CurrentInstance, InstanceAnswer, PredictionAnswer, RecommendationAnswer, TargetAnswer
+from ...telemetry.gpu_report import EpochRecord
+from ...words import TimeUnit, count, length, number, time_unit
+from .axis import Axis, axis_around, axis_between, axis_from_zero
+
+
+@dataclass(frozen=True)
+class Point:
+    """An instance; places in per cent of the plot.
+
+    Attributes:
+        kind: ``now``, ``best`` (cheapest or fastest), ``trade`` (no other is faster and cheaper) or ``other``.
+        label: written beside it; empty for most.
+        leftwards: the label stands to its left.
+    """
+
+    left: float
+    top: float
+    kind: str
+    label: str
+    leftwards: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class CostPlot:
+    """Everything that the template draws: see `EpochPlot`."""
+
+    points: tuple[Point, ...]
+    across: tuple[tuple[float, str], ...]
+    up: tuple[tuple[float, str], ...]
+    unit: str
+    says: str
+
+
+def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
+    """Draw what is recommended; None where seconds or USD of two are not known."""
+    if recommendation is None:
+        return None
+    rows = [one for one in recommendation.recommendations if one.seconds is not None and one.usd is not None]
+    if len(rows) < 2:
+        return None
+    unit = time_unit([one.seconds for one in rows])
+    along = axis_from_zero([(one.seconds or 0.0) / unit.seconds for one in rows])
+    upward = axis_from_zero([one.usd or 0.0 for one in rows])
+    named = {"fastest": recommendation.fastest, "cheapest": recommendation.cheapest}
+    best = {_instance(one): word for word, one in named.items() if one is not None}
+    now = None if recommendation.current is None else _instance(recommendation.current)
+    points = [
+        _point(one, along, upward, unit.seconds, "now" if _instance(one) == now else best.get(_instance(one), ""))
+        for one in rows
+    ]
+    order = {"other": 0, "trade": 1, "best": 2, "now": 3}  # what matters is drawn last, over the others
+    return CostPlot(
+        tuple(sorted(points, key=lambda point: order[point.kind])),
+        along.across(),
+        upward.up("$"),
+        unit.name,
+        f"{len(rows)} instances; the table of all instances has the figures.",
+    )
+
+
+def _instance(one: InstanceAnswer | CurrentInstance) -> tuple[str, str, str, str]:
+    """What tells instances apart: some clouds rent one name with different GPUs."""
+    return one.instance, one.cloud, one.region, one.gpu
+
+
+def _point(one: InstanceAnswer, along: Axis, upward: Axis, unit_s: float, word: str) -> Point:
+    left, top = along.place((one.seconds or 0.0) / unit_s), round(100 - upward.place(one.usd or 0.0), 3)
+    kind = "now" if word == "now" else "best" if word else "trade" if one.pareto else "other"
+    says = f"{one.instance} ({one.cloud}, {one.gpu}): {length(one.seconds)}, ${number(one.usd or 0.0)}"
+    return Point(left, top, kind, word, left > 60, says)
+
+
+_LEAST_SHARE = 0.12  # of the middle length, shown above and below it: a change of some per cent is seen as what it is
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One epoch; places in per cent of the plot."""
+
+    left: float
+    right: float
+    top: float
+    unsure: bool
+    standing_out: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class EpochPlot:
+    """Everything that the template draws.
+
+    Attributes:
+        across, up: ticks of the axes, place in per cent and text.
+        unit, since_unit: of their texts.
+        band: top and height of the interval of the epoch length; None without one.
+        says: the plot in a sentence, for who does not see it.
+    """
+
+    marks: tuple[Mark, ...]
+    across: tuple[tuple[float, str], ...]
+    up: tuple[tuple[float, str], ...]
+    unit: str
+    since_unit: str
+    band: tuple[float, float] | None
+    says: str
+
+
+def epoch_plot(
+    epochs: Mapping[str, Sequence[EpochRecord]],
+    *,
+    since: float,
+    expected: tuple[float, float] | None = None,
+    names: Mapping[str, str] | None = None,
+    standing_out: str | None = None,
+) -> EpochPlot | None:
+    """Draw the epochs of each GPU (by UUID) since the job began [unix s]; None without epochs.
+
+    ``expected`` is the 90 % interval of the epoch length [s]; ``standing_out`` the GPU that holds the others up.
+    """
+    every = [(gpu, one) for gpu, ones in epochs.items() for one in ones]
+    if not every:
+        return None
+    lengths = [one.seconds for _, one in every]
+    end = max(one.end for _, one in every)
+    begin = min(since, min(one.start for _, one in every))
+    unit, since_unit = time_unit(lengths), time_unit([(end - begin) / 2])
+    along = axis_between(0.0, (end - begin) / since_unit.seconds, 6)
+    upward = axis_around([value / unit.seconds for value in (*lengths, *(expected or ()))], _LEAST_SHARE)
+    marks = tuple(
+        Mark(
+            along.place((one.start - begin) / since_unit.seconds),
+            along.place((one.end - begin) / since_unit.seconds),
+            round(100 - upward.place(one.seconds / unit.seconds), 3),
+            one.confidence < ANSWERS,  # drawn pale
+            gpu == standing_out,
+            f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(one.seconds)}, "
+            f"ended {length(one.end - begin)} after the job began",
+        )
+        for gpu, one in every
+    )
+    band = None
+    if expected is not None:
+        low, high = (upward.place(value / unit.seconds) for value in expected)
+        band = (round(100 - high, 3), max(0.4, round(high - low, 3)))
+    return EpochPlot(
+        marks,
+        along.across(),
+        upward.up(),
+        unit.name,
+        since_unit.name,
+        band,
+        f"{count(len(every), 'epoch')} of {count(len(epochs), 'GPU')}, from {length(min(lengths))} to {length(max(lengths))} "
+        f"long, in {length(end - begin)}.",
+    )
+
+
+def trend(epochs: Sequence[EpochRecord]) -> str | None:
+    """Points of a small line (100 wide, 24 high) of the newest epochs' lengths; None below three."""
+    newest = [one.seconds for one in epochs[-40:]]
+    if len(newest) < 3:
+        return None
+    upward = axis_around(newest, _LEAST_SHARE)
+    return " ".join(
+        f"{100 * place / (len(newest) - 1):.2f},{2 + 20 * (1 - upward.place(value) / 100):.2f}"
+        for place, value in enumerate(newest)
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """A GPU model; places in per cent of the axis."""
+
+    answer: TargetAnswer
+    own: bool
+    left: float
+    middle: float
+    right: float
+
+    @property
+    def both_measured(self) -> bool:
+        """Whether jobs were measured on both GPUs: its point is filled."""
+        return not self.answer.by_data_sheet
+
+    @property
+    def basis(self) -> str:
+        """What it rests on, in a word or two."""
+        return basis(self.answer.route, self.answer.support)
+
+
+@dataclass(frozen=True)
+class IntervalPlot:
+    """Everything that the template draws.
+
+    Attributes:
+        unit: of the seconds in the table and on the axis; None where there are only ratios.
+        ticks: place in per cent and text.
+        here: where the job is now, in per cent; None where the prediction has no such row.
+    """
+
+    rows: tuple[Row, ...]
+    unit: TimeUnit | None
+    logarithmic: bool
+    ticks: tuple[tuple[float, str], ...]
+    here: float | None
+
+
+def interval_plot(prediction: PredictionAnswer, own: str | None) -> IntervalPlot | None:
+    """Draw ``prediction``, fastest first; ``own`` is the model that the job runs on. None without predictions."""
+    if not prediction.predictions:
+        return None
+    known = [one.seconds for one in prediction.predictions]
+    unit = None if None in known else time_unit(known)
+    values = {one.gpu: _values(one, unit) for one in prediction.predictions}
+    axis = axis_from_zero([value for three in values.values() for value in three])
+    rows = tuple(
+        Row(one, one.gpu == own or one.route == "measured", *(axis.place(value) for value in values[one.gpu]))
+        for one in sorted(prediction.predictions, key=lambda one: values[one.gpu][1])
+    )
+    here = next((row.middle for row in rows if row.own), None)
+    return IntervalPlot(rows, unit, axis.logarithmic, axis.across(), here)
+
+
+def _values(one: TargetAnswer, unit: TimeUnit | None) -> tuple[float, float, float]:
+    """Low, middle and high in ``unit``; the ratio's where there is none."""
+    if unit is None or one.seconds is None or one.low is None or one.high is None:
+        return one.ratio_low, one.ratio, one.ratio_high
+    return one.low / unit.seconds, one.seconds / unit.seconds, one.high / unit.seconds
