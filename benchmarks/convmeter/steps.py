@@ -14,7 +14,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.evaluation import Answers, Figures, cell_names, figures
 from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
-from epochcast.analyzer.figures.step_scatter import Panel, step_figure
+from epochcast.analyzer.figures.scatter import Panel, step_figure
 from epochcast.regressor.scoring import absolute_percentage_errors
 
 from ..page import CONVMETER, markdown_table, part_options, publish_parts
@@ -204,7 +204,7 @@ def compared(protocol: str, rows: Mapping[str, Mapping[str, Figures]]) -> Iterat
 def picture(name: str, what: str, rows: Mapping[str, tuple[str, Mapping[str, Answers]]]) -> Iterator[str]:
     """A row of panels for each phase with its answers (Figs. 3, 5 and 7 of the paper)."""
     panels: Sequence[Sequence[Panel]] = [
-        [Panel(form, phase, by[form].measured, by[form].predicted, cell_names(by[form].points)) for form in BOTH]
+        [Panel(f"{form}, {phase}", by[form].measured, by[form].predicted, cell_names(by[form].points)) for form in BOTH]
         for phase, by in rows.values()
     ]
     yield ""
