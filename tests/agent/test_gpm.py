@@ -288,6 +288,7 @@ def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable
         ("NVIDIA H200", "gpm"),
         ("Tesla T4", "nvml"),
     ]
+    assert 'epochcast_gpu_power_watts{gpu="1",name="Tesla T4",uuid="GPU-stub-1"} 70.0' in agent.text("/metrics")
     deadline = time.monotonic() + 20
     while len(agent.json("/api/v1/samples?gpu=GPU-stub-0&metric=sm_active")["gpus"][0]["time"]) < 12:
         assert time.monotonic() < deadline

@@ -160,24 +160,6 @@ def test_an_outage_within_the_queue_loses_nothing(database: Any, until: Any) -> 
     assert read_prometheus(prometheus) == gpus.expected
 
 
-def test_an_outage_beyond_the_queue_is_counted_to_the_sample(database: Any, until: Any) -> None:
-    prometheus = database("prometheus")
-    gpus = Gpus(4)
-    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5, queue=1000))
-    pusher.start()
-    gpus.add_live(1)
-    prometheus.stop()
-    until(lambda: gpus.add_live(0.5) or pusher.backlog.dropped > 200)
-    prometheus.start()
-    gpus.add_live(0.5)
-    until(lambda: not pusher.backlog.samples)
-    pusher.stop()
-    assert pusher.sender.rejected == 0
-    ends = len(gpus.expected)
-    assert pusher.sender.sent + pusher.backlog.dropped == gpus.produced + ends
-    assert sum(map(len, read_prometheus(prometheus).values())) == pusher.sender.sent - ends
-
-
 def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(database: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(1)

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -79,17 +78,6 @@ def test_a_redirect_is_refused_for_it_would_take_the_credentials_elsewhere(recei
     store.add_ticks(0, 5)
     assert figures(receiver.push_all(node))["rejected_samples_total"] == 6
     assert len(receiver.headers) == 1
-
-
-def test_failed_requests_are_counted_by_kind(receiver: Any, node: Any, figures: Any, until: Any) -> None:
-    receiver.answers = [(500, {}, ""), (429, {}, ""), (404, {}, "not found")]
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
-    pusher = receiver.pusher(node)
-    pusher.start()
-    until(lambda: figures(pusher)["rejected_samples_total"])
-    pusher.stop()
-    assert pusher.sender.requests == Counter({"500": 1, "429": 1, "404": 1, "204": 1})
 
 
 def test_nothing_listens(caplog: pytest.LogCaptureFixture, node: Any, figures: Any) -> None:
