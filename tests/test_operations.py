@@ -10,13 +10,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from prometheus_client import generate_latest
 
-from epochcast.agent.catalog import catalog
-from epochcast.agent.config import Config, Push
-from epochcast.agent.exposition import registry
-from epochcast.agent.node import Node
-from epochcast.agent.push import PushCollector, Pusher
+from epochcast.agent.config import Config
 from epochcast.analyzer.node.config import NodeConfig
 from epochcast.common.settings_file import load
 
@@ -59,23 +54,6 @@ def test_each_alert_is_tested_and_explained(root: Path) -> None:
     assert fired == set(alerts)
     explained = (root / "docs" / "agent.md").read_text()
     assert [alert for alert in alerts if f"`{alert}`" not in explained] == []
-
-
-def test_the_alerts_name_metrics_that_an_agent_exports(root: Path, tmp_path: Path) -> None:
-    for extra in ("google.protobuf", "cramjam"):
-        pytest.importorskip(extra, reason="the extra agent-push is not installed")
-    trace = tmp_path / "trace.csv"
-    trace.write_text(f"time,{','.join(catalog())}\n1000{',0.5' * len(catalog())}\n")
-    config = Config(replay=trace, push=Push(url="http://localhost:9/api/v1/write"))
-    node = Node(config)
-    everything = registry(node, config)
-    everything.register(PushCollector(Pusher(node, config.push)))
-    page = generate_latest(everything).decode()
-    node.stop()
-    exported = set(re.findall(r"^# TYPE (\w+)", page, flags=re.MULTILINE))
-    used = set(re.findall(r"epochcast_\w+", (root / "dashboards" / "alerts.yml").read_text()))
-    assert len(used) > 15
-    assert used - exported == set()
 
 
 # systemd

@@ -1,7 +1,6 @@
 """The error figures of detections, against slow versions and by hand."""
 
 from itertools import pairwise
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,14 +10,14 @@ from hypothesis import strategies as st
 from epochcast.detector import Detection, Epoch, InputError, Job, evaluation
 from epochcast.detector.evaluation import Labels
 
+from .. import naive
+
 MARKS = st.lists(st.floats(0, 100), max_size=9, unique=True)
 TIME = np.arange(0.0, 101.0)
 
 
 @given(MARKS, MARKS, st.floats(0, 20))
-def test_boundary_f1_is_that_of_the_largest_matching(
-    naive: ModuleType, truth: list[float], found: list[float], near: float
-) -> None:
+def test_boundary_f1_is_that_of_the_largest_matching(truth: list[float], found: list[float], near: float) -> None:
     matched = naive.matched_boundaries(truth, found, near)
     wanted = 2 * matched / (len(truth) + len(found)) if truth or found else 1.0
     assert evaluation.boundary_f1(truth, found, near) == pytest.approx(wanted)

@@ -1,7 +1,5 @@
 """The vectorised Luminol scores against the package and against plain loops."""
 
-from types import ModuleType
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from epochcast.detector import InputError, luminol, luminol_package
+
+from .. import naive
 
 KINDS = ("random", "constant", "spiky", "steps", "cycle")
 
@@ -40,7 +40,7 @@ def test_equals_the_package(n: int, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["random", "spiky", "steps", "cycle"])
 @pytest.mark.parametrize("n", [2, 50, 1999, 2000, 3001])
-def test_equals_plain_loops(kind: str, n: int, naive: ModuleType) -> None:
+def test_equals_plain_loops(kind: str, n: int) -> None:
     values = series(kind, n)
     assert np.allclose(luminol.scores(values), naive.luminol_scores(values.tolist()), rtol=1e-7, atol=1e-9)
 

@@ -1,13 +1,10 @@
 """Detection while the job runs: the same answers as offline, whatever the portions, in bounded memory."""
 
-import json
-import os
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from epochcast.detector import Detection, Epoch, InputError, detect
@@ -21,7 +18,6 @@ from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
 
 METRICS = ("dram_active", "power")
-REAL = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "real_traces"
 Rows = tuple[np.ndarray, dict[str, np.ndarray]]
 
 
@@ -56,15 +52,6 @@ def portions(given: Rows, edges: np.ndarray) -> Iterator[Rows]:
 def feed(target: Stream, given: Rows, portion: int = 10) -> list[Detection | None]:
     """The answers after every portion."""
     return [target.update(*part) for part in portions(given, np.arange(portion, given[0].size, portion))]
-
-
-def real(name: str) -> tuple[np.ndarray, dict[str, np.ndarray], float]:
-    """Times, metrics and true period of a trace of a real GPU."""
-    if not REAL.is_dir():
-        pytest.skip(f"no real traces: set EPOCHCAST_SHARED (looked in {REAL})")
-    table = pd.read_csv(REAL / f"{name}.csv.gz", comment="#")
-    time, starts = table.pop("time").to_numpy(), json.loads((REAL / f"{name}.json").read_text())["epoch_starts"]
-    return time, {column: table[column].to_numpy() for column in table}, float(np.median(np.diff(starts)))
 
 
 def boundaries(found: Detection | None) -> np.ndarray:
@@ -242,22 +229,22 @@ def test_a_job_of_steps_alone_is_called_so_in_the_end() -> None:
     assert answers[-1].step_s == pytest.approx(2.0, rel=0.02)
 
 
-def test_readings_half_a_minute_apart_are_followed() -> None:
+def test_readings_half_a_minute_apart_are_followed(real_trace: Any) -> None:
     """Constants of seconds once parted such telemetry at every sample."""
-    time, metrics, true = real("wandb_boostcampaitech2_object-detection-level2-cv-15_19s5w4br")
+    time, metrics, labels = real_trace("wandb_boostcampaitech2_object-detection-level2-cv-15_19s5w4br")
     answer = feed(Stream(tuple(metrics), step_s=30.12), (time, metrics), 1)[-1]
     assert answer is not None
     assert answer.verdict == "epochs"
-    assert answer.period_s == pytest.approx(true, rel=0.02)
+    assert answer.period_s == pytest.approx(np.median(np.diff(labels["epoch_starts"])), rel=0.02)
 
 
-def test_rests_longer_than_150_samples_belong_to_the_job_if_they_recur() -> None:
+def test_rests_longer_than_150_samples_belong_to_the_job_if_they_recur(real_trace: Any) -> None:
     """The job's last cycles rest for 50 s, and offline they do not part it."""
-    time, metrics, true = real("h100_ckpt1_gpu0")
+    time, metrics, labels = real_trace("h100_ckpt1_gpu0")
     target = Stream(tuple(metrics))
     answer = feed(target, (time, metrics))[-1]
     assert answer is not None
-    assert answer.period_s == pytest.approx(true, rel=0.05)
+    assert answer.period_s == pytest.approx(np.median(np.diff(labels["epoch_starts"])), rel=0.05)
     assert target.working_since is not None
     assert target.working_since < time[0] + 120
 
