@@ -72,6 +72,12 @@ def nvml_scenario(tmp_path: Path) -> NvmlScenario:
 
 
 @pytest.fixture
+def nvml_environment(nvml_library: Path, nvml_scenario: NvmlScenario) -> dict[str, str]:
+    """The environment of a process that finds the stub library, like in its scenario."""
+    return {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(nvml_scenario.path)}
+
+
+@pytest.fixture
 def nvml_driver(nvml_library: Path, nvml_scenario: NvmlScenario, monkeypatch: pytest.MonkeyPatch) -> NvmlScenario:
     """The scenario of the stub library in this process, where pynvml finds it."""
     monkeypatch.setenv("NVML_STUB_SCENARIO", str(nvml_scenario.path))

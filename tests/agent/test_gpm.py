@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -280,10 +279,11 @@ def test_a_driver_that_refuses_samples(open_source: Open, nvml_driver: Driver) -
     assert rows(source, 0.0)["0"]["power"] == 650
 
 
-def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable[..., Any], nvml_scenario: Any) -> None:
+def test_the_whole_agent_over_the_stub(
+    start_agent: Callable[..., Any], nvml_scenario: Any, nvml_environment: dict[str, str]
+) -> None:
     nvml_scenario("gpus 2\ngpu 1 t4")
-    stub = {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(nvml_scenario.path)}
-    agent = start_agent("--source", "auto", env=stub)
+    agent = start_agent("--source", "auto", env=nvml_environment)
     assert [(gpu["name"], gpu["source"]) for gpu in agent.json("/api/v1/gpus")["gpus"]] == [
         ("NVIDIA H200", "gpm"),
         ("Tesla T4", "nvml"),

@@ -49,7 +49,7 @@ def test_cycles_of_bursts(answered: Any, name: str) -> None:
     assert right(found, true), found
 
 
-@pytest.mark.parametrize("gpu", range(8))
+@pytest.mark.parametrize("gpu", range(0, 8, 2))
 def test_a_period_that_changes_is_two_stretches_and_no_answer_for_the_whole(answered: Any, gpu: int) -> None:
     """Five cycles of 41 s, one of 52 s, then cycles of 79.5 s: one period of 79.9 s was answered, with confidence 0.95."""
     found, _ = answered(f"regimes/h100_ckpt100_gpu{gpu}")

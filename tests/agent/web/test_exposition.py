@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -236,10 +235,6 @@ def test_promtool_accepts_every_metric_of_the_catalogue(large_node: Any, promtoo
     text = text_of(large_node)
     assert len([line for line in text.splitlines() if line.startswith("epochcast_gpu_sm_active")]) == 2 * 5
     assert promtool(text) == (0, "")
-
-
-def test_promtool_accepts_a_live_agent(start_agent: Callable[..., Any], promtool: Any) -> None:
-    assert promtool(start_agent("--source", "host").text("/metrics")) == (0, "")
 
 
 def test_promtool_refuses_a_page_that_is_wrong(promtool: Any) -> None:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Push
@@ -20,11 +19,6 @@ from epochcast.agent.store import DeviceStore
 
 METRICS = tuple(metric for metric in catalog().values() if metric.scope == "gpu")
 Series = dict[tuple[str, str], list[tuple[int, float]]]
-
-
-@pytest.fixture(autouse=True)
-def extra_agent_push() -> None:
-    pytest.importorskip("cramjam", reason="the extra agent-push is not installed")
 
 
 class Gpus:
