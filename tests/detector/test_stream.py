@@ -13,9 +13,12 @@ from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, search
 from epochcast.detector.stream.boundaries import KEPT
+from epochcast.detector.stream.follower import Follower
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
+
+from .. import naive
 
 METRICS = ("dram_active", "power")
 Rows = tuple[np.ndarray, dict[str, np.ndarray]]
@@ -340,6 +343,15 @@ def test_pyramid_against_plain_pooling() -> None:
             if level:
                 np.testing.assert_array_equal(bins[1], parts[:, first // width :].min(axis=2))
                 np.testing.assert_array_equal(bins[2], parts[:, first // width :].max(axis=2))
+
+
+def test_matches_are_the_normalised_correlation_of_all_metrics_together() -> None:
+    channels = np.random.default_rng(2).normal(1.0, 1.0, (2, 90))
+    follower = object.__new__(Follower)
+    follower._template, follower._floor = channels[:, 40:60] - channels[:, 40:60].mean(axis=1, keepdims=True), 0.0
+    matches = follower._match(channels)
+    np.testing.assert_allclose(matches, naive.correlate(channels.tolist(), channels[:, 40:60].tolist()))
+    assert matches[40] == pytest.approx(1)
 
 
 def test_resampling_in_portions_takes_the_nearest_row_or_interpolates() -> None:
