@@ -106,7 +106,7 @@ REFUSED = {
     "RTX 3080 12GB": "did you mean 'RTX 3080'",
     "NVIDIA GeForce RTX 4090 Laptop GPU": "did you mean 'RTX 4090'",
     "T4g": "did you mean 'T4'?",
-    "A10Q": "unknown GPU 'A10Q'; did you mean 'A10G'",
+    "A10Q": "unknown GPU 'A10Q'; did you mean 'A10', 'A10G' or 'A40'?",
     "H100-NVLINK": "did you mean 'H100 NVL'",
     "Radeon Pro V520": "unknown GPU",
     "tpu-v6e-1": "unknown GPU",
