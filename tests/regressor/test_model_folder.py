@@ -256,7 +256,9 @@ def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_p
         InputError, match=r"is one of `.* --recipe paper`, and one of `epochcast train regressor` is needed here"
     ):
         (tmp_path / "paper").mkdir()
-        (tmp_path / "paper" / MANIFEST).write_text(json.dumps({"schema": PaperManifest.SCHEMA}))
+        (tmp_path / "paper" / MANIFEST).write_text(
+            json.dumps({"schema": PaperManifest.SCHEMA, "command": PaperManifest.COMMAND})
+        )
         read(tmp_path / "paper")
     with pytest.raises(
         InputError, match=r"exists and holds no model of `epochcast train regressor --recipe paper`; name a new"
