@@ -126,9 +126,12 @@ def test_rooms_load_only_their_own_third_party_packages(root: Path, room: str) -
 def test_agent_runs_without_the_analyzer_extra() -> None:
     """The daemon's process must stay light: nothing of the analyzer's stack may be loaded by it."""
     code = (
-        "import sys, epochcast.agent.cli;"
-        "heavy = {'pandas', 'scipy', 'sklearn', 'pyarrow', 'requests', 'click', 'torch', 'catboost'} & set(sys.modules);"
-        "sys.exit(f'loaded: {heavy}' if heavy else 0)"
+        "import sys, epochcast.agent.cli, epochcast.agent.push, epochcast.agent.server\n"
+        "from epochcast.agent.config import Config\n"
+        "from epochcast.agent.sources import Tick, open_source\n"
+        "assert list(open_source('host', Config()).read(Tick(0.0, 0.0, True, True)))\n"
+        "heavy = {'pandas', 'scipy', 'sklearn', 'pyarrow', 'requests', 'click', 'matplotlib', 'torch', 'catboost'}\n"
+        "sys.exit(f'loaded: {heavy & set(sys.modules)}' if heavy & set(sys.modules) else 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -10,13 +10,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from prometheus_client import generate_latest
 
-from epochcast.agent.catalog import catalog
-from epochcast.agent.config import Config, Push
-from epochcast.agent.exposition import registry
-from epochcast.agent.node import Node
-from epochcast.agent.push import PushCollector, Pusher
+from epochcast.agent.config import Config
 from epochcast.analyzer.node.config import NodeConfig
 from epochcast.common.settings_file import load
 
@@ -38,44 +33,6 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
 
 
 # Prometheus
-
-
-def test_prometheus_accepts_the_scrape_configuration_and_the_rules_that_it_names(root: Path) -> None:
-    done = run(tool("promtool"), "check", "config", root / "dashboards" / "prometheus.yml")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"SUCCESS: \d+ rules found", done.stdout)
-
-
-def test_each_alert_fires_when_it_should_and_stays_quiet_on_a_healthy_node(root: Path) -> None:
-    done = run(tool("promtool"), "test", "rules", root / "tests" / "alerts_test.yml")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_each_alert_is_tested_and_explained(root: Path) -> None:
-    rules = (root / "dashboards" / "alerts.yml").read_text()
-    alerts = re.findall(r"- alert: (\w+)", rules)
-    assert len(alerts) == len(set(alerts)) == rules.count("expr:") == rules.count("severity:") == rules.count("summary:")
-    fired = set(re.findall(r'alertname="(\w+)"', (root / "tests" / "alerts_test.yml").read_text()))
-    assert fired == set(alerts)
-    explained = (root / "docs" / "agent.md").read_text()
-    assert [alert for alert in alerts if f"`{alert}`" not in explained] == []
-
-
-def test_the_alerts_name_metrics_that_an_agent_exports(root: Path, tmp_path: Path) -> None:
-    for extra in ("google.protobuf", "cramjam"):
-        pytest.importorskip(extra, reason="the extra agent-push is not installed")
-    trace = tmp_path / "trace.csv"
-    trace.write_text(f"time,{','.join(catalog())}\n1000{',0.5' * len(catalog())}\n")
-    config = Config(replay=trace, push=Push(url="http://localhost:9/api/v1/write"))
-    node = Node(config)
-    everything = registry(node, config)
-    everything.register(PushCollector(Pusher(node, config.push)))
-    page = generate_latest(everything).decode()
-    node.stop()
-    exported = set(re.findall(r"^# TYPE (\w+)", page, flags=re.MULTILINE))
-    used = set(re.findall(r"epochcast_\w+", (root / "dashboards" / "alerts.yml").read_text()))
-    assert len(used) > 15
-    assert used - exported == set()
 
 
 # systemd

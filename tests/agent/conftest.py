@@ -2,7 +2,6 @@
 
 import ctypes
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from epochcast.agent import choose as choosing
 from epochcast.agent.config import Config
 from epochcast.agent.sources import Device, Row
 from epochcast.common.errors import InputError
+
+from .stub_source import StubSource
 
 
 class FakeClock:
@@ -71,6 +72,12 @@ def nvml_scenario(tmp_path: Path) -> NvmlScenario:
 
 
 @pytest.fixture
+def nvml_environment(nvml_library: Path, nvml_scenario: NvmlScenario) -> dict[str, str]:
+    """The environment of a process that finds the stub library, like in its scenario."""
+    return {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(nvml_scenario.path)}
+
+
+@pytest.fixture
 def nvml_driver(nvml_library: Path, nvml_scenario: NvmlScenario, monkeypatch: pytest.MonkeyPatch) -> NvmlScenario:
     """The scenario of the stub library in this process, where pynvml finds it."""
     monkeypatch.setenv("NVML_STUB_SCENARIO", str(nvml_scenario.path))
@@ -87,19 +94,17 @@ def nvml_calls(nvml_library: Path, nvml_driver: NvmlScenario) -> Callable[[str],
     return lambda name: int(library.nvml_stub_calls(name.encode()))
 
 
-class FakeSource:
+class FakeSource(StubSource):
     """A source of devices given as (uuid, index, metrics)."""
 
-    hertz, interval, regular, lag, silent_after, ready_at = 10.0, 0.1, True, 0.0, 1.0, 0.0
-    recorded_rows, finished, unanswering = None, False, 0
-
     def __init__(self, name: str, devices: list[tuple[str, int, Any]]) -> None:
-        self.name = name
-        self.blanks: Counter[tuple[int, str]] = Counter()
-        self.devices = tuple(
-            Device(index, uuid, "Stub", name, metrics, unmeasured=self._unmeasured(metrics)) for uuid, index, metrics in devices
+        super().__init__(
+            name,
+            [
+                Device(index, uuid, "Stub", name, metrics, unmeasured=self._unmeasured(metrics))
+                for uuid, index, metrics in devices
+            ],
         )
-        self.closed = self.outdated = False
         self.absent: set[str] = set()
 
     def read(self, tick: Any) -> list[Row]:
@@ -112,9 +117,6 @@ class FakeSource:
 
     def _unmeasured(self, metrics: Any) -> dict[str, str]:
         return {} if any(metric.name == "sm_active" for metric in metrics) else {"sm_active": "no module"}
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @pytest.fixture

@@ -41,10 +41,6 @@ def test_prometheus_names_end_in_base_units(name: str, prometheus: str) -> None:
     assert catalog()[name].prometheus == prometheus
 
 
-def test_only_energy_and_errors_are_counters() -> None:
-    assert [name for name, metric in catalog().items() if metric.kind == "counter"] == ["energy", "xid_errors"]
-
-
 def test_a_unit_without_a_suffix_is_refused() -> None:
     with pytest.raises(ValueError, match="MHz"):
         Metric("clock", unit="MHz", tier="slow", help="")

@@ -26,6 +26,7 @@ def test_each_gpu_gets_the_best_source_that_works_for_it(world: Any) -> None:
     sources, choices = choose(Config())
     assert {choice.uuid: choice.source for choice in choices} == {"hopper": "gpm", "ampere": "dcgm", "pascal": "nvml"}
     assert {choice.uuid: choice.fallback for choice in choices} == {"hopper": False, "ampere": False, "pascal": True}
+    assert choices[0].refused == {}
     assert choices[2].refused == {
         "gpm": "gpm sees none of these GPUs",
         "dcgm": "no module",
@@ -67,11 +68,6 @@ def test_without_a_gpu_the_host_stands_in_and_says_why(world: Any) -> None:
     assert choice.fallback
 
 
-def test_without_nvml_dcgm_alone_will_do(world: Any) -> None:
-    world(dcgm=[("a", 0, PLAIN)])
-    assert active() == {"a": "dcgm"}
-
-
 def test_a_source_asked_for_by_name_is_taken_or_refused(world: Any) -> None:
     world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
     assert active(Config(source="nvml")) == {"a": "nvml"}
@@ -97,8 +93,9 @@ def test_a_gpu_is_noticed_where_only_the_host_was_read(world: Any) -> None:
 
 
 def test_without_nvml_no_gpu_is_read_twice(world: Any) -> None:
-    world(dcgm=[("a", 0, PROFILES)], dcgm_exporter=[("a", 0, PROFILES)])
-    assert [choice.source for choice in choose(Config())[1]] == ["dcgm"]
+    for metrics in (PROFILES, PLAIN):
+        world(dcgm=[("a", 0, metrics)], dcgm_exporter=[("a", 0, metrics)])
+        assert active() == {"a": "dcgm"}
 
 
 def test_a_source_that_goes_while_it_is_chosen_costs_only_itself(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,13 +111,6 @@ def test_a_source_that_goes_while_it_is_chosen_costs_only_itself(world: Any, mon
     choices = choose(Config())[1]
     assert {choice.uuid: choice.source for choice in choices} == {"a": "nvml", "b": "nvml"}
     assert choices[0].refused["dcgm"] == "the host engine has just gone"
-
-
-def test_a_gpu_that_a_working_source_does_not_take_is_told_why(world: Any) -> None:
-    world(gpm=[("hopper", 0, PROFILES)], nvml=[("hopper", 0, PLAIN), ("ampere", 1, PLAIN)])
-    hopper, ampere = choose(Config())[1]
-    assert hopper.refused == {}
-    assert ampere.refused["gpm"] == "gpm sees none of these GPUs"
 
 
 def test_a_better_source_is_noticed_whichever_gpu_it_is_for(world: Any) -> None:

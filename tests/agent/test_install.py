@@ -68,13 +68,12 @@ def test_the_unit_starts_the_command_that_was_named(root: Path) -> None:
     assert line == "ExecStart=/srv/venv/bin/epochcast-agent --config /etc/epochcast/agent.toml $AGENT_OPTIONS"
 
 
-@pytest.mark.parametrize("folder", ["with space", "50%h", "$HOME", "semi;colon", "größe", "100% $x; y"])
-def test_systemd_finds_a_command_with_an_awkward_path(root: Path, tmp_path: Path, folder: str) -> None:
+def test_systemd_finds_a_command_with_an_awkward_path(root: Path, tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
-    command = tmp_path / folder / "epochcast-agent"
-    command.parent.mkdir()
+    command = tmp_path / "with space" / "50%h $HOME" / "100% $x; größe" / "epochcast-agent"
+    command.parent.mkdir(parents=True)
     shutil.copy("/bin/true", command)
     install(root, command=command)
     verify = [analyze, "verify", root / UNIT]

@@ -13,7 +13,6 @@ from epochcast.agent import node as noding
 from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Config
 from epochcast.agent.node import Node
-from epochcast.common.errors import InputError
 
 PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["power"],)
 
@@ -209,12 +208,6 @@ def test_a_source_asked_for_by_name_that_is_gone_is_tried_again(world: Any, star
     node.supervise()
     had = rows(node, "a")
     until(lambda: rows(node, "a") > had)
-
-
-def test_a_source_that_cannot_be_opened_at_the_start_is_an_error(world: Any) -> None:
-    world()
-    with pytest.raises(InputError, match="no nvml here"):
-        Node(Config(source="nvml"))
 
 
 def test_static_attributes_come_from_the_device_until_the_slow_ones_are_read(world: Any, start_node: Any, until: Any) -> None:

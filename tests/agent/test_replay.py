@@ -224,7 +224,8 @@ def test_only_whole_folders_are_played(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv").write_text("time,power\n1,1\n")
     config = Config(replay=tmp_path)
-    assert len(ReplaySource(config, frozenset({"replay-a", "replay-b", "another"})).devices) == 2
+    source = ReplaySource(config, frozenset({"replay-a", "replay-b", "another"}))
+    assert (len(source.devices), source.interval) == (2, 0.1), "one row has no interval"
     with pytest.raises(InputError, match="plays replay-a, replay-b, not replay-a alone"):
         ReplaySource(config, frozenset({"replay-a"}))
 

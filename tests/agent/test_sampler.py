@@ -1,5 +1,4 @@
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,27 +10,16 @@ from epochcast.agent.sampler import Sampler
 from epochcast.agent.sources import Device, Row, Tick
 from epochcast.agent.store import DeviceStore
 
+from .stub_source import StubSource
+
 METRICS = (catalog()["power"],)
 
 
-class ScriptedSource:
+class ScriptedSource(StubSource):
     """Two GPUs; ``actions`` by tick number do something to the test's world while a tick is read."""
 
-    name = "scripted"
-    hertz = 10.0
-    interval = 0.1
-    regular = True
-    unanswering = 0
-    lag = 0.0
-    silent_after = 1.0
-    outdated = False
-    recorded_rows = None
-    finished = False
-
     def __init__(self) -> None:
-        self.devices = tuple(Device(index, f"GPU-{index}", "Stub", "scripted", METRICS) for index in range(2))
-        self.blanks: Counter[tuple[int, str]] = Counter()
-        self.ready_at = 0.0
+        super().__init__("scripted", [Device(index, f"GPU-{index}", "Stub", "scripted", METRICS) for index in range(2)])
         self.ticks: list[Tick] = []
         self.actions: dict[int, Any] = {}
         self.absent: set[int] = set()
@@ -42,9 +30,6 @@ class ScriptedSource:
         if action is not None:
             action()
         return [Row(device, tick.time, np.array([100.0])) for device in range(2) if device not in self.absent]
-
-    def close(self) -> None:
-        pass
 
 
 def sampler_of(source: ScriptedSource, clock: Any, tick_budget: float = 1.0) -> Sampler:

@@ -51,7 +51,7 @@ FAULTS = (
 )
 
 
-def soak(agent: Any, scenario: Path, seconds: float, hurried: float = HURRIED_S) -> list[tuple[float, float]]:
+def soak(agent: Any, scenario: Callable[[str], None], seconds: float, hurried: float = HURRIED_S) -> list[tuple[float, float]]:
     """Read everything for that long, and until each fault has come and gone; return (seconds since the start, resident bytes).
 
     ``hurried``: seconds from one change to the next while they come fast.
@@ -76,11 +76,11 @@ def soak(agent: Any, scenario: Path, seconds: float, hurried: float = HURRIED_S)
         looked = time.monotonic()
         while (now := time.monotonic()) < looked + LOOK_S:
             if end == math.inf and now - began >= seconds and fault >= 2 * len(faults):
-                set_scenario(scenario, HEALTHY)
+                scenario(HEALTHY)
                 end = now - began + SETTLE_S
             elif end == math.inf and now - changed > (hurried if now - began < WARM_UP_S else CALM_S):
                 # Every other time all is well, so that recovery is exercised as often as failure.
-                set_scenario(scenario, HEALTHY + (faults[fault // 2 % len(faults)] + "\n" if fault % 2 == 0 else ""))
+                scenario(HEALTHY + (faults[fault // 2 % len(faults)] + "\n" if fault % 2 == 0 else ""))
                 changed, fault = now, fault + 1
                 if fault % 10 == 0:
                     agent.process.send_signal(signal.SIGHUP)
@@ -100,35 +100,29 @@ def left_out(agent: Any) -> float:
     return sum(sample.value for sample in samples if sample.name == "epochcast_agent_governed_ticks_total")
 
 
-def set_scenario(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".new")
-    temporary.write_text(text)
-    temporary.replace(path)
-
-
 def resident_bytes(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return float(pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 @pytest.fixture
-def stubbed_agent(start_agent: Callable[..., Any], nvml_library: Path, tmp_path: Path) -> tuple[Any, Path]:
-    """An agent on eight GPUs of the stub, and the stub's scenario file."""
-    scenario = tmp_path / "scenario"
-    set_scenario(scenario, HEALTHY)
-    environment = {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(scenario)}
-    agent = start_agent("--retention", RETENTION_S, env=environment)
+def stubbed_agent(
+    start_agent: Callable[..., Any], nvml_scenario: Callable[[str], None], nvml_environment: dict[str, str]
+) -> tuple[Any, Callable[[str], None]]:
+    """An agent on eight GPUs of the stub, and the stub's scenario."""
+    nvml_scenario(HEALTHY)
+    agent = start_agent("--retention", RETENTION_S, env=nvml_environment)
     # Its log is read as it comes: a full pipe would stop it.
     threading.Thread(target=deque, args=(agent.process.stderr, 0), daemon=True).start()
-    return agent, scenario
+    return agent, nvml_scenario
 
 
-def test_each_fault_once(stubbed_agent: tuple[Any, Path]) -> None:
+def test_each_fault_once(stubbed_agent: tuple[Any, Any]) -> None:
     soak(*stubbed_agent, seconds=0.0, hurried=BRISK_S)
 
 
 @pytest.mark.soak
-def test_minutes_of_faults(stubbed_agent: tuple[Any, Path]) -> None:
+def test_minutes_of_faults(stubbed_agent: tuple[Any, Any]) -> None:
     resident = np.array(soak(*stubbed_agent, seconds=WARM_UP_S + LONG_S))
     warm = resident[resident[:, 0] > WARM_UP_S]
     slope = np.polyfit(warm[:, 0], warm[:, 1], 1)[0]

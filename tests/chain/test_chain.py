@@ -4,15 +4,11 @@ The service's API, Prometheus, and the queries of the dashboards' panels, of one
 """
 
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-from epochcast.agent.config import Config
 
 from .panels import EMPTY, GPU, RATE_S, Panels, Playing
 
@@ -153,82 +149,6 @@ def _some(panels: Panels, key: tuple[str, str, str], moment: float | None) -> bo
     return bool(panels.ask(key[0].removeprefix("epochcast-"), *key[1:], by=labels, at=moment))
 
 
-def test_periods_and_epochs_of_gpus(chain: Any, panels: Panels) -> None:
-    once_scraped(lambda: _assert_gpus(chain, panels))
-
-
-def _assert_gpus(chain: Any, panels: Panels) -> None:
-    gpus = {gpu.uuid: gpu for gpu in chain.gpus}
-    periods = {(uuid,): gpu.period_s for uuid, gpu in gpus.items()}
-    told = {row["uuid"]: row for row in chain.service.json("/api/v1/gpus")["gpus"]}
-    assert panels.one("fleet", "GPUs watched") == len(gpus)
-    assert panels.ask("fleet", "GPUs", "B", by="uuid") == pytest.approx(periods, rel=AGREE)
-    assert panels.ask("fleet", "GPUs", "C", by="uuid") == pytest.approx(
-        {(uuid,): row["confidence"] for uuid, row in told.items()}, rel=AGREE
-    )
-    assert panels.ask("fleet", "GPUs", "D", by="uuid") == {(uuid,): len(gpu.epochs) for uuid, gpu in gpus.items()}
-    states = {"idle": 0, "searching": 1, "answered": 2}
-    assert panels.ask("fleet", "GPUs", "A", by="uuid") == {(uuid,): states[row["state"]] for uuid, row in told.items()}
-    for uuid, gpu in gpus.items():
-        assert panels.one("gpu", "Epoch, step or cycle", gpu=uuid) == pytest.approx(gpu.period_s, rel=AGREE)
-        assert panels.one("gpu", "Epochs seen", gpu=uuid) == len(gpu.epochs)
-        start, end = gpu.epochs[-1]
-        assert panels.one("gpu", "annotation", gpu=uuid) / 1000 == pytest.approx(end, abs=0.3)
-        # Each of its two ends is found to 0.3 s.
-        assert panels.one("gpu", "Length of epochs", gpu=uuid) == pytest.approx(end - start, abs=0.6)
-        assert panels.one("gpu", "Confidence", gpu=uuid) == pytest.approx(told[uuid]["confidence"], rel=AGREE)
-    assert set(panels.ask("fleet", "GPUs", "B", by="node", node="nowhere")) == set()
-
-
-def once_scraped(check: Callable[[], None]) -> None:
-    """Let a check hold within some scrapes: the service tells a new round's answers at once, Prometheus a second later."""
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            return check()
-        except AssertionError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
-
-
-def test_jobs_their_predictions_and_what_is_recommended(chain: Any, panels: Panels) -> None:
-    once_scraped(lambda: _assert_jobs(chain, panels))
-
-
-def _assert_jobs(chain: Any, panels: Panels) -> None:
-    for name, job in chain.jobs().items():
-        of = {"training_job": job["id"]}
-        gpus = [gpu for gpu in chain.gpus if gpu.job == name]
-        assert panels.one("job", "GPUs", **of) == len(gpus)
-        assert panels.one("job", "Epoch, step or cycle", **of) == pytest.approx(gpus[0].period_s, rel=AGREE)
-        assert panels.one("job", "Epochs so far", **of) == len(gpus[0].epochs)
-        assert panels.ask("job", "Its GPUs", by="uuid", **of) == pytest.approx(
-            {(gpu.uuid,): gpu.period_s for gpu in gpus}, rel=AGREE
-        )
-        behind = panels.ask("job", "Behind the fastest", by="uuid", **of)
-        assert behind == pytest.approx({(gpu.uuid,): 0.0 for gpu in gpus}, abs=AGREE)
-        prediction = chain.service.json(f"/api/v1/jobs/{job['id']}/prediction")["predictions"]
-        keys = ("low", "seconds", "high", "ratio", "support")
-        for ref_id, key in zip("ABCDE", keys, strict=True):
-            told = {(row["gpu"],): row[key] for row in prediction}
-            assert panels.ask("job", "Predictions", ref_id, by="target_gpu", **of) == pytest.approx(told, rel=AGREE), key
-        for ref_id, key in zip("ABC", ("ratio_low", "ratio", "ratio_high"), strict=True):
-            told = {(row["gpu"],): row[key] for row in prediction}
-            assert panels.ask("job", "Time there over time here", ref_id, by="target_gpu", **of) == pytest.approx(
-                told, rel=AGREE
-            )
-        answer = chain.service.json(f"/api/v1/jobs/{job['id']}/recommendation")
-        best = {(key,): answer[which] for key, which in (("cost", "cheapest"), ("time", "fastest"))}
-        assert set(panels.ask("job", "Recommended", by="objective instance_type", **of)) == {
-            (*key, row["instance"]) for key, row in best.items()
-        }
-        for ref_id, field in (("B", "seconds"), ("C", "usd")):
-            told = {key: row[field] for key, row in best.items()}
-            assert panels.ask("job", "Recommended", ref_id, by="objective", **of) == pytest.approx(told, rel=AGREE), field
-        assert panels.one("job", "Could be saved", **of) == pytest.approx(answer["savings"]["cost_ratio"], abs=AGREE / 10)
-
-
 def test_what_agents_measure_is_what_was_replayed(chain: Any, panels: Panels, playing: Playing) -> None:
     (gpu,) = (gpu for gpu in chain.gpus if gpu.uuid == GPU)
     activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active")
@@ -249,52 +169,3 @@ def test_what_agents_measure_is_what_was_replayed(chain: Any, panels: Panels, pl
     true = {(one.uuid,): playing.mean(one, "gpu_utilization") * faster for one in chain.gpus if one.uuid in told}
     assert true
     assert utilisation == pytest.approx(true, rel=AGREE)
-
-
-@pytest.mark.parametrize(
-    ("panel", "ref_id", "column"),
-    [
-        ("Device memory", "A", "memory_used"),
-        ("Device memory", "B", "memory_free"),
-        ("Clocks", "A", "sm_clock"),
-        ("Clocks", "B", "memory_clock"),
-        ("Temperature", "A", "temperature"),
-    ],
-)
-def test_newest_values_are_those_of_the_recording(
-    chain: Any, panels: Panels, playing: Playing, panel: str, ref_id: str, column: str
-) -> None:
-    (gpu,) = (gpu for gpu in chain.gpus if gpu.uuid == GPU)
-    recorded = playing.scrapes[-1]
-    # Read once a second; the page and its newest time are a few milliseconds of the wall apart.
-    near = playing.rows(gpu, column, recorded - 2.0, recorded + 1.0)
-    shown = panels.one("gpu", panel, ref_id, at=playing.moment)
-    assert np.abs(near / shown - 1).min() <= AGREE
-
-
-@pytest.mark.parametrize(
-    ("panel", "ref_id", "column", "statistic"),
-    [
-        ("SM activity at 10 Hz: least, mean, most", "A", "sm_active", np.max),
-        ("SM activity at 10 Hz: least, mean, most", "C", "sm_active", np.min),
-        ("Memory interface at 10 Hz: least, mean, most", "A", "dram_active", np.max),
-        ("Memory interface at 10 Hz: least, mean, most", "C", "dram_active", np.min),
-        ("PCIe and NVLink", "A", "pcie_rx", np.mean),
-        ("PCIe and NVLink", "B", "pcie_tx", np.mean),
-    ],
-)
-def test_windows_are_those_of_the_recording(
-    chain: Any, panels: Panels, playing: Playing, panel: str, ref_id: str, column: str, statistic: Callable[..., Any]
-) -> None:
-    """Statistics of the agent's last whole windows at the scrapes; the last one alone for a mean."""
-    (gpu,) = (gpu for gpu in chain.gpus if gpu.uuid == GPU)
-    length = Config.window
-    shown = panels.one("gpu", panel, ref_id, at=playing.moment)
-    candidates = []
-    for slip in (-0.3, 0.0, 0.3):
-        ends = (playing.scrapes + slip) // length * length
-        chosen = ends[-1:] if statistic is np.mean else ends
-        # A window holds the readings from its beginning on, and not that of its end.
-        of_windows = [statistic(playing.rows(gpu, column, end - length - 0.05, end - 0.05)) for end in chosen]
-        candidates.append(float(statistic(of_windows)))
-    assert np.abs(np.array(candidates) - shown).min() <= AGREE * max(shown, 1e-3), (shown, candidates)

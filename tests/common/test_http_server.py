@@ -35,7 +35,9 @@ def test_a_port_in_use_and_an_address_of_others_are_one_sentence(serve: Any) -> 
     port = serve().server_address[1]
     with pytest.raises(InputError, match=rf"^port {port} of 127.0.0.1 is in use; choose another with --port"):
         serve(port=port)
-    with pytest.raises(InputError, match=r"^port 0 of 192.0.2.1 cannot be listened on \(.*\); choose others with --host"):
+    with pytest.raises(
+        InputError, match=r"^port 0 of 192.0.2.1 cannot be listened on \(Cannot assign .*\); choose others with --host"
+    ):
         serve(host="192.0.2.1")
 
 
@@ -156,6 +158,10 @@ def test_resets_nonsense_and_endless_lines_leave_no_traceback(serve: Any, caplog
     for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000):
         with socket.create_connection(listening.server_address[:2], timeout=10) as connection:
             connection.sendall(nonsense)
+    for length, status in ((65_000, b"200"), (66_000, b"414")):
+        with socket.create_connection(listening.server_address[:2], timeout=10) as connection:
+            connection.sendall(b"GET /" + b"x" * length + b" HTTP/1.1\r\n\r\n")
+            assert connection.recv(100).split()[1] == status
     assert fetch(listening)[0] == 200
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 

@@ -69,27 +69,6 @@ def test_schwarz_takes_no_change_for_noise_and_one_for_a_step() -> None:
     assert most_likely(np.array([100.0, 20, 0, 0]), 100) == 2
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_constant_and_tiny_series_have_no_epochs(method: str) -> None:
-    assert detect(TIME, {"x": np.full(600, 0.4)}, method=method).verdict == "none"
-    assert detect(TIME[:3], {"x": np.arange(3.0) % 2}, method=method).verdict == "none"
-
-
-@pytest.mark.parametrize(
-    ("method", "settings", "words"),
-    [
-        ("pelt", {"cost": "l1"}, "cost is 'l1': choose l2"),
-        ("pelt", {"penalty": 0}, "penalty is 0"),
-        ("pelt", {"every": 0}, "every is 0"),
-        ("dynp", {"most": 0}, "most is 0"),
-        ("binseg", {"most_samples": 2}, "most_samples is 2"),
-    ],
-)
-def test_refuses(method: str, settings: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        detect(TIME, {"x": LEVEL}, method=method, **settings)
-
-
 @pytest.mark.parametrize(("method", "package"), [*((method, "ruptures") for method in METHODS), ("jenks", "jenkspy")])
 def test_says_which_extra_is_missing(method: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)

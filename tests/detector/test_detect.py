@@ -77,28 +77,62 @@ def test_any_trace_gives_one_shape_of_answer(method: str, clock: str, n: int, se
     check_shape(detect(time, metrics, method=method, clock=clock), time)
 
 
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_where_nothing_recurs_nothing_is_found(method: str) -> None:
+    time = 1.7e9 + 0.1 * np.arange(2400)
+    shapes = [np.full(2400, 0.4), idle(2400)]
+    if method in ("autocorrelation", "jenks"):
+        shapes += [one_step(2400), -np.arange(2400.0)] if method == "autocorrelation" else [one_step(2400)]
+    if method not in ("paper", "notebook"):  # which say how many they need
+        shapes.append(np.arange(3.0) % 2)
+    for values in shapes:
+        found = detect(time[: values.size], {"x": values}, method=method)
+        assert (found.verdict, found.period_s, found.epochs) == ("none", None, ())
+
+
 @pytest.mark.parametrize(
-    ("settings_", "words"),
+    ("method", "settings_", "words"),
     [
-        ({"method": "oracle"}, "unknown method 'oracle': choose from paper, track"),
-        ({"metric": "dram"}, "metric 'dram' is not in the trace.*dram_active"),
-        ({"metric": ["power", "pwoer"]}, "'pwoer'"),
-        ({"metric": []}, "no metric named"),
-        ({"clock": "sun"}, "unknown clock 'sun'"),
-        ({"clock": "work"}, "work clock needs one of"),
-        ({"prominence": 0.1}, "method 'track' has no parameter 'prominence'"),
-        ({"abstain_below": 60}, "abstain_below is 60"),
-        ({"shortest_epoch_s": -1}, "shortest_epoch_s is -1"),
-        ({"method": "paper", "passes": 0}, "passes is 0"),
-        ({"method": "paper", "polyorder": -1}, "polyorder is -1"),
-        ({"method": "paper", "window_divisor": 0}, "window_divisor is 0"),
-        ({"method": "paper", "window_divisor": 200}, "at least 400 samples"),
+        ("oracle", {}, "unknown method 'oracle': choose from paper, track"),
+        ("track", {"metric": "dram"}, "metric 'dram' is not in the trace.*dram_active"),
+        ("track", {"metric": ["power", "pwoer"]}, "'pwoer'"),
+        ("track", {"metric": []}, "no metric named"),
+        ("track", {"clock": "sun"}, "unknown clock 'sun'"),
+        ("track", {"clock": "work"}, "work clock needs one of"),
+        ("track", {"prominence": 0.1}, "method 'track' has no parameter 'prominence'"),
+        ("track", {"abstain_below": 60}, "abstain_below is 60"),
+        ("track", {"shortest_epoch_s": -1}, "shortest_epoch_s is -1"),
+        ("paper", {"passes": 0}, "passes is 0"),
+        ("paper", {"polyorder": -1}, "polyorder is -1"),
+        ("paper", {"window_divisor": 0}, "window_divisor is 0"),
+        ("paper", {"window_divisor": 2000}, "at least 4000 samples"),
+        ("paper", {"window_divisor": 1}, "window of 3001 samples is longer than the trace of 3000"),
+        ("paper", {"distance": 0.5}, r"distance is 0\.5: choose at least 1 sample"),
+        ("paper", {"window_rounding": "best"}, "window_rounding is 'best': choose from "),
+        ("paper", {"edges": "best"}, "edges is 'best': choose from "),
+        ("paper", {"average": "best"}, "average is 'best': choose from "),
+        ("notebook", {"first_share": 1}, "first_share is 1"),
+        ("notebook", {"rounds": 0}, "rounds is 0"),
+        ("notebook", {"floor": "sky"}, "floor is 'sky'"),
+        ("notebook", {"polyorder": 11}, "polyorder is 11"),
+        ("notebook", {"window_divisor": 0}, "window_divisor is 0"),
+        ("notebook", {"prominence": -1}, "prominence is -1"),
+        ("notebook", {"first_share": 0.999}, "filters 91 samples at a time, its piece of this trace has 3"),
+        ("harmonic", {"harmonics": 0}, "harmonics is 0"),
+        ("jenks", {"classes": 1}, "classes is 1"),
+        ("jenks", {"trim_share": 1}, "trim_share is 1"),
+        ("jenks", {"most_samples": 2}, "most_samples is 2"),
+        ("pelt", {"cost": "l1"}, "cost is 'l1': choose l2"),
+        ("pelt", {"penalty": 0}, "penalty is 0"),
+        ("pelt", {"every": 0}, "every is 0"),
+        ("dynp", {"most": 0}, "most is 0"),
+        ("binseg", {"most_samples": 2}, "most_samples is 2"),
     ],
 )
-def test_refuses(settings_: dict[str, object], words: str) -> None:
-    time = 0.1 * np.arange(300)
+def test_refuses(method: str, settings_: dict[str, object], words: str) -> None:
+    time = 0.1 * np.arange(3000)
     with pytest.raises(InputError, match=words) as caught:
-        detect(time, {"dram_active": np.sin(time), "power": np.cos(time)}, **settings_)
+        detect(time, {"dram_active": np.sin(time), "power": np.cos(time)}, method=method, **settings_)
     assert "\n" not in str(caught.value)
 
 

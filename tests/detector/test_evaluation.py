@@ -1,7 +1,6 @@
 """The error figures of detections, against slow versions and by hand."""
 
 from itertools import pairwise
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,14 +10,15 @@ from hypothesis import strategies as st
 from epochcast.detector import Detection, Epoch, InputError, Job, evaluation
 from epochcast.detector.evaluation import Labels
 
+from .. import naive
+
 MARKS = st.lists(st.floats(0, 100), max_size=9, unique=True)
 TIME = np.arange(0.0, 101.0)
+NOTHING = Detection("none", None, None, (), 0.3, "track", "wall")
 
 
 @given(MARKS, MARKS, st.floats(0, 20))
-def test_boundary_f1_is_that_of_the_largest_matching(
-    naive: ModuleType, truth: list[float], found: list[float], near: float
-) -> None:
+def test_boundary_f1_is_that_of_the_largest_matching(truth: list[float], found: list[float], near: float) -> None:
     matched = naive.matched_boundaries(truth, found, near)
     wanted = 2 * matched / (len(truth) + len(found)) if truth or found else 1.0
     assert evaluation.boundary_f1(truth, found, near) == pytest.approx(wanted)
@@ -153,13 +153,12 @@ def answer(name: str, confidence: float, period: float) -> evaluation.TraceScore
 
 
 def test_what_a_confidence_is_worth() -> None:
-    nothing = Detection("none", None, None, (), 0.3, "track", "wall")
     rows = [
         answer("a", 0.95, 20),
         answer("b", 0.9, 20),
         answer("c", 0.72, 20),
         answer("d", 0.74, 30),
-        evaluation.score_trace("e", nothing, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20}),
+        evaluation.score_trace("e", NOTHING, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20}),
         evaluation.score_trace("f", detection([1.0, 2.0], confidence=0.73), Labels((), (), False), TIME, {"dram_active": TIME}),
     ]
     table = {line["threshold"]: line for line in evaluation.by_threshold(rows)}
@@ -175,8 +174,7 @@ def test_what_a_confidence_is_worth() -> None:
 
 
 def test_confidence_without_answers() -> None:
-    nothing = Detection("none", None, None, (), 0.3, "track", "wall")
-    row = evaluation.score_trace("e", nothing, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20})
+    row = evaluation.score_trace("e", NOTHING, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20})
     assert evaluation.by_threshold([row], [0.5])[0]["precision"] is None
     assert evaluation.reliability([row]) == {"n": 0, "ece": None, "bins": []}
 
@@ -212,15 +210,14 @@ def test_true_regimes_are_runs_of_like_epochs() -> None:
 def test_summary() -> None:
     truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
     short = labels([10, 20, 30, 40], 50)
-    nothing = Detection("none", None, None, (), 0.1, "track", "wall")
     idle = Labels((), (), False)
     loop = Labels((), (), False, steps=True)
     rows = [
         evaluation.score_trace("right", detection([10.0, 30.0, 50.0, 70.0, 90.0]), truth, TIME, metrics),
         evaluation.score_trace("wrong", detection([10.0, 50.0, 90.0]), truth, TIME, metrics),
-        evaluation.score_trace("abstained", nothing, truth, TIME, metrics),
+        evaluation.score_trace("abstained", NOTHING, truth, TIME, metrics),
         evaluation.score_trace("false alarm", detection([10.0, 30.0, 50.0]), idle, TIME, metrics),
-        evaluation.score_trace("quiet", nothing, idle, TIME, metrics),
+        evaluation.score_trace("quiet", NOTHING, idle, TIME, metrics),
         evaluation.score_trace("stepped", detection([1.0, 2.0], verdict="steps", epochs=()), idle, TIME, metrics),
         evaluation.score_trace("loop", detection([1.0, 2.0], verdict="steps", epochs=()), loop, TIME, metrics),
         evaluation.score_trace("loop as epochs", detection([1.0, 2.0]), loop, TIME, metrics),
@@ -279,9 +276,8 @@ def test_seconds_of_two_clocks_are_not_averaged() -> None:
 
 
 def test_cost_is_the_median_per_trace_and_the_total_per_hour_of_telemetry() -> None:
-    nothing = Detection("none", None, None, (), 0.0, "track", "wall")
     truth, metrics = labels([10, 30, 50, 70], 90), {"dram_active": TIME % 20}
-    rows = [evaluation.score_trace("a", nothing, truth, TIME, metrics, cpu_s=spent) for spent in (0.1, 0.2, 0.9)]
+    rows = [evaluation.score_trace("a", NOTHING, truth, TIME, metrics, cpu_s=spent) for spent in (0.1, 0.2, 0.9)]
     line = evaluation.summarise(rows)
     assert line["cpu_s"] == pytest.approx(0.2)
     assert line["cpu_s_per_hour"] == pytest.approx(1.2 / (3 * 100 / 3600))
@@ -299,15 +295,13 @@ def test_macro_average_gives_every_cell_the_same_weight() -> None:
 
 
 def test_a_period_of_less_than_three_samples_is_not_resolved() -> None:
-    nothing = Detection("none", None, None, (), 0.0, "track", "wall")
     for period, expected in ((2, False), (3, True)):
         truth = labels([10, 10 + period, 10 + 2 * period], 40)
-        assert evaluation.resolved(evaluation.score_trace("a", nothing, truth, TIME, {"power": TIME % 3})) is expected
+        assert evaluation.resolved(evaluation.score_trace("a", NOTHING, truth, TIME, {"power": TIME % 3})) is expected
 
 
 def test_summary_without_answers_has_no_error() -> None:
-    nothing = Detection("none", None, None, (), 0.0, "track", "wall")
-    row = evaluation.score_trace("a", nothing, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20})
+    row = evaluation.score_trace("a", NOTHING, labels([10, 30, 50], 70), TIME, {"dram_active": TIME % 20})
     line = evaluation.summarise([row])
     assert (line["mape"], line["median_ape"], line["coverage"], line["within_5"]) == (None, None, 0, 0)
 

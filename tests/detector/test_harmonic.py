@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from epochcast.detector import InputError, detect
+from epochcast.detector import detect
 
 TIME = 1.7e9 + 0.1 * np.arange(2000)
 PULSES = (np.arange(2000) % 170 > 150) + np.random.default_rng(1).normal(scale=0.1, size=2000)
@@ -31,13 +31,3 @@ def test_candidates_go_up_to_half_the_trace() -> None:
     assert periods[-1] <= 100.1
     assert periods[np.argmax(product)] == pytest.approx(17, rel=0.01)
     assert product.max() == 1
-
-
-def test_nothing_varies_no_epochs() -> None:
-    assert detect(TIME, {"x": np.full(2000, 0.4)}, method="harmonic").verdict == "none"
-    assert detect(TIME[:3], {"x": PULSES[:3]}, method="harmonic").verdict == "none"
-
-
-def test_refuses() -> None:
-    with pytest.raises(InputError, match="harmonics is 0"):
-        detect(TIME, {"x": PULSES}, method="harmonic", harmonics=0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from epochcast.detector import InputError, detect
+from epochcast.detector import detect
 
 pytest.importorskip("jenkspy", reason="install epochcast[comparisons]")
 
@@ -34,17 +34,3 @@ def test_idle_ends_do_not_take_a_class_of_their_own() -> None:
 def test_long_traces_are_thinned_for_the_classes_only() -> None:
     found = detect(TIME, {"dram_active": LEVEL}, method="jenks", most_samples=90)
     assert [epoch.start for epoch in found.epochs] == pytest.approx(TIME[10:600:100].tolist())
-
-
-@pytest.mark.parametrize("values", [np.full(700, 0.4), np.zeros(700), (np.arange(700) > 300) * 1.0])
-def test_too_few_values_have_no_epochs(values: np.ndarray) -> None:
-    assert detect(TIME, {"x": values}, method="jenks").verdict == "none"
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [({"classes": 1}, "classes is 1"), ({"trim_share": 1}, "trim_share is 1"), ({"most_samples": 2}, "most_samples is 2")],
-)
-def test_refuses(settings: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        detect(TIME, {"x": LEVEL}, method="jenks", **settings)

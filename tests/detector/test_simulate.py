@@ -109,13 +109,6 @@ def test_idle_does_nothing_and_serving_something() -> None:
     assert 0.01 < simulate(5, kind="serving", epochs=4).metrics["sm_active"].mean() < 0.5
 
 
-def test_labels_are_those_of_a_label_file(training: SimulatedTrace) -> None:
-    labels = training.labels()
-    assert labels["epoch_starts"] == training.epoch_starts.tolist()
-    assert labels["training"] is True and labels["simulated"] is True
-    assert labels["settings"]["seed"] == 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -1,13 +1,10 @@
 """Detection while the job runs: the same answers as offline, whatever the portions, in bounded memory."""
 
-import json
-import os
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from epochcast.detector import Detection, Epoch, InputError, detect
@@ -16,12 +13,14 @@ from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, heard
 from epochcast.detector.stream.course import KEPT
+from epochcast.detector.stream.follower import Follower
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
 
+from .. import naive
+
 METRICS = ("dram_active", "power")
-REAL = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "real_traces"
 Rows = tuple[np.ndarray, dict[str, np.ndarray]]
 
 
@@ -56,15 +55,6 @@ def portions(given: Rows, edges: np.ndarray) -> Iterator[Rows]:
 def feed(target: Stream, given: Rows, portion: int = 10) -> list[Detection | None]:
     """The answers after every portion."""
     return [target.update(*part) for part in portions(given, np.arange(portion, given[0].size, portion))]
-
-
-def real(name: str) -> tuple[np.ndarray, dict[str, np.ndarray], float]:
-    """Times, metrics and true period of a trace of a real GPU."""
-    if not REAL.is_dir():
-        pytest.skip(f"no real traces: set EPOCHCAST_SHARED (looked in {REAL})")
-    table = pd.read_csv(REAL / f"{name}.csv.gz", comment="#")
-    time, starts = table.pop("time").to_numpy(), json.loads((REAL / f"{name}.json").read_text())["epoch_starts"]
-    return time, {column: table[column].to_numpy() for column in table}, float(np.median(np.diff(starts)))
 
 
 def boundaries(found: Detection | None) -> np.ndarray:
@@ -242,22 +232,22 @@ def test_a_job_of_steps_alone_is_called_so_in_the_end() -> None:
     assert answers[-1].step_s == pytest.approx(2.0, rel=0.02)
 
 
-def test_readings_half_a_minute_apart_are_followed() -> None:
+def test_readings_half_a_minute_apart_are_followed(real_trace: Any) -> None:
     """Constants of seconds once parted such telemetry at every sample."""
-    time, metrics, true = real("wandb_boostcampaitech2_object-detection-level2-cv-15_19s5w4br")
+    time, metrics, labels = real_trace("wandb_boostcampaitech2_object-detection-level2-cv-15_19s5w4br")
     answer = feed(Stream(tuple(metrics), step_s=30.12), (time, metrics), 1)[-1]
     assert answer is not None
     assert answer.verdict == "epochs"
-    assert answer.period_s == pytest.approx(true, rel=0.02)
+    assert answer.period_s == pytest.approx(np.median(np.diff(labels["epoch_starts"])), rel=0.02)
 
 
-def test_rests_longer_than_150_samples_belong_to_the_job_if_they_recur() -> None:
+def test_rests_longer_than_150_samples_belong_to_the_job_if_they_recur(real_trace: Any) -> None:
     """The job's last cycles rest for 50 s, and offline they do not part it."""
-    time, metrics, true = real("h100_ckpt1_gpu0")
+    time, metrics, labels = real_trace("h100_ckpt1_gpu0")
     target = Stream(tuple(metrics))
     answer = feed(target, (time, metrics))[-1]
     assert answer is not None
-    assert answer.period_s == pytest.approx(true, rel=0.05)
+    assert answer.period_s == pytest.approx(np.median(np.diff(labels["epoch_starts"])), rel=0.05)
     assert target.working_since is not None
     assert target.working_since < time[0] + 120
 
@@ -353,6 +343,15 @@ def test_pyramid_against_plain_pooling() -> None:
             if level:
                 np.testing.assert_array_equal(bins[1], parts[:, first // width :].min(axis=2))
                 np.testing.assert_array_equal(bins[2], parts[:, first // width :].max(axis=2))
+
+
+def test_matches_are_the_normalised_correlation_of_all_metrics_together() -> None:
+    channels = np.random.default_rng(2).normal(1.0, 1.0, (2, 90))
+    follower = object.__new__(Follower)
+    follower._template, follower._floor = channels[:, 40:60] - channels[:, 40:60].mean(axis=1, keepdims=True), 0.0
+    matches = follower._match(channels)
+    np.testing.assert_allclose(matches, naive.correlate(channels.tolist(), channels[:, 40:60].tolist()))
+    assert matches[40] == pytest.approx(1)
 
 
 def test_resampling_in_portions_takes_the_nearest_row_or_interpolates() -> None:

@@ -46,7 +46,7 @@ def test_a_short_change_leaves_the_period_of_the_longer_part() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_log_at_1_hz_is_not_halved(seed: int) -> None:
     """22 s of which 2 s load: half the epoch was answered with confidence 0.98 in 16 of 16 seeds."""
     rng = np.random.default_rng(seed)

@@ -1,15 +1,15 @@
 """The tracker's fast parts against plain loops, and the one decision that is easy to get wrong: where an epoch begins."""
 
-from types import ModuleType
-
 import numpy as np
 import pytest
 
 from epochcast.detector.methods.track import boundaries, periods, template
 
+from .. import naive
+
 
 @pytest.mark.parametrize(("n", "lags"), [(10, 9), (57, 40), (128, 20)])
-def test_autocorrelation(naive: ModuleType, n: int, lags: int) -> None:
+def test_autocorrelation(n: int, lags: int) -> None:
     channels = np.random.default_rng(n).normal(size=(3, n)).cumsum(axis=1)
     found = periods.autocorrelation(channels, lags)
     assert np.allclose(found, [naive.autocorrelation(channel.tolist(), lags) for channel in channels])
@@ -20,7 +20,7 @@ def test_autocorrelation_of_a_constant_is_0() -> None:
 
 
 @pytest.mark.parametrize("width", [3, 10, 31])
-def test_correlation(naive: ModuleType, width: int) -> None:
+def test_correlation(width: int) -> None:
     # The windows' energy has a floor, so that a flat stretch matches nothing: noise stays above it.
     channels = np.random.default_rng(width).normal(size=(2, 90))
     pattern = channels[:, 40 : 40 + width]
@@ -46,7 +46,7 @@ def test_the_median_of_windows_is_the_median(count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_best_chain_is_the_best_of_all(naive: ModuleType, seed: int) -> None:
+def test_best_chain_is_the_best_of_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
     similarity = np.full(160, -0.2)
     peaks = np.sort(rng.choice(np.arange(0, 160, 4), 12, replace=False))

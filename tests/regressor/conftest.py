@@ -1,6 +1,5 @@
 """Profiles to test with: made up by a known law, and the public ones where they are at hand."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,13 +9,8 @@ from joblib import parallel_config
 
 from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.features import prior_log_ratio
-from epochcast.regressor.pairs import Pair
+from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.recipes import DefaultRecipe
-
-SHARED = Path(os.environ.get("EPOCHCAST_SHARED", Path(__file__).parents[2] / ".." / "shared"))
-PUBLIC = SHARED / "data" / "black_box" / "cloud_hw_trainpred.csv"
-PROFET = PUBLIC.with_name("profet_epoch_latency.csv.gz")
-RATES = SHARED / "data" / "cross_gpu" / "rates.csv.gz"
 
 
 @pytest.fixture(scope="session")
@@ -30,30 +24,19 @@ def shipped() -> Predictor:
 
 
 @pytest.fixture(scope="session")
-def public_csv() -> Path:
-    if not PUBLIC.is_file():
-        pytest.skip(f"public measurements are absent ({PUBLIC}); set EPOCHCAST_SHARED")
-    return PUBLIC
+def public_profiles(shared_data: Path) -> list[Profile]:
+    return load_corpus(shared_data / "black_box" / "cloud_hw_trainpred.csv")
 
 
 @pytest.fixture(scope="session")
-def public_profiles(public_csv: Path) -> list[Profile]:
-    return load_corpus(public_csv)
+def profet_profiles(shared_data: Path) -> list[Profile]:
+    return load_corpus(shared_data / "black_box" / "profet_epoch_latency.csv.gz")
 
 
 @pytest.fixture(scope="session")
-def profet_profiles() -> list[Profile]:
-    if not PROFET.is_file():
-        pytest.skip(f"public latencies are absent ({PROFET}); set EPOCHCAST_SHARED")
-    return load_corpus(PROFET)
-
-
-@pytest.fixture(scope="session")
-def rates() -> list[Profile]:
+def rates(shared_data: Path) -> list[Profile]:
     """Rates of equal work on 28 GPUs."""
-    if not RATES.is_file():
-        pytest.skip(f"public rates are absent ({RATES}); set EPOCHCAST_SHARED")
-    return load_corpus(RATES)
+    return load_corpus(shared_data / "cross_gpu" / "rates.csv.gz")
 
 
 def statistics(mean: float, spread: float = 0.0, top: float = np.inf) -> dict[str, float]:
@@ -112,6 +95,11 @@ def make_up(catalog: Catalog, make_profile: Callable[..., Profile]) -> Callable[
 @pytest.fixture(scope="session")
 def made_up_profiles(make_up: Callable[..., list[Profile]]) -> list[Profile]:
     return make_up(24, seed=0)
+
+
+@pytest.fixture(scope="session")
+def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
+    return make_pairs(made_up_profiles, catalog)
 
 
 @pytest.fixture(scope="session")

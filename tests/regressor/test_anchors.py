@@ -11,11 +11,6 @@ from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, make_pairs
 
 
-@pytest.fixture(scope="module")
-def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
-    return make_pairs(made_up_profiles, catalog)
-
-
 def test_the_order_is_nested_and_holds_each_workload_once(pairs: list[Pair]) -> None:
     order = [anchor["workload"] for anchor in anchor_order(pairs)]
     assert sorted(order) == sorted({pair.source.workload for pair in pairs})

@@ -29,11 +29,6 @@ def prior_answers(pairs: Sequence[Pair]) -> Answers:
 
 
 @pytest.fixture(scope="module")
-def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
-    return make_pairs(made_up_profiles, catalog)
-
-
-@pytest.fixture(scope="module")
 def anchors(pairs: list[Pair]) -> list[Pair]:
     return [pair for pair in pairs if pair.source.workload in {f"0.{number}" for number in range(8)}]
 

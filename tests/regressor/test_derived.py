@@ -6,7 +6,7 @@ import pytest
 
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.derived import STATIC_COLUMNS, SourceFeatures, columns_of, static_features, usable_metrics
-from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.pairs import Pair
 from epochcast.regressor.profile import METRICS, STATISTICS
 from epochcast.regressor.recipes import DefaultRecipe
 
@@ -14,11 +14,6 @@ from epochcast.regressor.recipes import DefaultRecipe
 def with_metrics(profile: Profile, **means: float) -> Profile:
     steady = {name: dict.fromkeys(STATISTICS, mean) | {"std": 0.0} for name, mean in means.items()}
     return replace(profile, metrics=profile.metrics | steady, feature_set="dcgm")
-
-
-@pytest.fixture(scope="module")
-def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
-    return make_pairs(made_up_profiles, catalog)
 
 
 def test_features_are_named_finite_and_free_of_latency(pairs: list[Pair]) -> None:

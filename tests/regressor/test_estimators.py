@@ -12,70 +12,20 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epochcast.regressor import RECIPES, Catalog, InputError, Profile
+from epochcast.regressor import InputError
 from epochcast.regressor.inducing_gp import InducingGaussianProcess
 from epochcast.regressor.pair_features import PairFeatures
-from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, source_seconds, target_seconds
+from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds, target_seconds
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes.log_ratio import LogRatioRecipe
 from epochcast.regressor.scoring import score
 
-# Small enough to fit in a moment; a recipe has some of them or none.
-SMALL = {"trees": 5, "iterations": 5, "cv": 2}
-
-
 pytestmark = pytest.mark.usefixtures("in_threads")
-
-
-@pytest.fixture(scope="module")
-def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
-    return make_pairs(made_up_profiles, catalog)
-
-
-def small(name: str) -> Any:
-    recipe: Any = RECIPES[name]()
-    return recipe.set_params(**{key: value for key, value in SMALL.items() if key in recipe.get_params()})
 
 
 @parametrize_with_checks([InducingGaussianProcess()])
 def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], object]) -> None:
     check(estimator)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes_are_cloned_with_their_parameters(name: str) -> None:
-    recipe = small(name)
-    copy = clone(recipe)
-    assert type(copy) is type(recipe) and copy is not recipe
-    # By their texts: a parameter may be an estimator, and estimators are equal only to themselves.
-    assert str(copy.get_params()) == str(recipe.get_params())
-    plain: Any = RECIPES[name]()
-    assert str(plain.set_params(**recipe.get_params(deep=False)).get_params()) == str(recipe.get_params())
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        recipe.set_params(no_such_parameter=1)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes_are_fitted_again_from_scratch(name: str, pairs: list[Pair]) -> None:
-    recipe = small(name)
-    before = recipe.get_params()
-    assert recipe.fit(pairs) is recipe
-    assert recipe.get_params() == before
-    first = recipe.predict(pairs)
-    assert first.shape == (len(pairs),) and np.isfinite(first).all() and (first > 0).all()
-    recipe.fit(pairs[::2])  # what was learnt here must leave no trace
-    assert np.array_equal(recipe.fit(pairs).predict(pairs), first)
-    assert np.array_equal(clone(recipe).fit(pairs).predict(pairs), first)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes_say_that_they_are_not_fitted(name: str, pairs: list[Pair]) -> None:
-    recipe = small(name)
-    if not recipe.__sklearn_tags__().requires_fit:
-        assert np.array_equal(recipe.predict(pairs), clone(recipe).fit(pairs[:4]).predict(pairs))
-        return
-    with pytest.raises(NotFittedError):
-        recipe.predict(pairs)
 
 
 def extra_trees(kind: str = "derived") -> Any:

@@ -1,17 +1,10 @@
 """The look-up of benchmarks/regressor/paper.py answers from what training pairs say, and knows nothing of a new workload."""
 
 import numpy as np
-import pytest
 from benchmarks.regressor import paper
 
-from epochcast.regressor import Catalog, Profile
-from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+from epochcast.regressor.pairs import Pair, target_seconds
 from epochcast.regressor.protocols import out_of_fold
-
-
-@pytest.fixture(scope="module")
-def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
-    return make_pairs(made_up_profiles, catalog)
 
 
 def test_two_pairs_name_a_third(pairs: list[Pair]) -> None:

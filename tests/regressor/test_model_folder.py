@@ -253,6 +253,14 @@ def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_p
     ):
         model_folder.load(model, PaperManifest)
     with pytest.raises(
+        InputError, match=r"is one of `.* --recipe paper`, and one of `epochcast train regressor` is needed here"
+    ):
+        (tmp_path / "paper").mkdir()
+        (tmp_path / "paper" / MANIFEST).write_text(
+            json.dumps({"schema": PaperManifest.SCHEMA, "command": PaperManifest.COMMAND})
+        )
+        read(tmp_path / "paper")
+    with pytest.raises(
         InputError, match=r"exists and holds no model of `epochcast train regressor --recipe paper`; name a new"
     ):
         require_place(model, PaperManifest)

@@ -45,7 +45,7 @@ def test_what_is_in_order_stays_and_what_contradicts_meets_in_the_middle() -> No
     assert moved[0] - moved[1] == pytest.approx(slack, abs=1e-9)
 
 
-@pytest.mark.parametrize("source", ["T4", "V100 SXM2 16GB", "A10G", "A100 SXM4 80GB", "RTX 4090"])
+@pytest.mark.parametrize("source", ["T4", "A100 SXM4 80GB", "RTX 4090"])
 @pytest.mark.parametrize("busy", [0.2, 0.95])
 @pytest.mark.parametrize("precision", [None, "tf32", "mixed"])
 def test_every_gpu_has_an_answer_in_order(

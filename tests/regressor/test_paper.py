@@ -1,7 +1,6 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -10,44 +9,15 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.features import paper_features
 from epochcast.regressor.gpus import FIGURES
-from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+from epochcast.regressor.pairs import Pair
 from epochcast.regressor.recipes import (
     CatBoostRecipe,
-    HistGradientBoostingRecipe,
     MeanRecipe,
     PaperRecipe,
     RandomForestRecipe,
-    Recipe,
 )
 
-RECIPES = (
-    PaperRecipe(trees=5, iterations=20, cv=3),
-    RandomForestRecipe(trees=5),
-    CatBoostRecipe(iterations=20),
-    HistGradientBoostingRecipe(iterations=20),
-    MeanRecipe(trees=5, iterations=20),
-)
-
-
-@pytest.fixture(autouse=True)
-def inner_fits_in_threads() -> Iterator[None]:
-    """Processes of their own take seconds to start; the numbers are the same."""
-    with joblib.parallel_config("threading"):
-        yield
-
-
-@pytest.fixture(scope="module")
-def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
-    return make_pairs(made_up_profiles, catalog)
-
-
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: type(recipe).__name__)
-def test_scikit_learn_conventions(recipe: Recipe, pairs: list[Pair]) -> None:
-    parameters = recipe.get_params()
-    copy = clone(recipe)
-    assert copy.get_params() == parameters and not hasattr(copy, "regressor_")
-    assert copy.fit(pairs) is copy and copy.get_params() == parameters
-    assert copy.score(pairs, target_seconds(pairs)) > 0.5  # R² on its own training pairs
+pytestmark = pytest.mark.usefixtures("in_threads")
 
 
 def test_the_stack_is_that_of_section_iii_c() -> None:

@@ -1,7 +1,6 @@
 """The paper's stack as a predictor: kept in a folder, asked on every GPU, and refused where it cannot answer."""
 
 import math
-import resource
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from epochcast.regressor import Catalog, InputError, PaperPredictor, Predictor, Profile
+from epochcast.regressor import Catalog, InputError, PaperPredictor, Profile
 from epochcast.regressor.features import paper_features
 from epochcast.regressor.manifest import PaperParameters
 from epochcast.regressor.model_folder import ARRAYS, MANIFEST
@@ -110,19 +109,6 @@ def test_what_it_cannot_answer_is_refused(fitted: PaperPredictor, make_profile: 
         fitted.predict(make_profile("T4"), ["abacus"])
 
 
-def test_each_recipe_reads_its_own_models(model: Path, tmp_path: Path, catalog: Catalog, predictor: Predictor) -> None:
-    with pytest.raises(
-        InputError,
-        match=r"is one of `.* --recipe paper`, and one of `epochcast train regressor` is needed here: .* the other --recipe",
-    ):
-        Predictor.load(model, catalog)
-    predictor.save(tmp_path / "ours")
-    with pytest.raises(
-        InputError, match=r"is one of `epochcast train regressor`, and one of `.* --recipe paper` is needed here"
-    ):
-        PaperPredictor.load(tmp_path / "ours", catalog)
-
-
 def test_data_too_few_for_models_and_gpus_still_have_an_interval(
     made_up_profiles: list[Profile], catalog: Catalog, in_threads: None, tmp_path: Path
 ) -> None:
@@ -164,22 +150,14 @@ def test_a_forged_manifest_is_refused(model: Path, catalog: Catalog, key: str, v
         PaperPredictor.load(model, catalog)
 
 
-def out_of_bounds(value: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    return lambda array: np.concatenate([[value], array[1:]]).astype(array.dtype)
-
-
 @pytest.mark.parametrize("part", ["forest", "booster", "meta"])
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
-        ("skip", out_of_bounds(10**6), "not sound"),
-        ("skip", out_of_bounds(-1), "not sound"),
-        ("skip", lambda array: array[1:], "of shape"),
-        ("feature", out_of_bounds(10**4), "not sound"),
+        ("skip", lambda array: array + 10**6, "not sound"),
         ("feature", lambda array: array.astype(np.int64), "not int16"),
-        ("roots", lambda array: array[:0], "not sound"),
+        ("feature", lambda array: array + 10**4, "not sound"),
         ("value", lambda array: np.full_like(array, 1e30), "not sound"),
-        ("value", lambda array: np.full_like(array, math.nan), "not finite"),
         ("value", lambda array: array.astype(np.float32), "not float64"),
     ],
 )
@@ -206,19 +184,3 @@ def test_a_forged_start_of_boosted_trees_is_refused(
 
 def test_the_schema_knows_every_hyper_parameter() -> None:
     assert set(PaperParameters.model_fields) == set(PaperRecipe().get_params())
-
-
-@pytest.mark.parametrize("name", [ARRAYS, MANIFEST])
-def test_a_full_disk_leaves_the_old_model_and_nothing_else(model: Path, tmp_path: Path, catalog: Catalog, name: str) -> None:
-    """Each file but for its last byte."""
-    before = {file.name: file.read_bytes() for file in model.iterdir()}
-    predictor = PaperPredictor.load(model, catalog)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[name]) - 1, hard))
-    try:
-        with pytest.raises(InputError, match=r"anew|too large"):
-            predictor.save(model)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {file.name: file.read_bytes() for file in model.iterdir()} == before
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]

@@ -5,18 +5,13 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from epochcast.regressor import Catalog, InputError, Profile
+from epochcast.regressor import InputError
 from epochcast.regressor.anchored import chosen_anchors
 from epochcast.regressor.answers import Answers
-from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.pairs import Pair
 from epochcast.regressor.protocols import PROTOCOLS, AnsweringRecipe, out_of_fold, splits
 from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PairMedian
 from epochcast.regressor.reliability import from_new_gpus
-
-
-@pytest.fixture(scope="module")
-def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
-    return make_pairs(made_up_profiles, catalog)
 
 
 def names(pairs: list[Pair], rows: np.ndarray, what: str) -> set[str]:

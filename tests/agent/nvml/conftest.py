@@ -1,6 +1,8 @@
-"""The source ``nvml`` over a stub libnvidia-ml compiled from C: the real binding, the real structures, no GPU."""
+"""The sources ``nvml`` and ``gpm`` over a stub libnvidia-ml compiled from C: the real binding, the real structures, no GPU."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,17 +13,21 @@ from epochcast.agent.sources.nvml import NvmlSource
 
 
 @pytest.fixture
-def open_source(nvml_driver: Any) -> Iterator[Callable[..., NvmlSource]]:
-    """Open sources over the stub; they are closed after the test."""
-    opened: list[NvmlSource] = []
+def open_kind(nvml_driver: Any) -> Iterator[Callable[..., Any]]:
+    """Open sources of a class over the stub; they are closed after the test."""
+    with ExitStack() as stack:
 
-    def start(only: frozenset[str] | None = None, **settings: Any) -> NvmlSource:
-        opened.append(NvmlSource(Config(**settings), only))
-        return opened[-1]
+        def start(kind: Any, only: frozenset[str] | None = None, **settings: Any) -> Any:
+            source = kind(Config(**settings), only)
+            stack.callback(source.close)
+            return source
 
-    yield start
-    for source in opened:
-        source.close()
+        yield start
+
+
+@pytest.fixture
+def open_source(open_kind: Callable[..., Any]) -> Callable[..., NvmlSource]:
+    return partial(open_kind, NvmlSource)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Which GPUs and instances there are, and drivers that give none."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pynvml
@@ -126,16 +125,3 @@ def test_the_library_is_given_back(nvml_driver: Driver) -> None:
         NvmlSource(Config(), frozenset({"GPU-elsewhere"}))
     with pytest.raises(pynvml.NVMLError_Uninitialized):
         pynvml.nvmlShutdown()
-
-
-def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable[..., Any], nvml_scenario: Any) -> None:
-    nvml_scenario("gpus 2\ngpu * a100\ngpu 1 t4")
-    stub = {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(nvml_scenario.path)}
-    agent = start_agent("--source", "nvml", env=stub)
-    assert [(gpu["name"], gpu["source"]) for gpu in agent.json("/api/v1/gpus")["gpus"]] == [
-        ("NVIDIA A100-SXM4-40GB", "nvml"),
-        ("Tesla T4", "nvml"),
-    ]
-    page = agent.text("/metrics")
-    assert 'epochcast_gpu_power_watts{gpu="0",name="NVIDIA A100-SXM4-40GB",uuid="GPU-stub-0"} 380.0' in page
-    assert agent.stop()[0] == 0

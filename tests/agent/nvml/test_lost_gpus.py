@@ -8,7 +8,6 @@ import numpy as np
 import pynvml
 import pytest
 
-from epochcast.agent.config import Config
 from epochcast.agent.sources.nvml import NvmlSource
 
 LOST, UNKNOWN = pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_UNKNOWN
@@ -73,7 +72,7 @@ def test_a_gpu_that_is_lost_at_the_start_makes_the_source_outdated_when_it_is_ba
 ) -> None:
     nvml_driver("gpus 2\nlost 0")
     source = open_source()
-    assert [device.uuid for device in source.devices] == ["GPU-stub-1"]
+    assert ([device.uuid for device in source.devices], source.unanswering) == (["GPU-stub-1"], 1)
     assert set(rows(source, 0.0)) == {"1"}
     assert not source.outdated
     nvml_driver("gpus 2")
@@ -132,13 +131,3 @@ def test_the_xid_error_of_the_last_gpu_to_go_is_named(
     assert "GPU 0: the driver reports Xid 79" in caplog.messages
     nvml_driver("gpus 1\nxid 1 0 79")
     assert rows(source, 2.0, rare=False)["0"]["xid_errors"] == 1
-
-
-def test_a_gpu_that_does_not_answer_at_the_start_is_told_of(nvml_driver: Any) -> None:
-    nvml_driver("gpus 3\nlost 1")
-    source = NvmlSource(Config(), None)
-    try:
-        assert [device.index for device in source.devices] == [0, 2]
-        assert source.unanswering == 1
-    finally:
-        source.close()

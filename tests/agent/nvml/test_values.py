@@ -207,8 +207,3 @@ def test_a_function_that_the_driver_lacks_costs_the_metric_alone(
     assert source.devices[0].unmeasured.keys() >= {"temperature", "xid_errors"}
     assert source.devices[0].unmeasured["temperature"].startswith("nvmlDeviceGetTemperature")
     assert rows(source, 0.0)["0"]["power"] == 650
-
-
-def test_a_slow_driver_is_waited_for(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 1\nslow nvmlDeviceGetTemperature 20000")
-    assert rows(open_source(), 0.0)["0"]["temperature"] == 55

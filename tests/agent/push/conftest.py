@@ -57,9 +57,10 @@ class FakeNode:
         known = tuple(catalog()[metric] if isinstance(metric, str) else metric for metric in metrics)
         return TickStore(Device(index, uuid, "NVIDIA H200", "test", known, instance=instance), capacity, 5.0)
 
-    def add_store(self, *metrics: str | Metric, **device: Any) -> TickStore:
-        """Add a GPU."""
+    def add_store(self, *metrics: str | Metric, ticks: int = 0, **device: Any) -> TickStore:
+        """Add a GPU with so many rows."""
         store = self.make_store(*metrics, **device)
+        store.add_ticks(0, ticks)
         self.stores.append(store)
         return store
 
@@ -148,8 +149,10 @@ class Receiver:
         return push
 
     def pusher(self, node: FakeNode, **settings: Any) -> Pusher:
-        """Make a pusher to here; the test starts it."""
-        return Pusher(node, self.settings(**settings))  # type: ignore[arg-type]
+        """Start a pusher to here."""
+        pusher = Pusher(node, self.settings(**settings))  # type: ignore[arg-type]
+        pusher.start()
+        return pusher
 
     def push_all(self, node: FakeNode, **settings: Any) -> Pusher:
         """Push what the node has, and stop."""

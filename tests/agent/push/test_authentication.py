@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from epochcast.agent.push import Pusher
+
 
 def test_tls_is_verified_and_basic_authentication_sent(
     receive: Any, make_certificate: Any, tmp_path: Path, node: Any, figures: Any
@@ -15,8 +17,7 @@ def test_tls_is_verified_and_basic_authentication_sent(
     receiver = receive(context)
     make_certificate("wrong")
     (tmp_path / "password").write_text("pä:ss\n")
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    node.add_store("power", ticks=5)
     settings = {"user": "me", "password_file": tmp_path / "password"}
     for ca in (tmp_path / "wrong.pem", None):
         pusher = receiver.push_all(node, **settings, ca=ca)
@@ -30,10 +31,8 @@ def test_tls_is_verified_and_basic_authentication_sent(
 def test_a_rotated_token_is_used_and_a_missing_one_waited_for(receiver: Any, tmp_path: Path, node: Any, until: Any) -> None:
     token = tmp_path / "token"
     token.write_text("first\n")
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    store = node.add_store("power", ticks=5)
     pusher = receiver.pusher(node, token_file=token)
-    pusher.start()
     until(lambda: receiver.samples == 5)
     token.unlink()
     store.add_ticks(5, 5)
@@ -50,9 +49,8 @@ def test_a_secret_that_no_header_can_hold_stays_out_of_the_log(
 ) -> None:
     token = tmp_path / "token"
     token.write_text("first")
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
-    pusher = receiver.pusher(node, token_file=token)
+    node.add_store("power", ticks=5)
+    pusher = Pusher(node, receiver.settings(token_file=token))
     token.write_text("s3cr\n3t")
     pusher.start()
     pusher.stop()

@@ -70,19 +70,6 @@ def test_a_long_history_goes_in_many_requests_over_one_connection(receiver: Any,
     assert figures(pusher)["requests_total 204"] == 4
 
 
-def test_rows_that_come_later_are_sent_once(receiver: Any, node: Any, until: Any) -> None:
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
-    pusher = receiver.pusher(node)
-    pusher.start()
-    until(lambda: receiver.samples == 5)
-    store.add_ticks(5, 5)
-    until(lambda: receiver.samples == 10)
-    pusher.stop()
-    assert [value for _, value in receiver.values("epochcast_gpu_power_watts")] == list(range(10))
-    assert receiver.markers == 1
-
-
 def test_columns_of_a_replayed_trace_get_the_names_of_the_metrics_page(receiver: Any, node: Any) -> None:
     columns = (*(Metric(name, "", "fast", "") for name in ("sm active", "sm/active", "power_watts")), catalog()["power"])
     store = node.add_store(*columns)

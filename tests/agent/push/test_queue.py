@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from epochcast.agent.push import Pusher
 from epochcast.agent.push.backlog import Backlog, Batch
 
 
@@ -14,7 +15,6 @@ def test_without_a_store_the_queue_keeps_the_newest_and_counts_the_rest(
     receiver.answers = [(500, {}, "")] * 10_000
     store = node.add_store("power", "energy")
     pusher = receiver.pusher(node, queue=1000)
-    pusher.start()
     produced = 0
     while figures(pusher)["dropped_samples_total"] < 500:
         store.add_ticks(produced // 2, 150)
@@ -34,10 +34,8 @@ def test_without_a_store_the_queue_keeps_the_newest_and_counts_the_rest(
 
 def test_stop_waits_for_no_hanging_store(receiver: Any, node: Any, until: Any) -> None:
     receiver.hold.clear()
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    store = node.add_store("power", ticks=5)
     pusher = receiver.pusher(node)
-    pusher.start()
     until(lambda: receiver.headers)
     store.add_ticks(5, 5)
     pusher.stop()
@@ -47,10 +45,8 @@ def test_stop_waits_for_no_hanging_store(receiver: Any, node: Any, until: Any) -
 
 def test_new_settings_repeat_nothing_and_lose_nothing_that_waited(receiver: Any, node: Any, figures: Any, until: Any) -> None:
     receiver.answers = [(204, {}, "")] + [(503, {}, "")] * 100
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    store = node.add_store("power", ticks=5)
     old = receiver.pusher(node)
-    old.start()
     until(lambda: receiver.samples == 5)
     store.add_ticks(5, 5)
     until(lambda: old.sender.retries)
@@ -58,7 +54,7 @@ def test_new_settings_repeat_nothing_and_lose_nothing_that_waited(receiver: Any,
     assert old.backlog.samples == 6
     receiver.answers.clear()
     store.add_ticks(10, 5)
-    new = receiver.pusher(node, labels={"rack": "r9"})
+    new = Pusher(node, receiver.settings(labels={"rack": "r9"}))
     new.take_over(old)
     new.start()
     new.stop()
@@ -73,7 +69,6 @@ def test_new_settings_repeat_nothing_and_lose_nothing_that_waited(receiver: Any,
 def test_rows_overwritten_before_they_were_read_are_counted(receiver: Any, node: Any, until: Any) -> None:
     store = node.add_store("power", capacity=10)
     pusher = receiver.pusher(node)
-    pusher.start()
     store.add_ticks(0, 10)
     until(lambda: receiver.samples == 10)
     for tick in range(10, 35):

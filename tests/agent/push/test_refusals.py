@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -15,10 +14,8 @@ def test_a_server_error_is_tried_again_oldest_first(
     receiver: Any, caplog: pytest.LogCaptureFixture, node: Any, figures: Any, until: Any
 ) -> None:
     receiver.answers = [(500, {}, "no disk\nmore"), (503, {}, "")]
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    node.add_store("power", ticks=5)
     pusher = receiver.pusher(node)
-    pusher.start()
     until(lambda: receiver.samples == 5)
     pusher.stop()
     assert [value for _, value in receiver.values("epochcast_gpu_power_watts")] == list(range(5))
@@ -33,10 +30,8 @@ def test_a_server_error_is_tried_again_oldest_first(
 
 def test_a_store_that_asks_for_time_is_left_alone_for_that_long(receiver: Any, node: Any, figures: Any, until: Any) -> None:
     receiver.answers = [(429, {"Retry-After": "2"}, "slow down")]
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    node.add_store("power", ticks=5)
     pusher = receiver.pusher(node)
-    pusher.start()
     until(lambda: receiver.samples == 5)
     pusher.stop()
     assert receiver.times[1] - receiver.times[0] >= 2
@@ -46,10 +41,8 @@ def test_a_store_that_asks_for_time_is_left_alone_for_that_long(receiver: Any, n
 @pytest.mark.parametrize("header", ["soon", "-5", "99999999999", "Fri, 31 Dec 1999 23:59:59 GMT"])
 def test_a_strange_retry_after_delays_neither_the_stop_nor_for_ever(receiver: Any, header: str, node: Any, until: Any) -> None:
     receiver.answers = [(429, {"Retry-After": header}, "")]
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    node.add_store("power", ticks=5)
     pusher = receiver.pusher(node)
-    pusher.start()
     until(lambda: pusher.sender.retries or receiver.samples)
     pusher.stop()
     assert receiver.samples == 6
@@ -59,10 +52,8 @@ def test_what_the_store_refuses_is_counted_logged_once_and_not_sent_again(
     receiver: Any, caplog: pytest.LogCaptureFixture, node: Any, figures: Any, until: Any
 ) -> None:
     receiver.answers = [(400, {}, "out of order sample\nsecond line"), (413, {}, "")]
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    store = node.add_store("power", ticks=5)
     pusher = receiver.pusher(node)
-    pusher.start()
     for first, code in ((5, "400"), (10, "413"), (15, "204")):
         until(lambda code=code: figures(pusher).get(f"requests_total {code}"))
         store.add_ticks(first, 5)
@@ -75,27 +66,14 @@ def test_what_the_store_refuses_is_counted_logged_once_and_not_sent_again(
 
 def test_a_redirect_is_refused_for_it_would_take_the_credentials_elsewhere(receiver: Any, node: Any, figures: Any) -> None:
     receiver.answers = [(307, {"Location": "/elsewhere"}, "")]
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    node.add_store("power", ticks=5)
     assert figures(receiver.push_all(node))["rejected_samples_total"] == 6
     assert len(receiver.headers) == 1
 
 
-def test_failed_requests_are_counted_by_kind(receiver: Any, node: Any, figures: Any, until: Any) -> None:
-    receiver.answers = [(500, {}, ""), (429, {}, ""), (404, {}, "not found")]
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
-    pusher = receiver.pusher(node)
-    pusher.start()
-    until(lambda: figures(pusher)["rejected_samples_total"])
-    pusher.stop()
-    assert pusher.sender.requests == Counter({"500": 1, "429": 1, "404": 1, "204": 1})
-
-
 def test_nothing_listens(caplog: pytest.LogCaptureFixture, node: Any, figures: Any) -> None:
     caplog.set_level(logging.WARNING)
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    node.add_store("power", ticks=5)
     pusher = Pusher(node, Push(url="http://127.0.0.1:1/write"))
     pusher.start()
     pusher.stop()

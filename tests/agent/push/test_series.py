@@ -13,7 +13,6 @@ def test_a_silent_device_ends_its_series_once_and_may_come_back(receiver: Any, n
     node.silent_after = 0.6
     quiet.add_ticks(0, 5)
     pusher = receiver.pusher(node)
-    pusher.start()
     ticks = 0
     while receiver.markers < 1 or ticks < 12:
         loud.add_ticks(ticks, 1)
@@ -40,7 +39,6 @@ def test_the_marker_is_the_one_nan_that_prometheus_knows() -> None:
 def test_a_fallback_to_another_source_loses_and_repeats_nothing(receiver: Any, node: Any, figures: Any, until: Any) -> None:
     old = node.add_store("power", "sm_active")
     pusher = receiver.pusher(node)
-    pusher.start()
     old.add_ticks(0, 10)
     until(lambda: receiver.samples == 20)
     old.add_ticks(10, 5)  # not read when the node is rebuilt
@@ -61,7 +59,6 @@ def test_a_fallback_to_another_source_loses_and_repeats_nothing(receiver: Any, n
 def test_a_gpu_that_left_the_node_ends_and_what_it_still_held_is_sent(receiver: Any, node: Any, until: Any) -> None:
     store = node.add_store("power")
     pusher = receiver.pusher(node)
-    pusher.start()
     store.add_ticks(0, 5)
     until(lambda: receiver.samples == 5)
     store.add_ticks(5, 5)
@@ -77,7 +74,6 @@ def test_a_gpu_that_left_the_node_ends_and_what_it_still_held_is_sent(receiver: 
 def test_a_clock_set_back_sends_nothing_out_of_order(receiver: Any, node: Any, figures: Any, until: Any) -> None:
     store = node.add_store("power")
     pusher = receiver.pusher(node)
-    pusher.start()
     store.add_ticks(0, 100)
     until(lambda: receiver.samples == 100)
     store.add_ticks(50, 60)
@@ -87,10 +83,8 @@ def test_a_clock_set_back_sends_nothing_out_of_order(receiver: Any, node: Any, f
 
 
 def test_a_clock_that_was_a_day_ahead_does_not_silence_the_node_for_a_day(receiver: Any, node: Any, until: Any) -> None:
-    store = node.add_store("power")
-    store.add_ticks(0, 5)
+    store = node.add_store("power", ticks=5)
     pusher = receiver.pusher(node)
-    pusher.start()
     until(lambda: receiver.samples == 5)
     receiver.accepted.clear()
     store.add_ticks(0, 5, store.START - 86400)
@@ -104,7 +98,6 @@ def test_a_replayed_device_is_called_simulated_in_every_series(receiver: Any, no
     replayed.device = replace(replayed.device, simulated=True)
     node.stores.append(replayed)
     pusher = receiver.pusher(node)
-    pusher.start()
     real.add_ticks(0, 3)
     replayed.add_ticks(0, 3)
     until(lambda: receiver.samples == 6)

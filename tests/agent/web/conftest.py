@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,35 +11,11 @@ from epochcast.agent.config import Config, Web
 from epochcast.agent.node import Node
 from epochcast.agent.sampler import Sampler
 from epochcast.agent.server import listen
-from epochcast.agent.sources import Device, Row
+from epochcast.agent.sources import Device
 from epochcast.agent.store import DeviceStore
 from epochcast.common.http_server import Server
 
-
-class StillSource:
-    """A source that gives nothing: a test puts rows into the stores itself."""
-
-    hertz = 10.0
-    interval = 0.1
-    regular = True
-    unanswering = 0
-    lag = 0.0
-    silent_after = 1.0
-    ready_at = 0.0
-    outdated = False
-    recorded_rows = None
-    finished = False
-
-    def __init__(self, name: str, devices: Sequence[Device]) -> None:
-        self.name = name
-        self.devices = devices
-        self.blanks: Counter[tuple[int, str]] = Counter()
-
-    def read(self, _: Any) -> list[Row]:
-        return []
-
-    def close(self) -> None:
-        pass
+from ..stub_source import StubSource
 
 
 class StillNode:
@@ -52,7 +27,7 @@ class StillNode:
         self.gone: list[DeviceStore] = []
         self.facts: dict[str, Any] = {}
         sources = [
-            StillSource(name, [device for device in devices if device.source == name])
+            StubSource(name, [device for device in devices if device.source == name])
             for name in dict.fromkeys(device.source for device in devices)
         ]
         self.samplers = tuple(

@@ -2,16 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from epochcast.agent.catalog import catalog
-from epochcast.agent.config import Config
-from epochcast.agent.sources import Tick, gpm
+from epochcast.agent.sources import gpm
 from epochcast.agent.sources.gpm import GpmSource
 from epochcast.common.errors import InputError
 
@@ -37,36 +36,27 @@ Open = Callable[..., GpmSource]
 
 
 @pytest.fixture
-def open_source(nvml_driver: Driver) -> Iterator[Open]:
-    """Open sources over the stub; they are closed after the test."""
-    opened: list[GpmSource] = []
-
-    def start(only: frozenset[str] | None = None, **settings: Any) -> GpmSource:
-        opened.append(GpmSource(Config(**settings), only))
-        return opened[-1]
-
-    yield start
-    for source in opened:
-        source.close()
+def open_source(open_kind: Callable[..., Any]) -> Open:
+    return partial(open_kind, GpmSource)
 
 
-def rows(source: GpmSource, elapsed: float, slow: bool = False, wait: bool = True) -> dict[str, dict[str, float]]:
-    """Return the values by the device's label and metric; ``wait``: as the sampler does, until the source is ready."""
-    if wait:
-        time.sleep(max(0.0, source.ready_at - time.monotonic()))
-    return {
-        source.devices[row.device].label: dict(
-            zip((metric.name for metric in source.devices[row.device].metrics), row.values, strict=True)
-        )
-        for row in source.read(Tick(1_700_000_000 + elapsed, elapsed, slow, slow))
-    }
+@pytest.fixture(scope="session")
+def rows(rows: Callable[..., Any]) -> Callable[..., dict[str, dict[str, float]]]:
+    """The same; ``wait``: as the sampler does, until the source is ready."""
+
+    def read(source: GpmSource, elapsed: float, slow: bool = False, wait: bool = True) -> dict[str, dict[str, float]]:
+        if wait:
+            time.sleep(max(0.0, source.ready_at - time.monotonic()))
+        return rows(source, elapsed, slow, slow)  # type: ignore[no-any-return]
+
+    return read
 
 
 def profiled(values: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in values.items() if name in BUSY and not np.isnan(value)}
 
 
-def test_profiling_metrics_in_base_units_beside_all_others(open_source: Open, nvml_driver: Driver) -> None:
+def test_profiling_metrics_in_base_units_beside_all_others(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 2")
     source = open_source()
     gpus = {name for name, metric in catalog().items() if metric.scope == "gpu"}
@@ -82,7 +72,7 @@ def test_profiling_metrics_in_base_units_beside_all_others(open_source: Open, nv
 
 
 def test_one_question_to_the_driver_holds_all_metrics(
-    open_source: Open, nvml_driver: Driver, nvml_calls: Callable[[str], int]
+    open_source: Open, nvml_driver: Driver, nvml_calls: Callable[[str], int], rows: Any
 ) -> None:
     nvml_driver("gpus 2")
     source = open_source()
@@ -93,7 +83,7 @@ def test_one_question_to_the_driver_holds_all_metrics(
     assert np.subtract(after, before).tolist() == [6, 6, 0]
 
 
-def test_a_metric_is_the_mean_between_two_samples(open_source: Open, nvml_driver: Driver) -> None:
+def test_a_metric_is_the_mean_between_two_samples(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 1\nepoch * 0.8 0.5")
     source = open_source()
     moments, values = [gpm._sampled["GPU-stub-0"]], []
@@ -107,7 +97,7 @@ def test_a_metric_is_the_mean_between_two_samples(open_source: Open, nvml_driver
     assert np.dot(values, np.diff(moments)) == pytest.approx(0.85 * busy, abs=0.85 * 0.3)
 
 
-def test_samples_are_never_closer_than_the_driver_allows(open_source: Open, nvml_driver: Driver) -> None:
+def test_samples_are_never_closer_than_the_driver_allows(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 3\nmig 0 7:1g.18gb 9:1g.18gb")
     first = open_source()
     rows(first, 0.0, slow=True)
@@ -129,14 +119,16 @@ def test_samples_are_never_closer_than_the_driver_allows(open_source: Open, nvml
     assert nvml_driver.violations == []
 
 
-def test_the_stub_tells_of_samples_too_close(open_source: Open, nvml_driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stub_tells_of_samples_too_close(
+    open_source: Open, nvml_driver: Driver, monkeypatch: pytest.MonkeyPatch, rows: Any
+) -> None:
     nvml_driver("gpus 1")
     monkeypatch.setattr(gpm, "SPACING_S", 0.0)
     rows(open_source(), 0.0)
     assert nvml_driver.violations[0].startswith("spacing gpu 0")
 
 
-def test_threads_take_turns(open_source: Open, nvml_driver: Driver) -> None:
+def test_threads_take_turns(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 2\nslow nvmlGpmSampleGet 2000\nslow nvmlGpmMetricsGet 2000")
     sources = [open_source(frozenset({f"GPU-stub-{index}"})) for index in range(2)]
 
@@ -153,7 +145,7 @@ def test_threads_take_turns(open_source: Open, nvml_driver: Driver) -> None:
     assert not [name for source in sources for _, name in source.blanks if name in ("sm_active", "power")]
 
 
-def test_each_metric_has_its_own_return_code(open_source: Open, nvml_driver: Driver) -> None:
+def test_each_metric_has_its_own_return_code(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     tensor, sm, dram = (metric.gpm for metric in (catalog()[name] for name in ("tensor_active", "sm_active", "dram_active")))
     nvml_driver(f"gpus 2\ngpm {tensor} {NOT_SUPPORTED} 0\ngpm {dram} {NO_DATA} 0")
     source = open_source()
@@ -167,7 +159,7 @@ def test_each_metric_has_its_own_return_code(open_source: Open, nvml_driver: Dri
     assert source.blanks == {(0, "dram_active"): 1, (0, "sm_active"): 1, (1, "dram_active"): 1}
 
 
-def test_what_gpm_refuses_is_read_from_counters(open_source: Open, nvml_driver: Driver) -> None:
+def test_what_gpm_refuses_is_read_from_counters(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver(f"gpus 1\ngpm {catalog()['nvlink_tx'].gpm} {NOT_SUPPORTED} 0")
     source = open_source()
     rows(source, 0.0)
@@ -175,7 +167,9 @@ def test_what_gpm_refuses_is_read_from_counters(open_source: Open, nvml_driver: 
     assert not source.devices[0].unmeasured
 
 
-def test_after_a_pause_the_window_begins_anew(open_source: Open, nvml_driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_pause_the_window_begins_anew(
+    open_source: Open, nvml_driver: Driver, monkeypatch: pytest.MonkeyPatch, rows: Any
+) -> None:
     nvml_driver("gpus 1")
     monkeypatch.setattr(gpm, "_sampled", {})  # no other test is to know of a time that never was
     source = open_source()
@@ -190,7 +184,7 @@ def test_after_a_pause_the_window_begins_anew(open_source: Open, nvml_driver: Dr
 
 
 def test_all_in_the_slow_tier_the_window_is_a_second(
-    open_source: Open, nvml_driver: Driver, nvml_calls: Callable[[str], int]
+    open_source: Open, nvml_driver: Driver, nvml_calls: Callable[[str], int], rows: Any
 ) -> None:
     nvml_driver("gpus 1")
     source = open_source(tiers=dict.fromkeys(BUSY, "slow"))
@@ -201,7 +195,7 @@ def test_all_in_the_slow_tier_the_window_is_a_second(
     assert not source.blanks
 
 
-def test_a_lost_gpu_comes_back_with_new_samples(open_source: Open, nvml_driver: Driver) -> None:
+def test_a_lost_gpu_comes_back_with_new_samples(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 2")
     source = open_source()
     rows(source, 0.0)
@@ -215,7 +209,7 @@ def test_a_lost_gpu_comes_back_with_new_samples(open_source: Open, nvml_driver: 
     assert nvml_driver.violations == []
 
 
-def test_unknown_error_from_gpm_alone_leaves_the_rest(open_source: Open, nvml_driver: Driver) -> None:
+def test_unknown_error_from_gpm_alone_leaves_the_rest(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 1")
     source = open_source()
     rows(source, 0.0)
@@ -233,7 +227,7 @@ def test_unknown_error_from_gpm_alone_leaves_the_rest(open_source: Open, nvml_dr
         rows(source, 0.4)
 
 
-def test_a_reloaded_driver(open_source: Open, nvml_driver: Driver) -> None:
+def test_a_reloaded_driver(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 2\nmig 1 3:1g.18gb")
     source = open_source()
     rows(source, 0.0)
@@ -244,7 +238,7 @@ def test_a_reloaded_driver(open_source: Open, nvml_driver: Driver) -> None:
     assert profiled(rows(source, 1.3)["1.3"])
 
 
-def test_mig_instances_have_their_own_window(open_source: Open, nvml_driver: Driver) -> None:
+def test_mig_instances_have_their_own_window(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 1\nmig 0 7:1g.18gb 9:1g.18gb:2")
     source = open_source()
     assert [device.label for device in source.devices] == ["0", "0.7", "0.9"]
@@ -273,21 +267,23 @@ def test_gpus_without_gpm_are_left_to_other_sources(open_source: Open, nvml_driv
         open_source(frozenset({"GPU-stub-0", "GPU-stub-1"}))
 
 
-def test_a_driver_that_refuses_samples(open_source: Open, nvml_driver: Driver) -> None:
+def test_a_driver_that_refuses_samples(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 1\nfail nvmlGpmSampleGet 4 *")
     source = open_source()
     assert "nvmlGpmSampleGet" in source.devices[0].unmeasured["sm_active"]
     assert rows(source, 0.0)["0"]["power"] == 650
 
 
-def test_the_whole_agent_over_the_stub(nvml_library: Path, start_agent: Callable[..., Any], nvml_scenario: Any) -> None:
+def test_the_whole_agent_over_the_stub(
+    start_agent: Callable[..., Any], nvml_scenario: Any, nvml_environment: dict[str, str]
+) -> None:
     nvml_scenario("gpus 2\ngpu 1 t4")
-    stub = {"LD_LIBRARY_PATH": str(nvml_library.parent), "NVML_STUB_SCENARIO": str(nvml_scenario.path)}
-    agent = start_agent("--source", "auto", env=stub)
+    agent = start_agent("--source", "auto", env=nvml_environment)
     assert [(gpu["name"], gpu["source"]) for gpu in agent.json("/api/v1/gpus")["gpus"]] == [
         ("NVIDIA H200", "gpm"),
         ("Tesla T4", "nvml"),
     ]
+    assert 'epochcast_gpu_power_watts{gpu="1",name="Tesla T4",uuid="GPU-stub-1"} 70.0' in agent.text("/metrics")
     deadline = time.monotonic() + 20
     while len(agent.json("/api/v1/samples?gpu=GPU-stub-0&metric=sm_active")["gpus"][0]["time"]) < 12:
         assert time.monotonic() < deadline

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Push
@@ -20,11 +19,6 @@ from epochcast.agent.store import DeviceStore
 
 METRICS = tuple(metric for metric in catalog().values() if metric.scope == "gpu")
 Series = dict[tuple[str, str], list[tuple[int, float]]]
-
-
-@pytest.fixture(autouse=True)
-def extra_agent_push() -> None:
-    pytest.importorskip("cramjam", reason="the extra agent-push is not installed")
 
 
 class Gpus:
@@ -158,24 +152,6 @@ def test_an_outage_within_the_queue_loses_nothing(database: Any, until: Any) -> 
     assert pusher.sender.requests["error"] >= 1
     assert (pusher.backlog.dropped, pusher.sender.rejected, pusher.late_samples, pusher.lost_rows) == (0, 0, 0, 0)
     assert read_prometheus(prometheus) == gpus.expected
-
-
-def test_an_outage_beyond_the_queue_is_counted_to_the_sample(database: Any, until: Any) -> None:
-    prometheus = database("prometheus")
-    gpus = Gpus(4)
-    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5, queue=1000))
-    pusher.start()
-    gpus.add_live(1)
-    prometheus.stop()
-    until(lambda: gpus.add_live(0.5) or pusher.backlog.dropped > 200)
-    prometheus.start()
-    gpus.add_live(0.5)
-    until(lambda: not pusher.backlog.samples)
-    pusher.stop()
-    assert pusher.sender.rejected == 0
-    ends = len(gpus.expected)
-    assert pusher.sender.sent + pusher.backlog.dropped == gpus.produced + ends
-    assert sum(map(len, read_prometheus(prometheus).values())) == pusher.sender.sent - ends
 
 
 def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(database: Any) -> None:
