@@ -14,7 +14,7 @@ from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile, load_catalog
 
-from ..my_gpu import MY_GPU
+from ...my_gpu import MY_GPU
 
 Capture = pytest.CaptureFixture[str]
 

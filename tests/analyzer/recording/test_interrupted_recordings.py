@@ -24,7 +24,7 @@ import pytest
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.traces.trace import read_trace
 
-from ..processes import Process
+from ...processes import Process
 
 RECORD = """
 import sys

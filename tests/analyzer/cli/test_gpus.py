@@ -10,7 +10,7 @@ from epochcast.analyzer.cli import cli, main
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import FIGURES
 
-from ..my_gpu import MY_GPU
+from ...my_gpu import MY_GPU
 
 
 def test_lists_every_gpu_and_the_users_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
