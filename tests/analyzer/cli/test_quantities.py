@@ -1,12 +1,12 @@
 """Options that take a length of time or an amount of memory."""
 
-from collections.abc import Iterator
-
 import click
 import pytest
 
-from epochcast.analyzer.cli import cli, main
+from epochcast.analyzer.cli import main
 from epochcast.analyzer.cli.quantities import Duration, MemorySize
+
+from .all_commands import commands
 
 
 @pytest.mark.parametrize(
@@ -71,19 +71,9 @@ def test_a_bound_is_kept(text: str, says: str) -> None:
         Duration("seconds", above=0).convert(text, None, None)
 
 
-def _options(command: click.Command) -> Iterator[click.Option]:
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from _options(inner)
-    else:
-        yield from (option for option in command.params if isinstance(option, click.Option))
-
-
 def test_the_help_of_every_quantity_names_the_unit_of_a_bare_number() -> None:
-    taken = [option for option in _options(cli) if isinstance(option.type, Duration | MemorySize)]
+    options = [option for _, command in commands() for option in command.params if isinstance(option, click.Option)]
+    taken = [option for option in options if isinstance(option.type, Duration | MemorySize)]
     assert {"--startup", "--deadline", "--memory", "--time-budget", "--budget", "--bin", "--minutes"} == {
         option.opts[0] for option in taken
     }

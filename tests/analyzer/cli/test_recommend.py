@@ -1,6 +1,7 @@
 """``epochcast recommend`` from the command line: what it prints, draws, and refuses."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from epochcast.analyzer.cli import main
 from epochcast.regressor import Profile
 
 Capture = pytest.CaptureFixture[str]
+Answer = Callable[..., dict[str, Any]]
+Text = Callable[..., str]
 GIB = 2.0**30
 
 
@@ -31,49 +34,23 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "job.json")
 
 
-def _answer(capsys: Capture, *arguments: str) -> Any:
-    assert main(["recommend", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+def test_the_gpus_of_one_job_are_rented_together(profile: str, answer: Answer, text: Text) -> None:
+    six = ("recommend", *[profile] * 6, "--cloud", "aws")
+    found = answer(*six, "--machines", "2")
+    assert sum("precision not known" in note for note in found["notes"]) == 1
+    printed = text(*six, "--machines", "2")
+    assert "one epoch of a job seen on 6 x T4" in printed and "2 x 4 A10G" in printed and "8 A10G" in printed
+    assert "assumed to be as good as that between its machines now" in printed
+    assert "the job has 6 GPUs now and takes all GPUs of an instance" in printed
+    assert {row["instances"] for row in answer(*six)["recommendations"]} == {1}
 
 
-def test_a_whole_job_under_limits(profile: str, capsys: Capture) -> None:
-    limits = ("--epochs", "90", "--startup", "5", "--checkpoint-share", "0.1", "--deadline", "3000", "--cloud", "aws")
-    answer = _answer(capsys, profile, *limits)
-    rows = answer["recommendations"]
-    assert rows and all(row["seconds"] <= 3000 and row["cloud"] == "aws" and row["fits"] for row in rows)
-    assert all(row["job"]["startup_s"] == 300 and row["job"]["checkpoint_s"] == pytest.approx(400) for row in rows)
-    assert answer["cheapest"] == rows[0]
-    assert answer["fastest"] == min(rows, key=lambda row: row["seconds"])
-    assert {one["reason"] for one in answer["left_out"]} == {"deadline"}
-    assert all(one["seconds"] > 3000 and one["usd"] > 0 for one in answer["left_out"])
-    assert answer["decision"]["first"].items() <= rows[0].items()
-    assert answer["memory_bytes"] == 6 * GIB and not answer["memory_reserved"]
-
-
-def test_the_gpus_of_one_job_are_rented_together(profile: str, capsys: Capture) -> None:
-    answer = _answer(capsys, *[profile] * 6, "--cloud", "aws", "--machines", "2")
-    rows = {row["instance"]: row for row in answer["recommendations"]}
-    assert answer["gpus"] == 6 and rows["g5.12xlarge"]["instances"] == 2 and rows["g5.48xlarge"]["instances"] == 1
-    assert rows["g5.12xlarge"]["gpus"] == rows["g5.48xlarge"]["gpus"] == 8 and not answer["left_out"]
-    assert sum("precision not known" in note for note in answer["notes"]) == 1
-    assert main(["recommend", *[profile] * 6, "--cloud", "aws", "--machines", "2"]) == 0
-    text, notes = capsys.readouterr()
-    assert "one epoch of a job seen on 6 x T4" in text and "2 x 4 A10G" in text and "8 A10G" in text
-    assert "assumed to be as good as that between its machines now" in notes
-    assert "the job has 6 GPUs now and takes all GPUs of an instance" in notes
-    single = _answer(capsys, *[profile] * 6, "--cloud", "aws")
-    assert {row["instances"] for row in single["recommendations"]} == {1}
-
-
-def test_what_does_not_fit_is_said(profile: str, capsys: Capture) -> None:
-    answer = _answer(capsys, profile, "--memory", "30")
-    assert "A10G" in {one["gpu"] for one in answer["left_out"] if one["reason"] == "memory"}
-    assert main(["recommend", profile, "--memory", "30", "--epochs", "9000"]) == 0
-    text = capsys.readouterr().out
-    assert "instances that have too little GPU memory" in text and "memory: 30.0 GiB" in text
-    less = _answer(capsys, profile, "--memory", "1")
+def test_what_does_not_fit_is_said(profile: str, answer: Answer, text: Text) -> None:
+    printed = text("recommend", profile, "--memory", "30", "--epochs", "9000")
+    assert "instances that have too little GPU memory" in printed and "memory: 30.0 GiB" in printed
+    less = answer("recommend", profile, "--memory", "1")
     assert not any("fit into" in note for note in less["notes"]), "what the user says counts, not what was in use"
-    assert main(["recommend", profile, "--memory", "3000"]) == 1, "not even the GPU that it ran on has that much"
+    text("recommend", profile, "--memory", "3000", status=1)  # not even the GPU that it ran on has that much
 
 
 def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_path: Path, capsys: Capture) -> None:
@@ -85,12 +62,12 @@ def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_
     assert "how much GPU memory the job needs is not known" in notes and "may not fit" not in text and "?" not in text
 
 
-def test_a_doubtful_place_names_the_run_that_decides(profile: str, capsys: Capture) -> None:
-    answer = _answer(capsys, profile, "--epochs", "9000", "--objective", "time")
-    decision = answer["decision"]
+def test_a_doubtful_place_names_the_run_that_decides(profile: str, answer: Answer, capsys: Capture) -> None:
+    found = answer("recommend", profile, "--epochs", "9000", "--objective", "time")
+    decision = found["decision"]
     assert not decision["sure"] and decision["rivals"] and decision["experiment"]["worth"]
     for run in decision["experiment"]["runs"]:  # on the best instance of its GPU
-        best = next(row for row in answer["recommendations"] if row["gpu"] == run["gpu"])
+        best = next(row for row in found["recommendations"] if row["gpu"] == run["gpu"])
         assert (run["instance"], run["region"]) == (best["instance"], best["region"])
     assert main(["recommend", profile, "--epochs", "9000", "--objective", "time"]) == 0
     captured = capsys.readouterr()
@@ -108,13 +85,13 @@ def test_a_job_that_is_known_by_its_steps_is_told_in_steps(profile: str, tmp_pat
     assert "\n9,000 steps of a job" in text and " steps on " in text and "epochs on" not in text
 
 
-def test_skypilot_gets_the_first_and_what_may_be_as_good(profile: str, capsys: Capture) -> None:
-    answer = _answer(capsys, profile, "--epochs", "900")
+def test_skypilot_gets_the_first_and_what_may_be_as_good(profile: str, answer: Answer, capsys: Capture) -> None:
+    decision = answer("recommend", profile, "--epochs", "900")["decision"]
     assert main(["recommend", profile, "--epochs", "900", "--format", "skypilot"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("# 900 epochs of a job seen on T4")
     resources = yaml.safe_load(text)["resources"]
-    wanted = [one["instance"] for one in (answer["decision"]["first"], *answer["decision"]["rivals"])]
+    wanted = [one["instance"] for one in (decision["first"], *decision["rivals"])]
     assert [one["instance_type"] for one in resources.get("ordered", [resources])] == wanted
 
 
@@ -130,11 +107,12 @@ def test_plots_are_drawn(profile: str, tmp_path: Path, capsys: Capture) -> None:
     assert pareto.read_bytes().startswith(b"\x89PNG") and "A10G" in relative.read_text()
 
 
-def test_nothing_qualifies(profile: str, capsys: Capture) -> None:
+def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> None:
+    assert answer("recommend", profile, "--budget", "1e-9", status=1)["recommendations"] == []
     assert main(["recommend", profile, "--budget", "1e-9"]) == 1
     captured = capsys.readouterr()
     assert not captured.out and "No instance qualifies" in captured.err and "exceed the budget" in captured.err
-    whole = _answer(capsys, profile)
+    whole = answer("recommend", profile)
     for best, says in ((whole["fastest"], "the fastest of them"), (whole["cheapest"], "the cheapest")):
         assert f"{says}: {best['instance']} ({best['gpu']})" in captured.err, "so that one knows how far to loosen it"
     assert "e-0" not in captured.err, "no USD in scientific notation"

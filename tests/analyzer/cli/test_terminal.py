@@ -20,10 +20,10 @@ def test_a_table_that_fits_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tables.table(HEADER, [ROW]) == piped
 
 
-@pytest.mark.parametrize("columns", range(20, 80))
-def test_no_line_of_a_table_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    _wide(monkeypatch, columns)
-    assert max(map(len, tables.table(HEADER, [ROW]).splitlines())) <= columns
+def test_no_line_of_a_table_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in range(20, 80):
+        _wide(monkeypatch, columns)
+        assert max(map(len, tables.table(HEADER, [ROW]).splitlines())) <= columns
 
 
 def test_columns_are_left_out_in_order_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
