@@ -17,7 +17,7 @@ from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
-from epochcast.regressor import Catalog, Profile, load_catalog
+from epochcast.regressor import Catalog, Profile
 from epochcast.regressor import InputError as RegressorInputError
 
 STATIC = {
@@ -29,11 +29,6 @@ STATIC = {
     "memory_bandwidth": {"value": 3.0e11, "source": "table"},
     "power_limit": {"value": 72.0, "source": "nvml"},
 }
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return load_catalog()
 
 
 def _trace(made: SimulatedTrace) -> Trace:

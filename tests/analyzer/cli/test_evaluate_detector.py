@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +54,12 @@ def few_methods(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     return few
 
 
-def parsed(text: str) -> Any:
-    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-
-
 @pytest.fixture(scope="module")
 def evaluated(folder: Path) -> Any:
     """What the command says of the folder, as JSON."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
         assert main(["evaluate", "detector", "--data", str(folder), "--json"]) == 0
-    return parsed(output.getvalue())
+    return json.loads(output.getvalue())
 
 
 def test_the_contracts_keys_by_class_clock_and_trace(evaluated: Any) -> None:
@@ -90,96 +87,82 @@ def test_every_figure_of_a_right_answer(evaluated: Any) -> None:
     assert row["baseline_error"] == pytest.approx(25, abs=0.1)
 
 
-def test_the_shared_recordings_of_cpu_trainings(shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = shared_data / "detector" / "cpu_training"
-    assert main(["evaluate", "detector", "--data", str(folder), "--method", "notebook", "--json"]) == 0
-    found = parsed(capsys.readouterr().out)
-    assert (found["n"], found["n_other"]) == (9, 1)
-    assert set(found["by"]["clock"]) == {"work"}, "no column of a GPU"
-    assert found["by"]["trace"]["r7_cnn_b64_val_wk1"]["true_period"] == pytest.approx(1.97, abs=0.01)
-    assert found["r2"] is not None
-
-
 def test_methods_side_by_side(
-    folder: Path, few_methods: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, few_methods: tuple[str, ...], tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
 ) -> None:
-    assert main(["evaluate", "detector", "--data", str(folder), "--method", "all", "--json"]) == 0
-    answers = parsed(capsys.readouterr().out)
+    answers = answer("evaluate", "detector", "--data", folder, "--method", "all")
     assert [found["recipe"] for found in answers] == list(few_methods)
     assert {found["n"] for found in answers} == {3}
     assert len({found["baseline_mape"] for found in answers}) == 1
     put(tmp_path, "a", "dram_active", 15, 1)
-    assert main(["evaluate", "detector", "--data", str(tmp_path), "--method", "all"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = text("evaluate", "detector", "--data", tmp_path, "--method", "all").splitlines()
     assert [line.split("  ")[0] for line in lines[1:5]] == [*few_methods, "length / 10"]
 
 
-def test_several_corpora_may_hold_runs_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_corpora_may_hold_runs_of_one_name(tmp_path: Path, answer: Callable[..., Any]) -> None:
     for gpu, period in (("t4", 15), ("l4", 12)):
         (tmp_path / gpu).mkdir()
         put(tmp_path / gpu, "run", "dram_active", period, 1)
     data = [f"--data={tmp_path / gpu}" for gpu in ("t4", "l4")]
-    assert main(["evaluate", "detector", *data, "--json"]) == 0
-    answer = parsed(capsys.readouterr().out)
-    assert answer["n"] == 2
-    assert set(answer["by"]["trace"]) == {str(tmp_path / gpu / "run") for gpu in ("t4", "l4")}
+    found = answer("evaluate", "detector", *data)
+    assert found["n"] == 2
+    assert set(found["by"]["trace"]) == {str(tmp_path / gpu / "run") for gpu in ("t4", "l4")}
 
 
-def test_the_report_names_classes_confidence_and_cost(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", "detector", "--data", str(folder), "--method", "notebook"]) == 0
-    text = capsys.readouterr().out
+def test_the_report_names_classes_confidence_and_cost(folder: Path, text: Callable[..., str]) -> None:
+    printed = text("evaluate", "detector", "--data", folder, "--method", "notebook")
     for words in ("even", "host", "all", "length/10", "confidence from", "expected calibration error", "CPU: "):
-        assert words in text
+        assert words in printed
 
 
-def test_a_refusal_is_no_answer_and_its_reason_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    work = ["evaluate", "detector", "--data", str(folder), "--method", "paper", "--clock", "work"]
-    assert main([*work, "--json"]) == 0
-    found = parsed(capsys.readouterr().out)
+def test_a_refusal_is_no_answer_and_its_reason_is_shown(
+    folder: Path, answer: Callable[..., Any], text: Callable[..., str]
+) -> None:
+    work = ["evaluate", "detector", "--data", folder, "--method", "paper", "--clock", "work"]
+    found = answer(*work)
     assert found["refused"] == 4
     assert "the work clock needs" in found["by"]["trace"]["a"]["reason"]
     assert found["by"]["trace"]["cpu"]["reason"] is None
-    assert main(work) == 0
-    assert "paper refused 4 of 5 traces, a with: the work clock needs" in capsys.readouterr().out
+    assert "paper refused 4 of 5 traces, a with: the work clock needs" in text(*work)
 
 
-def test_a_method_that_refuses_every_trace_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_method_that_refuses_every_trace_is_bad_input(tmp_path: Path, refusal: Callable[..., str]) -> None:
     put(tmp_path, "a", "dram_active", 15, 1)
-    assert main(["evaluate", "detector", "--data", str(tmp_path), "--clock", "work"]) == 2
-    captured = capsys.readouterr()
-    assert "refused each of the 1 traces, 'a' with: the work clock needs" in captured.err
-    assert captured.err.count("\n") == 1
+    assert "refused each of the 1 traces, 'a' with: the work clock needs" in refusal(
+        "evaluate", "detector", "--data", tmp_path, "--clock", "work"
+    )
 
 
-def test_a_trace_without_readings_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_without_readings_is_named(tmp_path: Path, refusal: Callable[..., str]) -> None:
     put(tmp_path, "a", "dram_active", 15, 1)
     (tmp_path / "a.csv").write_text("time,dram_active\n1,\n2,\n")
-    assert main(["evaluate", "detector", "--data", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith(
+    assert refusal("evaluate", "detector", "--data", tmp_path).startswith(
         "epochcast: none of the 1 traces can be used, 'a' because: the trace has no metric with a reading"
     )
 
 
-def test_what_cannot_be_used_is_skipped_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_used_is_skipped_and_counted(
+    tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
+) -> None:
     for name in ("good", "outside", "unsorted", "words"):
         put(tmp_path, name, "dram_active", 15, 1, repo="one/job")
     (tmp_path / "outside.json").write_text('{"epoch_starts": [1, 2, 3], "epoch_ends": [2, 3, 4], "training": true}')
     lines = (tmp_path / "unsorted.csv").read_text().splitlines()
     (tmp_path / "unsorted.csv").write_text("\n".join([lines[0], *lines[:0:-1]]))
     (tmp_path / "words.json").write_text("no labels")
-    assert main(["evaluate", "detector", "--data", str(tmp_path), "--json"]) == 0
-    answer = parsed(capsys.readouterr().out)
-    assert (answer["n"], answer["within_5"], answer["within_5_by_repository"]) == (1, 1.0, 1.0)
-    assert {skipped["name"] for skipped in answer["unusable"]} == {"outside", "unsorted", "words"}
-    assert all(skipped["why"] for skipped in answer["unusable"])
-    assert list(answer["by"]["interval"]) == ["up to 0.5 s"]
-    assert list(answer["by"]["samples_per_epoch"]) == ["30 and more"]
-    assert answer["by"]["origin"]["real"]["n"] == 1
-    assert main(["evaluate", "detector", "--data", str(tmp_path)]) == 0
-    assert "skipped 3 traces that cannot be used" in capsys.readouterr().out
+    found = answer("evaluate", "detector", "--data", tmp_path)
+    assert (found["n"], found["within_5"], found["within_5_by_repository"]) == (1, 1.0, 1.0)
+    assert {skipped["name"] for skipped in found["unusable"]} == {"outside", "unsorted", "words"}
+    assert all(skipped["why"] for skipped in found["unusable"])
+    assert list(found["by"]["interval"]) == ["up to 0.5 s"]
+    assert list(found["by"]["samples_per_epoch"]) == ["30 and more"]
+    assert found["by"]["origin"]["real"]["n"] == 1
+    assert "skipped 3 traces that cannot be used" in text("evaluate", "detector", "--data", tmp_path)
 
 
-def test_a_period_that_changes_is_scored_by_its_stretches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_period_that_changes_is_scored_by_its_stretches(
+    tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str], refusal: Callable[..., str]
+) -> None:
     """Ten epochs of 15 s, then six of 30 s; beside it ten of 15 s labelled as four and six, so that one period is right."""
     lengths = np.array([15.0] * 10 + [30.0] * 6)
     starts = 1e9 + np.concatenate([[0.0], np.cumsum(lengths)])
@@ -192,15 +175,12 @@ def test_a_period_that_changes_is_scored_by_its_stretches(tmp_path: Path, capsys
     (tmp_path / "changes.json").write_text(json.dumps(marks))
     put(tmp_path, "words", "dram_active", 15, 1)
     (tmp_path / "words.json").write_text("no labels")
-    assert main(["evaluate", "detector", "--regimes", str(tmp_path), "--json"]) == 0
-    regimes = parsed(capsys.readouterr().out)["regimes"]
+    regimes = answer("evaluate", "detector", "--regimes", tmp_path)["regimes"]
     assert (regimes["n"], regimes["one_period_sure"], regimes["n_regimes"], regimes["stretches_right"]) == (1, 0, 1, 1)
     assert [regime["period_s"] for regime in regimes["by"]["changes"]["regimes"]] == pytest.approx([15, 30])
     assert [trace["name"] for trace in regimes["unusable"]] == ["words"]
-    assert main(["evaluate", "detector", "--regimes", str(tmp_path)]) == 0
-    assert "skipped 1 trace that cannot be used: words: " in capsys.readouterr().out
-    assert main(["evaluate", "detector"]) == 2
-    assert "nothing to evaluate: give --data PATH, --regimes DIR, or both" in capsys.readouterr().err
+    assert "skipped 1 trace that cannot be used: words: " in text("evaluate", "detector", "--regimes", tmp_path)
+    assert "nothing to evaluate: give --data PATH, --regimes DIR, or both" in refusal("evaluate", "detector")
 
 
 # MLPerf ---------------------------------------------------------------------------------------------------------------
@@ -230,11 +210,10 @@ def mlperf(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
-    mlperf: tuple[str, str], few_methods: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    mlperf: tuple[str, str], few_methods: tuple[str, ...], answer: Callable[..., Any], text: Callable[..., str]
 ) -> None:
     arguments = ("--protocol", "mlperf", "--data", mlperf[0], "--events", mlperf[1])
-    assert main(["evaluate", "detector", *arguments, "--json"]) == 0
-    found = parsed(capsys.readouterr().out)
+    found = answer("evaluate", "detector", *arguments)
     assert found["n"] == 3, "the period of 4 s has two samples"
     assert set(found["by"]["cell"]) == {"one/slow", "two/slow"}
     assert set(found["by"]["benchmark"]) == {"slow"}
@@ -243,22 +222,21 @@ def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
     assert found["macro"]["within_5"] == pytest.approx(np.mean([line["within_5"] for line in cells.values()]))
     assert found["rest"]["n"] == 1
     assert found["by"]["trace"]["one/slow/r1"]["true_period"] == pytest.approx(40)
-    assert main(["evaluate", "detector", *arguments, "--method", "notebook"]) == 0
-    text = capsys.readouterr().out
-    assert "one/slow" in text
-    assert "less than three samples: 1 runs" in text
-    assert main(["evaluate", "detector", *arguments, "--method", "all"]) == 0
-    assert "rest answered" in capsys.readouterr().out
+    printed = text("evaluate", "detector", *arguments, "--method", "notebook")
+    assert "one/slow" in printed
+    assert "less than three samples: 1 runs" in printed
+    assert "rest answered" in text("evaluate", "detector", *arguments, "--method", "all")
 
 
-def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, refusal: Callable[..., str]) -> None:
     power, events = tmp_path / "power.csv", tmp_path / "events.csv"
     rows = "".join(f"v4.0,one,fast,r1,node_0,{time},{5000 + time % 3}\n" for time in range(0, 60000, 2000))
     power.write_text("round,system,benchmark,run,source,t_ms,watts\n" + rows)
     marks = "".join(f"v4.0,one,fast,r1,{time},eval_start,\n" for time in range(4000, 60000, 4000))
     events.write_text("round,system,benchmark,run,t_ms,key,value\n" + marks)
-    assert main(["evaluate", "detector", "--protocol", "mlperf", "--data", str(power), "--events", str(events)]) == 2
-    assert "none of the 1 runs has a period of at least 3 samples" in capsys.readouterr().err
+    assert "none of the 1 runs has a period of at least 3 samples" in refusal(
+        "evaluate", "detector", "--protocol", "mlperf", "--data", power, "--events", events
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,10 +248,8 @@ def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, cap
         (["--data", ".", "--recipe", "magic"], "'magic' is not one of"),
     ],
 )
-def test_bad_usage_is_one_sentence(arguments: list[str], says: str, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+def test_bad_usage_is_one_sentence(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: Any, refusal: Callable[..., str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["evaluate", "detector", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert says in captured.err
-    assert captured.err.count("\n") == 1
-    assert captured.out == ""
+    assert says in refusal("evaluate", "detector", *arguments)

@@ -1,36 +1,30 @@
 """``--recipe paper`` as a user meets it: trained, asked of a trace and a profile, refused where it has no answer."""
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import joblib
-import pandas as pd
 import pytest
 
-from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
 from epochcast.regressor import load_catalog
 from epochcast.regressor.predictor import SHIPPED
 from epochcast.regressor.profile import feature_set
 from epochcast.regressor.recipes import PaperRecipe
 
-Capture = pytest.CaptureFixture[str]
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Profiles of six workloads on three GPUs, the trace of a seventh, and a small model of the paper's recipe."""
     folder = tmp_path_factory.mktemp("paper")
-    made = simulate(seed=1, epochs=10, epoch_s=6.0)
-    trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu=made.gpu, source="replay", simulated=True)
-    write_trace(trace, folder / "run.parquet")
-    seen = profile_of(trace, load_catalog())[0].to_json()
-    (folder / "run.json").write_text(json.dumps(seen))
+    shutil.copy(run, folder / "run.parquet")
+    shutil.copy(profile, folder / "run.json")
+    seen = json.loads(profile.read_text())
     none = dict.fromkeys(("epoch_s", "unit", "epoch_s_low", "epoch_s_high", "first_epoch_s")) | {"epochs": 0}
     (folder / "ratio.json").write_text(json.dumps(seen | none))
     (folder / "data").mkdir()
@@ -50,15 +44,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _answer(capsys: Capture, command: str, *arguments: object) -> dict[str, Any]:
-    assert main([command, *map(str, arguments), "--json"]) == 0
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def test_a_trace_and_its_profile_on_every_gpu(folder: Path, capsys: Capture) -> None:
+def test_a_trace_and_its_profile_on_every_gpu(folder: Path, answer: Callable[..., Any], text: Callable[..., str]) -> None:
     asked = ("--recipe", "paper", "--model", folder / "model")
-    of_trace, of_profile = (_answer(capsys, "predict", folder / name, *asked) for name in ("run.parquet", "run.json"))
+    of_trace, of_profile = (answer("predict", folder / name, *asked) for name in ("run.parquet", "run.json"))
     assert of_trace["recipe"] == "paper" and of_trace["predictions"] == of_profile["predictions"]
     by_gpu = {one["gpu"]: one for one in of_trace["predictions"]}
     assert set(by_gpu) == set(load_catalog())
@@ -75,16 +63,14 @@ def test_a_trace_and_its_profile_on_every_gpu(folder: Path, capsys: Capture) -> 
         "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: its trees answer nothing beyond the GPUs that they "
         "saw, it does not know the precision, and its intervals are ours, as the paper has none"
     )
-    assert main(["predict", str(folder / "run.json"), *map(str, asked), "--target", "L4", "--epochs", "3"]) == 0
-    text = "".join(capsys.readouterr())
-    assert f"epochcast: {note}" in text and "precision not known" not in text
-    assert "L4: the paper's recipe: nothing was measured on L4; its trees" in text
+    printed = text("predict", folder / "run.json", *asked, "--target", "L4", "--epochs", "3")
+    assert f"epochcast: {note}" in printed and "precision not known" not in printed
+    assert "L4: the paper's recipe: nothing was measured on L4; its trees" in printed
 
 
-def test_recommendations_rest_on_it_too(folder: Path, capsys: Capture) -> None:
+def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]) -> None:
     ours, papers = (
-        _answer(capsys, "recommend", folder / "run.json", *recipe)
-        for recipe in ((), ("--recipe", "paper", "--model", folder / "model"))
+        answer("recommend", folder / "run.json", *recipe) for recipe in ((), ("--recipe", "paper", "--model", folder / "model"))
     )
     assert (ours["recipe"], papers["recipe"]) == ("default", "paper")
     assert any("recipe paper" in note for note in papers["notes"])
@@ -119,24 +105,21 @@ def test_recommendations_rest_on_it_too(folder: Path, capsys: Capture) -> None:
     ],
 )
 def test_what_it_cannot_do_is_one_sentence(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str], says: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str], arguments: list[str], says: str
 ) -> None:
     monkeypatch.chdir(folder)
-    assert main([argument.format(shipped=SHIPPED) for argument in arguments]) == 2
-    said = capsys.readouterr().err
-    assert says in said and said.count("\n") == 1 and said.startswith("epochcast: ")
+    said = refusal(*(argument.format(shipped=SHIPPED) for argument in arguments))
+    assert says in said and said.startswith("epochcast: ")
 
 
-def test_what_training_says(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_what_training_says(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: Callable[..., str]) -> None:
     monkeypatch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 2, 5, 2, 0))
     with joblib.parallel_config("threading"):
-        train = ["train", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(tmp_path / "m")]
-        assert main(train) == 0
-    text = capsys.readouterr().out
-    assert (
-        "fitted on 18 profiles of A10G, T4, V100 SXM2 16GB" in text and "% on a new model" in text and "% on a new GPU" in text
-    )
-    assert text.splitlines()[-1] == "metrics: gpu_utilization"
+        train = ["train", "regressor", "--recipe", "paper", "--data", folder / "data", "--out", tmp_path / "m"]
+        printed = text(*train)
+    assert "fitted on 18 profiles of A10G, T4, V100 SXM2 16GB" in printed
+    assert "% on a new model" in printed and "% on a new GPU" in printed
+    assert printed.splitlines()[-1] == "metrics: gpu_utilization"
 
 
 def test_the_default_recipe_loads_nothing_of_the_paper_s(folder: Path) -> None:

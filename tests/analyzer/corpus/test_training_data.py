@@ -11,12 +11,7 @@ from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
-from epochcast.regressor import Catalog, load_catalog
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return load_catalog()
+from epochcast.regressor import Catalog
 
 
 def _write(folder: Path, name: str, gpu: str, seed: int, told: dict[str, object], suffix: str = ".parquet") -> None:

@@ -24,11 +24,6 @@ from epochcast.regressor.profile import STATISTICS
 from .made_findings import BEGAN, device, finding, fleet, span
 
 
-@pytest.fixture(scope="module")
-def advisor() -> Advisor:
-    return Advisor.load()
-
-
 @pytest.fixture
 def spans(tmp_path: Path) -> Iterator[SpansByStart]:
     with SpansByStart(tmp_path / "spans.sqlite") as opened:

@@ -28,11 +28,6 @@ from .made_findings import BEGAN, WHOLE, device, finding, span
 RENTED = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
 
 
-@pytest.fixture(scope="module")
-def advisor() -> Advisor:
-    return Advisor.load()
-
-
 def gpus(advisor: Advisor, *findings: Finding) -> dict[str, Any]:
     tally = GpuTally(GpuPrices(advisor))
     for one in findings:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.telemetry.gpu_report import Report
 
 from . import made_reports
@@ -18,9 +17,3 @@ MakeReport = Callable[..., Report]
 def report() -> MakeReport:
     """Makes a report of one GPU, see `made_reports`."""
     return made_reports.report
-
-
-@pytest.fixture(scope="session")
-def advisor() -> Advisor:
-    """The service's, with all that is shipped."""
-    return Advisor.load()
