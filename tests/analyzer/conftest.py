@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,19 @@ def catalog() -> "Catalog":
     from epochcast.regressor import load_catalog
 
     return load_catalog()
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace of a simulated training on a T4: ten epochs of 6 s, alone in its folder."""
+    import pandas as pd
+
+    from epochcast.analyzer.traces.trace import Trace, write_trace
+    from epochcast.detector.simulator import simulate
+
+    made = simulate(seed=1, epochs=10, epoch_s=6.0)
+    trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu="Tesla T4", source="replay", simulated=True)
+    return write_trace(trace, tmp_path_factory.mktemp("traces") / "run.parquet")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Foreign logs: each becomes a trace in base units under catalogue names, and what cannot is refused in one sentence."""
 
 import gzip
-import io
 import json
 from pathlib import Path
 
@@ -125,11 +124,6 @@ def test_logs_that_are_refused(tmp_path: Path, text: str, says: str) -> None:
         read_trace(write(tmp_path / "log", text))
     assert "\n" not in str(caught.value)
     assert "log" in str(caught.value)
-
-
-def test_a_log_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(NVIDIA_SMI))
-    assert read_trace("-").gpu == "Tesla T4"
 
 
 def test_a_trace_of_our_own_is_taken_for_no_foreign_one(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import Trace, read_traces
 
@@ -137,15 +136,6 @@ def test_a_real_prometheus_answers_so(tmp_path: Path, database: Callable[..., An
         assert trace.time.tolist() == [START + tick for tick in range(60)]
         assert trace.metrics()["gpu_utilization"] == pytest.approx((10 + number + np.arange(60)) / 100)
         assert trace.metrics()["sm_clock"] == pytest.approx((1000 + number + np.arange(60)) * 1e6)
-
-
-def test_predict_takes_an_answer_for_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "answer.json"
-    path.write_text(
-        answer(*(series("DCGM_FI_DEV_GPU_UTIL", [str(tick % 9) for tick in range(200)], **gpu(n)) for n in range(2)))
-    )
-    assert main(["predict", str(path), "--target", "A10G", "--json"]) == 0
-    assert [one["trace"] for one in json.loads(capsys.readouterr().out)["gpus"]] == [f"{path}, GPU 0", f"{path}, GPU 1"]
 
 
 # Grafana -------------------------------------------------------------------------------------------------------------

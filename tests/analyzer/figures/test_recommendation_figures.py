@@ -155,10 +155,6 @@ def test_nothing_to_draw_is_one_sentence() -> None:
             draw([])
 
 
-def test_the_same_ranking_makes_the_same_page() -> None:
-    assert page_svg(cost_figure(THREE)) == page_svg(cost_figure(THREE))
-
-
 def test_relative_bars_are_ratios_to_the_best_of_each_panel_fastest_first() -> None:
     time, cost = relative_figure(THREE, "T4").axes
     assert [label.get_text() for label in time.get_yticklabels()] == ["T4", "H100 SXM5"]

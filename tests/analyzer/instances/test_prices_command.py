@@ -127,9 +127,3 @@ def test_a_list_given_where_a_table_belongs_is_refused_with_the_import(
     (tmp_path / "vms.csv").write_text(VMS)
     assert main(["prices", "list", "--prices", str(tmp_path / "vms.csv")]) == 2
     assert "import it first: epochcast prices import" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", [["prices"], ["prices", "list"], ["prices", "import"]])
-def test_help_has_an_example(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command, "--help"]) == 0
-    assert len(command) == 1 or f"Example: epochcast {' '.join(command)}" in capsys.readouterr().out
