@@ -304,15 +304,12 @@ def test_a_signal_while_samples_are_taken_in_adds_none_twice(
     ],
 )
 def test_bad_usage_is_one_sentence_and_exit_2(
-    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
 ) -> None:
     folder = tmp_path / "run.parquet"
     folder.mkdir()
     monkeypatch.chdir(tmp_path)
-    assert main(["record", *(argument.format(folder=folder) for argument in arguments)]) == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    assert says in refusal("record", *(argument.format(folder=folder) for argument in arguments))
 
 
 def test_without_a_gpu_the_nvml_source_is_refused_and_the_command_never_runs(tmp_path: Path) -> None:
