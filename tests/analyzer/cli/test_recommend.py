@@ -130,7 +130,6 @@ def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> Non
         (["--memory", "0"], "--memory is 0;"),
         (["--json", "--format", "skypilot"], "two forms of one answer"),
         (["--plot", "plot.jpeg"], "name a file that ends in .png"),
-        (["--deadline", "nan"], "the deadline is nan"),
     ],
 )
 def test_bad_options_are_one_sentence(profile: str, options: list[str], says: str, capsys: Capture) -> None:
