@@ -120,12 +120,6 @@ def test_a_job_of_several_gpus_takes_all_of_an_instance_and_no_more_machines_tha
     assert "1 machines instead of 2" in rows["four"].prediction.why
 
 
-def test_the_front_holds_what_no_other_beats() -> None:
-    dearer = _instance("dearer", "T4", 0.7)
-    ranking = recommend(PREDICTIONS, [*INSTANCES, dearer, replace(INSTANCES[0], region="eu-west-1")], CATALOG)
-    assert [row.instance.name for row in ranking.recommendations if row.pareto] == ["slow", "slow", "fast", "eight"]
-
-
 def test_deadline_and_budget_are_kept_and_their_chances_told() -> None:
     ranking = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=Limits(deadline_s=2000.0, budget_usd=1.0))
     assert _names(ranking) == ["fast"]
