@@ -220,7 +220,8 @@ class TestImport:
         assert one.marks == "history"
         assert one.profile.metrics["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
         assert main(["corpus", "report", str(tmp_path / "corpus")]) == 0
-        assert "2 pairs to learn from" in capsys.readouterr().out
+        printed, busy = capsys.readouterr().out, 100 * one.profile.metrics["gpu_utilization"]["mean"]
+        assert "2 pairs to learn from" in printed and f"{busy:.0f} to {busy:.0f} %" in printed
 
     def test_once_more_replaces_the_row(self, tmp_path: Path) -> None:
         run = _two_gpus(tmp_path / "run", *logs.per_epoch(), busy_gpus=(0,))
