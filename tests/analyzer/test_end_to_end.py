@@ -10,7 +10,7 @@ from benchmarks.regressor import end_to_end, simulated_rows
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector.simulator import simulate_class
-from epochcast.regressor import Catalog, Predictor, load_catalog, load_corpus
+from epochcast.regressor import Catalog, Predictor, load_corpus
 from epochcast.regressor.intervals import Interval
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import splits
@@ -23,11 +23,6 @@ Jobs = list[tuple[list[Pair], simulated_rows.SimulatedRow]]
 GPUS = ("T4", "A10G")
 # Class of the simulator and seconds of an epoch, about; the seeds are the numbers of the jobs.
 JOBS = (("paper", 8), ("gap", 15), ("unfreezing", 12), ("validation", 20))
-
-
-@pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return load_catalog()
 
 
 @pytest.fixture(scope="module")

@@ -13,32 +13,17 @@ from matplotlib.figure import Figure
 import epochcast
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-from-python.md"
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    made = simulate(seed=1, epochs=10, epoch_s=6.0)
-    return pd.DataFrame({"time": made.time, **made.metrics})
-
-
-@pytest.fixture(scope="module")
-def trace(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "run.parquet"
-    write_trace(Trace(table, gpu="Tesla T4", source="replay", simulated=True), path)
-    return path
-
-
-def test_the_page_runs(trace: Path) -> None:
+def test_the_page_runs(run: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], cwd=trace.parent, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=run.parent, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "period 6." in done.stdout and "H100 SXM5" in done.stdout and "instance" in done.stdout
-    assert (trace.parent / "every-gpu.png").read_bytes().startswith(b"\x89PNG")
+    assert (run.parent / "every-gpu.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
@@ -47,20 +32,20 @@ def test_importing_it_loads_nothing_heavy() -> None:
     assert {"pandas", "numpy", "scipy", "sklearn", "click"}.isdisjoint(loaded)
 
 
-def test_answers_are_those_of_the_commands(trace: Path, capsys: Capture) -> None:
-    job = epochcast.read(trace)
+def test_answers_are_those_of_the_commands(run: Path, capsys: Capture) -> None:
+    job = epochcast.read(run)
     for result, command in (
-        (job.epochs, ["detect", str(trace)]),
-        (job.predict(), ["predict", str(trace)]),
-        (job.recommend(epochs=90, deadline="10h"), ["recommend", str(trace), "--epochs", "90", "--deadline", "36000"]),
+        (job.epochs, ["detect", str(run)]),
+        (job.predict(), ["predict", str(run)]),
+        (job.recommend(epochs=90, deadline="10h"), ["recommend", str(run), "--epochs", "90", "--deadline", "36000"]),
     ):
         assert main(command) == 0
         text, notes = capsys.readouterr()
         assert repr(result) == (text + notes.replace("epochcast: ", "note: ")).rstrip("\n")
 
 
-def test_results_are_tables_and_pictures(trace: Path) -> None:
-    job = epochcast.read(str(trace))
+def test_results_are_tables_and_pictures(run: Path) -> None:
+    job = epochcast.read(str(run))
     epochs, predictions, instances = job.epochs, job.predict("A10G"), job.recommend(objective="time", clouds=["aws"])
     assert len(epochs) == len(epochs.to_frame()) == 10 and epochs.confidence > 0.8 and epochs.unit == "epoch"
     assert epochs.to_frame()["seconds"].median() == pytest.approx(6.0, rel=0.05)
@@ -70,14 +55,14 @@ def test_results_are_tables_and_pictures(trace: Path) -> None:
         assert "<table" in result._repr_html_() and isinstance(result.plot(), Figure)
 
 
-def test_a_table_is_enough_to_find_epochs(table: pd.DataFrame) -> None:
-    assert epochcast.detect(table).period_s == pytest.approx(6.0, rel=0.05)
+def test_a_table_is_enough_to_find_epochs(run: Path) -> None:
+    assert epochcast.detect(pd.read_parquet(run)).period_s == pytest.approx(6.0, rel=0.05)
     with pytest.raises(InputError, match="has no column 'time' in unix seconds; it has t, x"):
         epochcast.detect(pd.DataFrame({"t": [1.0], "x": [2.0]}))
 
 
-def test_bad_input_is_one_sentence(trace: Path) -> None:
-    job = epochcast.read(trace)
+def test_bad_input_is_one_sentence(run: Path) -> None:
+    job = epochcast.read(run)
     with pytest.raises(InputError, match="the deadline: 'soon' is no duration"):
         job.recommend(deadline="soon")
     with pytest.raises(ValueError, match="unknown GPU 'nonsense'"):
@@ -86,21 +71,21 @@ def test_bad_input_is_one_sentence(trace: Path) -> None:
         epochcast.read()
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = epochcast.nothing
-    assert os.fspath(trace)
+    assert os.fspath(run)
 
 
-def test_what_it_cannot_take_is_one_sentence(trace: Path) -> None:
-    job = epochcast.read(trace)
+def test_what_it_cannot_take_is_one_sentence(run: Path) -> None:
+    job = epochcast.read(run)
     assert {row.instance.cloud for row in job.recommend(clouds="aws").found.ranking.recommendations} == {"aws"}
     for objective, budget, says in (("money", None, "choose from cost, time"), ("cost", "5 USD", "give USD as a number")):
         with pytest.raises(ValueError, match=says):
             job.recommend(objective=objective, budget=budget)  # type: ignore[arg-type]
-    for path in (pd.DataFrame(), [str(trace)]):
+    for path in (pd.DataFrame(), [str(run)]):
         with pytest.raises(ValueError, match="read takes paths"):
             epochcast.read(path)  # type: ignore[arg-type]
 
 
-def test_a_job_shows_what_it_is(trace: Path) -> None:
-    assert repr(epochcast.read(trace)) == f"{trace}: T4 (simulated), 6.13 s per epoch"
+def test_a_job_shows_what_it_is(run: Path) -> None:
+    assert repr(epochcast.read(run)) == f"{run}: T4 (simulated), 6.13 s per epoch"
     assert {"read", "detect"} <= set(dir(epochcast))
-    assert "<b>" in epochcast.read(trace).recommend()._repr_html_()
+    assert "<b>" in epochcast.read(run).recommend()._repr_html_()

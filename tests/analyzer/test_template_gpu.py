@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.cli import main
 from epochcast.regressor import Gpu, Predictor, Profile, load_catalog
 from epochcast.regressor.energy import predict_energy
 from epochcast.regressor.explain import explain
@@ -64,9 +63,3 @@ def test_it_is_predicted_for_and_from_explained_and_has_an_energy(mine: Path, jo
         assert energy is None or 0 < energy.watts.value <= target.tdp
     everywhere = predictor.predict(replace(asked, gpu="My GPU"))
     assert {answer.gpu for answer in everywhere} == set(predictor.catalog)
-
-
-def test_it_is_listed(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["gpus", "--gpus", str(mine)]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("My GPU "))
-    assert row.split() == ["My", "GPU", "8.9", "100", "61.4", "32", "900", "300"]

@@ -10,7 +10,7 @@ import pandas as pd
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
-from ..analyzer import wandb_logs
+from ..analyzer.adapters import wandb_logs
 from ..example_files import write_example_files
 
 TINY = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"

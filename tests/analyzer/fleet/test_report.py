@@ -29,11 +29,6 @@ SIZES = {"phone": (390, 844), "desktop": (1440, 900)}
 NASTY = "</style><script>alert('x')</script>&\"'"
 
 
-@pytest.fixture(scope="module")
-def advisor() -> Advisor:
-    return Advisor.load()
-
-
 def findings() -> Iterator[Finding]:
     yield from fleet(7)
     dear = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}  # so that to move surely saves

@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet import gpu_tally, jobs_table
 from epochcast.analyzer.fleet.finding import Failure, Finding, Span
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, jobs_of
-from epochcast.analyzer.fleet.gpu_tally import GpuTally
+from epochcast.analyzer.fleet.gpu_tally import GpuTally, SeenTime
 from epochcast.analyzer.fleet.job_tally import JobTally
 from epochcast.analyzer.fleet.jobs_table import row_of, write_jobs
 from epochcast.analyzer.fleet.savings import GpuPrices, Saving
@@ -25,11 +27,6 @@ from epochcast.analyzer.instances.rented import rented
 from .made_findings import BEGAN, WHOLE, device, finding, span
 
 RENTED = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
-
-
-@pytest.fixture(scope="module")
-def advisor() -> Advisor:
-    return Advisor.load()
 
 
 def gpus(advisor: Advisor, *findings: Finding) -> dict[str, Any]:
@@ -207,3 +204,12 @@ def test_a_clock_that_jumps_moves_no_figure_of_the_fleet(advisor: Advisor) -> No
 def test_copies_cover_no_more_than_all_of_the_time(advisor: Advisor) -> None:
     one = finding(device("n", 0))
     assert gpus(advisor, one, one)["coverage"] == 1.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=30))
+def test_each_second_counts_once(intervals: list[tuple[int, int]]) -> None:
+    """The union of intervals, beside one that counts every second."""
+    seen = SeenTime()
+    for start, end in intervals:
+        seen.add(start, end)
+    assert seen.seconds == len({second for start, end in intervals for second in range(start, end)})

@@ -82,13 +82,8 @@ def test_one_instance_may_take_several_gpus_but_not_twice_the_same(tmp_path: Pat
         (HEADER.replace("usd_per_hour,", ""), "lacks the columns usd_per_hour; it needs cloud"),
         (HEADER.replace("\n", ",currency\n") + "aws,x,T4,1,r,1,page,2026-01-01,EUR\n", "row 1 of {path} is in 'EUR'"),
         (HEADER + "aws,x,T4,1,r,0,page,2026-01-01\n", "usd_per_hour of row 1 of {path} is '0'; write a plain number of USD"),
-        (HEADER + "aws,x,T4,1,r,-3,page,2026-01-01\n", "'-3'"),
-        (HEADER + "aws,x,T4,1,r,nan,page,2026-01-01\n", "'nan'"),
-        (HEADER + "aws,x,T4,1,r,inf,page,2026-01-01\n", "'inf'"),
         (HEADER + "aws,x,T4,1,r,€2,page,2026-01-01\n", "'€2'; write a plain number of USD per hour above 0 (no currency sign"),
         (HEADER + "aws,x,T4,1,r,2 EUR,page,2026-01-01\n", "'2 EUR'"),
-        (HEADER + "aws,x,T4,1,r,1e308,page,2026-01-01\n", "'1e308'"),
-        (HEADER + "aws,x,T4,1,r,5e-324,page,2026-01-01\n", "'5e-324'"),
         (HEADER + "aws,x,T4,1,r,1_5,page,2026-01-01\n", "'1_5'"),
         (
             HEADER + "aws,x\x1b[2K,T4,1,r,1,page,2026-01-01\n",

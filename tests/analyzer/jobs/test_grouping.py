@@ -12,8 +12,7 @@ from epochcast.analyzer.jobs.grouping import Group, Known, group, grouped
 from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Owner, Report
 
-from .conftest import MakeReport
-from .made_reports import BEGAN
+from .made_reports import BEGAN, report
 
 
 def groups(*reports: Report, known: Iterable[Known] = ()) -> list[Group]:
@@ -42,7 +41,7 @@ def moved(report: Report, seconds: Iterable[float]) -> Report:
     )
 
 
-def test_slurm_joins_nodes_and_parts_what_is_in_step(report: MakeReport) -> None:
+def test_slurm_joins_nodes_and_parts_what_is_in_step() -> None:
     reports = [
         report("GPU-a", node="node-1", owners=(Owner(1, "python", slurm_job="12"),)),
         report("GPU-b", node="node-2", owners=(Owner(1, "python", slurm_job="12"),)),
@@ -53,7 +52,7 @@ def test_slurm_joins_nodes_and_parts_what_is_in_step(report: MakeReport) -> None
     assert found[0].title == "Slurm job 12" and found[0].grouped_by == "slurm_job"
 
 
-def test_pods_containers_and_processes(report: MakeReport) -> None:
+def test_pods_containers_and_processes() -> None:
     def owned(uuid: str, node: str, since: float, **owner: str) -> Report:
         return report(uuid, node=node, since=since, owners=(Owner(7, "python", **owner),))
 
@@ -74,7 +73,7 @@ def test_pods_containers_and_processes(report: MakeReport) -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", one.id) for one in found)
 
 
-def test_ranks_that_show_on_the_first_gpu_join_it_and_servers_of_the_node_do_not(report: MakeReport) -> None:
+def test_ranks_that_show_on_the_first_gpu_join_it_and_servers_of_the_node_do_not() -> None:
     server = Owner(1, "nvidia-cuda-mps")
     ranks = [Owner(100 + n, "python") for n in range(3)]
     first = report("GPU-0", label="0", verdict="none", owners=(server, *ranks[:2]))
@@ -84,7 +83,7 @@ def test_ranks_that_show_on_the_first_gpu_join_it_and_servers_of_the_node_do_not
     assert found == {"node-1-100": ("GPU-0", "GPU-1"), "node-1-102": ("GPU-2",)}
 
 
-def test_in_step_without_owners_or_with_a_process_for_each_rank(report: MakeReport) -> None:
+def test_in_step_without_owners_or_with_a_process_for_each_rank() -> None:
     alone = [report(f"GPU-{n}", label=str(n), shift=0.03 * n) for n in range(4)]
     (found,) = groups(*alone)
     assert found.grouped_by == "phase" and found.gpus == ("GPU-0", "GPU-1", "GPU-2", "GPU-3")
@@ -106,12 +105,12 @@ def test_in_step_without_owners_or_with_a_process_for_each_rank(report: MakeRepo
         ({"verdict": "steps"}, "no epochs"),
     ],
 )
-def test_what_is_not_in_step_stays_alone(report: MakeReport, change: dict[str, float], why: str) -> None:
+def test_what_is_not_in_step_stays_alone(change: dict[str, float], why: str) -> None:
     assert in_step(report(), report("GPU-b"))
     assert not in_step(report(), report("GPU-b", **change)), why
 
 
-def test_equal_jobs_of_one_script_scatter_more_than_ranks(report: MakeReport) -> None:
+def test_equal_jobs_of_one_script_scatter_more_than_ranks() -> None:
     rank = moved(report("GPU-b"), [0.1, 0.0, -0.1, 0.1, 0.0, 0.0, -0.1, 0.1])
     sweep = moved(report("GPU-c"), [0.1, 0.3, 0.2, 0.5, 0.7, 0.6, 0.9, 1.0])
     assert in_step(report(), rank) and not in_step(report(), sweep)
@@ -119,7 +118,7 @@ def test_equal_jobs_of_one_script_scatter_more_than_ranks(report: MakeReport) ->
     assert in_step(report(), late), "clocks of two nodes may differ"
 
 
-def test_only_epochs_that_both_were_watched_in_count(report: MakeReport) -> None:
+def test_only_epochs_that_both_were_watched_in_count() -> None:
     whole = report(epochs=40)
     late = replace(report("GPU-b", epochs=40), epochs=report(epochs=40).epochs[-8:])
     assert in_step(whole, late) and in_step(late, whole)
@@ -129,7 +128,7 @@ def test_only_epochs_that_both_were_watched_in_count(report: MakeReport) -> None
     assert in_step(whole, some_missed) and in_step(some_missed, whole)
 
 
-def test_ids_stay_while_a_gpu_joins_falls_silent_or_leaves(report: MakeReport) -> None:
+def test_ids_stay_while_a_gpu_joins_falls_silent_or_leaves() -> None:
     early = [report("GPU-b", label="1", verdict="none"), report("GPU-a", verdict="none", since=BEGAN + 1)]
     first = groups(*early)
     assert {one.id for one in first} == {f"gpu-GPU-b-{BEGAN:.0f}", f"gpu-GPU-a-{BEGAN + 1:.0f}"}
@@ -152,7 +151,7 @@ def test_ids_stay_while_a_gpu_joins_falls_silent_or_leaves(report: MakeReport) -
     assert {one.id: one.gpus for one in again} == {one.id: one.gpus for one in found}
 
 
-def test_a_job_that_its_owners_named_keeps_its_name_when_they_are_gone(report: MakeReport) -> None:
+def test_a_job_that_its_owners_named_keeps_its_name_when_they_are_gone() -> None:
     running = [report(f"GPU-{n}", label=str(n), owners=(Owner(9, "python", slurm_job="5"),)) for n in range(2)]
     memory = known(groups(*running), *running)
     ended = [replace(one, owners=(), state="idle") for one in running]
@@ -162,13 +161,13 @@ def test_a_job_that_its_owners_named_keeps_its_name_when_they_are_gone(report: M
     assert {one.id for one in groups(again, ended[1], known=memory)} == {f"gpu-GPU-0-{BEGAN + 9000:.0f}", "slurm-5"}
 
 
-def test_a_found_again_beginning_is_the_same_job(report: MakeReport) -> None:
+def test_a_found_again_beginning_is_the_same_job() -> None:
     memory = known(groups(report()), report())
     assert groups(report(since=BEGAN + 20), known=memory)[0].id == f"gpu-GPU-a-{BEGAN:.0f}"
     assert groups(report(since=BEGAN + 400), known=memory)[0].id == f"gpu-GPU-a-{BEGAN + 400:.0f}"
 
 
-def test_a_shared_gpu_says_so(report: MakeReport) -> None:
+def test_a_shared_gpu_says_so() -> None:
     owners = (Owner(1, "python", slurm_job="5"), Owner(2, "python", slurm_job="6"))
     (found,) = groups(report(owners=owners))
     of_both = "; the answer is of one of them, and the metrics are those of both"
@@ -180,7 +179,7 @@ def test_a_shared_gpu_says_so(report: MakeReport) -> None:
     assert groups(report(owners=(Owner(1, "python"), Owner(2, "python"))))[0].notes == ()  # one job may have several
 
 
-def test_gpus_whose_names_are_paths_keep_jobs_of_their_own(report: MakeReport) -> None:
+def test_gpus_whose_names_are_paths_keep_jobs_of_their_own() -> None:
     names = [
         f"file-{node}/0.csv" for node in ("\N{CJK UNIFIED IDEOGRAPH-4E00}", "\N{CJK UNIFIED IDEOGRAPH-4E8C}", "a b", "a/b")
     ]
@@ -193,7 +192,7 @@ def test_gpus_whose_names_are_paths_keep_jobs_of_their_own(report: MakeReport) -
     assert all(re.fullmatch(r"[A-Za-z0-9._-]{1,200}", one.id) for one in found)
 
 
-def test_traces_of_one_gpu_that_begin_in_one_second_are_jobs_of_their_own(report: MakeReport) -> None:
+def test_traces_of_one_gpu_that_begin_in_one_second_are_jobs_of_their_own() -> None:
     reports = [report("GPU-a", verdict="none", since=BEGAN + 0.1 * number) for number in range(3)]
     found = [one.id for one, _ in grouped(reports)]
     assert sorted(found) == [f"gpu-GPU-a-{BEGAN:.0f}{more}" for more in ("", ".2", ".3")]

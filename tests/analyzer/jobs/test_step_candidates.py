@@ -12,8 +12,7 @@ from epochcast.analyzer.jobs.grouping import Known, group
 from epochcast.analyzer.jobs.phase import MOST_APART, StepCandidates, in_step
 from epochcast.analyzer.telemetry.gpu_report import Report
 
-from .conftest import MakeReport
-from .made_reports import BEGAN
+from .made_reports import BEGAN, report
 
 
 class _All(StepCandidates):
@@ -30,7 +29,7 @@ class _All(StepCandidates):
         return self._all
 
 
-def _fleet(report: MakeReport, seed: int, jobs: int = 60) -> list[Report]:
+def _fleet(seed: int, jobs: int = 60) -> list[Report]:
     """Jobs of 1 to 6 GPUs; periods and beginnings lie close together, and some at the very limits of being in step."""
     rng = np.random.default_rng(seed)
     reports: list[Report] = []
@@ -55,8 +54,8 @@ def _fleet(report: MakeReport, seed: int, jobs: int = 60) -> list[Report]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_groups_are_those_of_comparing_every_pair(report: MakeReport, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = _fleet(report, seed)
+def test_groups_are_those_of_comparing_every_pair(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = _fleet(seed)
     by_uuid = {one.device.uuid: one for one in fleet}
     found = group(by_uuid)
     assert max(len(one.gpus) for one in found) > 1, "a fleet without any job of several GPUs proves nothing"
@@ -68,8 +67,8 @@ def test_groups_are_those_of_comparing_every_pair(report: MakeReport, seed: int,
     assert again == group({**by_uuid, **later}, memory), "also with what was published before"
 
 
-def test_nothing_in_step_is_left_out(report: MakeReport) -> None:
-    fleet = _fleet(report, seed=7)
+def test_nothing_in_step_is_left_out() -> None:
+    fleet = _fleet(seed=7)
     candidates = StepCandidates()
     for number, one in enumerate(fleet):
         candidates.add(number, one)
@@ -85,10 +84,10 @@ def test_nothing_in_step_is_left_out(report: MakeReport) -> None:
 @pytest.mark.parametrize("longer", [1.0, 1 + MOST_APART])
 @pytest.mark.parametrize("epochs_later", [0.0, 0.9999, -0.9999])
 def test_whatever_the_length_of_an_epoch_one_that_differs_as_much_as_it_may_is_looked_at(
-    report: MakeReport, longer: float, epochs_later: float
+    longer: float, epochs_later: float
 ) -> None:
     """By 2 % in its length, and by one epoch in its beginning: `phase.in_step` may say yes up to there."""
-    for one, other in _pairs(report, longer, epochs_later * longer):
+    for one, other in _pairs(longer, epochs_later * longer):
         for put_in, asked in ((one, other), (other, one)):
             candidates = StepCandidates()
             candidates.add(1, put_in)
@@ -96,15 +95,15 @@ def test_whatever_the_length_of_an_epoch_one_that_differs_as_much_as_it_may_is_l
 
 
 @pytest.mark.parametrize(("longer", "epochs_later"), [(1.05, 0.0), (1 / 1.05, 0.0), (1.0, 2.5), (1.0, -2.5)])
-def test_what_is_far_from_being_in_step_is_not_looked_at(report: MakeReport, longer: float, epochs_later: float) -> None:
+def test_what_is_far_from_being_in_step_is_not_looked_at(longer: float, epochs_later: float) -> None:
     """More than twice the 2 % or the one epoch by which lengths and beginnings may differ: of thousands few are left."""
-    for one, other in _pairs(report, longer, epochs_later):
+    for one, other in _pairs(longer, epochs_later):
         candidates = StepCandidates()
         candidates.add(1, one)
         assert candidates.near(other) == [], f"{one.period_s} s from {one.job_since}, {other.period_s} s"
 
 
-def _pairs(report: MakeReport, longer: float, epochs_later: float) -> Iterator[tuple[Report, Report]]:
+def _pairs(longer: float, epochs_later: float) -> Iterator[tuple[Report, Report]]:
     """GPUs with epochs of a second to a day, each with another whose epochs are longer and that began so many epochs later."""
     rng = np.random.default_rng(5)
     like = report(epochs=0, profiled=False)

@@ -14,7 +14,7 @@ from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.detector import Detection, detect
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import heard
-from epochcast.regressor import Catalog, load_catalog
+from epochcast.regressor import Catalog
 
 UUID = "GPU-1"
 
@@ -106,11 +106,6 @@ def remembered(monkeypatch: pytest.MonkeyPatch, searches: dict[tuple[object, ...
         return searches[key]
 
     monkeypatch.setattr(heard, "detect", once)
-
-
-@pytest.fixture(scope="session")
-def catalog() -> Catalog:
-    return load_catalog()
 
 
 @pytest.fixture

@@ -70,11 +70,6 @@ def fill(store: StateStore) -> None:
 
 
 @pytest.fixture(scope="session")
-def advisor() -> Advisor:
-    return Advisor.load()
-
-
-@pytest.fixture(scope="session")
 def workers() -> Iterator[Workers]:
     limits = LimitSettings()
     workers = Workers(1, limits.worker_memory_bytes, limits.seconds)

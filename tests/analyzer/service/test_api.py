@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 
 from epochcast import __version__
 from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.analyzer.answers.sources import read_source
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.uploads import detection_of_upload
@@ -147,31 +146,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(trace, tmp_path_factory.mktemp("runs") / "run.parquet")
 
 
-def test_a_trace_that_is_sent_is_predicted_like_its_profile(client: TestClient, run: Path) -> None:
-    body, kind = run.read_bytes(), {"Content-Type": "application/vnd.apache.parquet"}
-    answer = client.post("/api/v1/traces/predictions", content=body, headers=kind, params={"target": "A100 SXM4 40GB"})
-    assert answer.status_code == 200, answer.text
-    profile = read_source(str(run), load_catalog()).profile.to_json()
-    by_profile = client.post("/api/v1/predictions", json={"profiles": [profile], "targets": ["A100 SXM4 40GB"]}).json()
-    assert answer.json()["predictions"] == by_profile["predictions"]
-    assert answer.json()["simulated"] is True
-    assert set(answer.json()["precision"]) == set(answer.json()["predictions"][0]["by_precision"]) == {"tf32", "mixed"}
+def test_a_trace_that_is_sent_may_say_its_precision_and_where_it_may_run(client: TestClient, run: Path) -> None:
+    body = run.read_bytes()
 
-    said = {"target": "A100 SXM4 40GB", "precision": "mixed"}
-    declared = client.post("/api/v1/traces/predictions", content=body, headers=kind, params=said).json()
-    question = {"profiles": [profile | {"precision": "mixed"}], "targets": ["A100 SXM4 40GB"]}
-    assert declared["predictions"] == client.post("/api/v1/predictions", json=question).json()["predictions"]
-    assert declared["precision"] == {"mixed": 1.0} and declared["predictions"][0]["by_precision"] == {}
-    assert declared["predictions"][0]["ratio"] > answer.json()["predictions"][0]["ratio"]
-    assert (
-        client.post("/api/v1/traces/predictions", content=body, headers=kind, params={"precision": "int8"}).status_code == 422
-    )
+    def sent(what: str, **query: str) -> httpx2.Response:
+        kind = {"Content-Type": "application/vnd.apache.parquet"}
+        return client.post(f"/api/v1/traces/{what}", content=body, headers=kind, params=query)
 
-    found = client.post("/api/v1/traces/detections", content=body, headers=kind).json()
-    assert found["verdict"] == "epochs"
-    assert len(found["epochs"]) == 8
+    unknown, declared = (sent("predictions", target="A100 SXM4 80GB", **more).json() for more in ({}, {"precision": "mixed"}))
+    (between,), (mixed,) = unknown["predictions"], declared["predictions"]
+    assert declared["precision"] == {"mixed": 1.0} and mixed["by_precision"] == {}
+    assert mixed["ratio"] == pytest.approx(between["by_precision"]["mixed"]) and mixed["ratio"] > between["ratio"]
+    assert sent("predictions", precision="int8").status_code == 422
+    found = sent("detections").json()
+    assert (found["verdict"], len(found["epochs"])) == ("epochs", 8)
     assert found == detection_of_upload(body, "parquet")
-    ranked = client.post("/api/v1/traces/recommendations", content=body, headers=kind, params={"cloud": "aws"}).json()
+    ranked = sent("recommendations", cloud="aws").json()
     assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
 
 

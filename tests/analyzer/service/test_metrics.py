@@ -15,13 +15,12 @@ from epochcast.analyzer.live.metrics import catalog
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.process import ProcessMetrics, build
 from epochcast.analyzer.service.watcher_process import WatcherProcess
 from epochcast.analyzer.service.workers import Workers
 from epochcast.detector import Cycle
 
-from .conftest import SLURM_JOB, fill, report
+from .conftest import fill, report
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +62,6 @@ def test_every_exported_family_is_in_the_table_and_the_reverse(page: str) -> Non
         assert (family.type, family.documentation) == (metric.kind, metric.help), metric.name
         for sample in family.samples:
             assert set(sample.labels) - {"le"} == set(metric.labels), metric.name
-
-
-def test_the_page_tells_what_the_api_tells(page: str, parts: Parts) -> None:
-    job = parts.analysis.snapshot.jobs[SLURM_JOB]
-    assert job.prediction is not None
-    families = {family.name: family for family in text_string_to_metric_families(page)}
-    told = {
-        sample.labels["target_gpu"]: sample.value
-        for sample in families["epochcast_job_predicted_seconds"].samples
-        if sample.labels["training_job"] == SLURM_JOB
-    }
-    assert told == pytest.approx({row.gpu: row.seconds for row in job.prediction.predictions})
 
 
 def test_open_metrics_are_told_to_whom_asks(client: TestClient) -> None:

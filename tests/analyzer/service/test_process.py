@@ -16,7 +16,6 @@ import pandas as pd
 import psutil
 import pytest
 
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build, listening
@@ -150,8 +149,3 @@ def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         build(Settings(state=tmp_path / "file" / "state.db"))
-
-
-def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--help"]) == 0
-    assert "Example: epochcast serve --config" in capsys.readouterr().out

@@ -10,6 +10,12 @@ from epochcast.analyzer.telemetry.settings import AgentSettings, FilesSettings, 
 
 
 @pytest.mark.parametrize("kind", [AgentSettings, NodeSettings, PrometheusSettings])
+def test_every_kind_looks_at_its_address_and_its_interval(kind: Any) -> None:
+    for settings, name in (({"url": "gpu-1"}, "url"), ({"url": "http://x", "interval": 0.1}, "interval")):
+        with pytest.raises(InputError, match=f"{name} is"):
+            kind(**settings)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -29,9 +35,9 @@ from epochcast.analyzer.telemetry.settings import AgentSettings, FilesSettings, 
         ({"url": "http://x", "interval": float("nan")}, "interval is nan s"),
     ],
 )
-def test_settings_that_cannot_be(kind: Any, settings: dict[str, Any], sentence: str) -> None:
+def test_settings_that_cannot_be(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as caught:
-        kind(**settings)
+        AgentSettings(**settings)
     assert sentence in str(caught.value)
     assert "secret" not in str(caught.value)
 

@@ -24,7 +24,7 @@ from ..pages import Block, blocks
 # Pages whose commands another test runs, with the files or the hardware that they need.
 RUN_ELSEWHERE = {
     "docs/tutorial.md": "tests/docs/test_tutorial.py",
-    "docs/how-to/grow-your-own-corpus.md": "tests/analyzer/test_campaign_chain.py",
+    "docs/how-to/grow-your-own-corpus.md": "tests/analyzer/campaign/test_campaign_chain.py",
 }
 # Programs that are not ours.
 NOT_RUN = {

@@ -14,16 +14,7 @@ from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.telemetry.gpu_report import Report
 
-from ...jobs import made_reports
-
-MakeReport = Callable[..., Report]
 MakeAnalysis = Callable[..., Analysis]
-
-
-@pytest.fixture
-def report() -> MakeReport:
-    """Makes a report of one GPU, see `made_reports`."""
-    return made_reports.report
 
 
 @pytest.fixture

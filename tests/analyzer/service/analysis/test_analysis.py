@@ -22,8 +22,8 @@ from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, Owner, Report
 from epochcast.regressor import Profile
 
-from ...jobs.made_reports import BEGAN
-from .conftest import MakeAnalysis, MakeReport
+from ...jobs.made_reports import BEGAN, report
+from .conftest import MakeAnalysis
 
 
 def only(analysis: Analysis) -> JobAnswer:
@@ -31,7 +31,7 @@ def only(analysis: Analysis) -> JobAnswer:
     return job
 
 
-def test_a_job_with_epochs_is_predicted_and_recommended_for(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_a_job_with_epochs_is_predicted_and_recommended_for(analysis: MakeAnalysis) -> None:
     job = only(analysis(report()))
     assert (job.verdict, job.unit, job.epoch_s, job.active, job.gpu_model) == ("epochs", "epoch", 30.0, True, "T4")
     assert job.epochs_seen == 8 and job.last_epoch_end == BEGAN + 5 + 240
@@ -41,7 +41,7 @@ def test_a_job_with_epochs_is_predicted_and_recommended_for(report: MakeReport, 
     assert job.savings_cost_ratio == job.recommendation.savings.cost_ratio
 
 
-def test_before_a_profile_a_note_says_when_there_will_be_one(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_before_a_profile_a_note_says_when_there_will_be_one(analysis: MakeAnalysis) -> None:
     job = only(analysis(report(verdict="none", state="searching", profiled=False)))
     assert job.prediction is None and job.recommendation is None
     assert any("a profile takes a minute of work" in note for note in job.notes)
@@ -56,7 +56,7 @@ def test_before_a_profile_a_note_says_when_there_will_be_one(report: MakeReport,
     ],
 )
 def test_without_sure_epochs_what_is_left_is_told(
-    report: MakeReport, analysis: MakeAnalysis, more: dict[str, Any], unit: str | None, says: str
+    analysis: MakeAnalysis, more: dict[str, Any], unit: str | None, says: str
 ) -> None:
     job = only(analysis(report(**more)))
     assert job.unit == unit
@@ -66,7 +66,7 @@ def test_without_sure_epochs_what_is_left_is_told(
     assert job.recommendation.savings and job.recommendation.savings.cost_ratio is not None
 
 
-def test_an_unknown_gpu_is_told_with_the_remedy(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_an_unknown_gpu_is_told_with_the_remedy(analysis: MakeAnalysis) -> None:
     found = analysis(report(name="Vector Engine", profiled=False))
     assert found.snapshot.gpus["GPU-a"].model is None
     assert any("nothing can be predicted: unknown GPU 'Vector Engine'" in note for note in only(found).notes)
@@ -74,18 +74,18 @@ def test_an_unknown_gpu_is_told_with_the_remedy(report: MakeReport, analysis: Ma
         found.prediction(only(found).id)
 
 
-def test_a_cpu_that_an_agent_watches_is_not_taken_for_an_unknown_gpu(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_a_cpu_that_an_agent_watches_is_not_taken_for_an_unknown_gpu(analysis: MakeAnalysis) -> None:
     one = report(name="AMD EPYC", profiled=False)
     (note,) = only(analysis(replace(one, device=replace(one.device, source="host")))).notes
     assert note == "nothing can be predicted: it is a CPU (AMD EPYC), and predictions start from a GPU"
 
 
-def test_a_gpu_that_never_worked_has_no_job(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_a_gpu_that_never_worked_has_no_job(analysis: MakeAnalysis) -> None:
     snapshot = analysis(report(since=None, verdict="none", state="idle", profiled=False)).snapshot
     assert snapshot.gpus["GPU-a"].job is None and not snapshot.jobs
 
 
-def test_the_slowest_gpu_sets_the_pace_and_stands_out(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+def test_the_slowest_gpu_sets_the_pace_and_stands_out(analysis: MakeAnalysis, store: StateStore) -> None:
     reports = [report(f"GPU-{n}", label=str(n), owners=_slurm(), period=32.0 if n == 2 else 30.0) for n in range(4)]
     reports[2] = replace(reports[2], profile=replace(_profile(reports[2]), epoch_s=32.0, epoch_s_high=33.0))
     job = only(analysis(*reports))
@@ -94,12 +94,12 @@ def test_the_slowest_gpu_sets_the_pace_and_stands_out(report: MakeReport, analys
     assert only(analysis(*(report(f"GPU-{n}", label=str(n), owners=_slurm()) for n in range(4)))).straggler is None
 
 
-def test_the_least_sure_gpu_tells_how_sure_the_job_is(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_the_least_sure_gpu_tells_how_sure_the_job_is(analysis: MakeAnalysis) -> None:
     job = only(analysis(report(owners=_slurm()), report("GPU-b", label="1", owners=_slurm(), confidence=0.85)))
     assert job.confidence == 0.85
 
 
-def test_a_job_that_ended_is_answered_still_and_after_a_restart(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_a_job_that_ended_is_answered_still_and_after_a_restart(analysis: MakeAnalysis) -> None:
     first = only(analysis(report())).id
     for _ in range(2):  # the second time everything comes from the store
         found = analysis(report(since=BEGAN + 7200))
@@ -109,9 +109,7 @@ def test_a_job_that_ended_is_answered_still_and_after_a_restart(report: MakeRepo
     assert found.snapshot.gpus["GPU-a"].job != first
 
 
-def test_a_job_that_became_part_of_another_is_no_job_that_ended(
-    report: MakeReport, analysis: MakeAnalysis, store: StateStore
-) -> None:
+def test_a_job_that_became_part_of_another_is_no_job_that_ended(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report("GPU-a", verdict="none"), report("GPU-b", label="1", verdict="none"))
     assert len(found.snapshot.jobs) == 2
     store.write_reports([report("GPU-a"), report("GPU-b", label="1")])
@@ -119,7 +117,7 @@ def test_a_job_that_became_part_of_another_is_no_job_that_ended(
     assert only(found).gpus == ["GPU-a", "GPU-b"] and list(store.jobs()) == [only(found).id]
 
 
-def test_jobs_that_ended_long_ago_are_forgotten(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+def test_jobs_that_ended_long_ago_are_forgotten(analysis: MakeAnalysis, store: StateStore) -> None:
     first = only(analysis(report())).id
     with sqlite3.connect(store.path) as connection:
         connection.execute("UPDATE job SET told = ?", (time.time() - 31 * 86400,))
@@ -127,14 +125,14 @@ def test_jobs_that_ended_long_ago_are_forgotten(report: MakeReport, analysis: Ma
     assert first not in found.snapshot.jobs and first not in store.jobs()
 
 
-def test_a_job_of_another_version_is_left_out(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+def test_a_job_of_another_version_is_left_out(analysis: MakeAnalysis, store: StateStore) -> None:
     analysis(report())
     store.write_jobs({"slurm-1": {"answer": {"id": "slurm-1"}}})
     assert len(analysis(report()).snapshot.jobs) == 1
 
 
 def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
-    report: MakeReport, analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
+    analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = analysis(report())
     before = only(found).prediction
@@ -150,9 +148,7 @@ def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
     assert after is not None and after.epoch_s == 29.9
 
 
-def test_what_was_held_back_comes_by_itself(
-    report: MakeReport, store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_held_back_comes_by_itself(store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis_module, "_RENEW_S", 1.0)
     monkeypatch.setattr(analysis_module, "_LOOK_S", 0.05)
     store.write_reports([report()])
@@ -171,7 +167,7 @@ def test_what_was_held_back_comes_by_itself(
         one.stop()
 
 
-def test_seconds_are_not_held_back(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+def test_seconds_are_not_held_back(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report(verdict="none"))
     store.write_reports([report()])
     found.round()
@@ -179,7 +175,7 @@ def test_seconds_are_not_held_back(report: MakeReport, analysis: MakeAnalysis, s
     assert prediction is not None and prediction.epoch_s == 30.0
 
 
-def test_what_the_operator_says_counts(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_what_the_operator_says_counts(analysis: MakeAnalysis) -> None:
     found = analysis(report())
     job = only(found).id
     found.set_plan(job, JobPlan(epochs=90, instance="g4dn.8xlarge", cloud="aws"))
@@ -193,7 +189,7 @@ def test_what_the_operator_says_counts(report: MakeReport, analysis: MakeAnalysi
         found.set_plan("slurm-7", JobPlan())
 
 
-def test_a_plan_of_another_version_does_not_hide_its_job(report: MakeReport, analysis: MakeAnalysis, store: StateStore) -> None:
+def test_a_plan_of_another_version_does_not_hide_its_job(analysis: MakeAnalysis, store: StateStore) -> None:
     job = only(analysis(report())).id
     store.write_plan(job, {"epochs": 90, "owner": "of tomorrow"})
     answer = only(analysis(report()))
@@ -202,7 +198,7 @@ def test_a_plan_of_another_version_does_not_hide_its_job(report: MakeReport, ana
 
 
 def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
-    report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, store: StateStore, monkeypatch: pytest.MonkeyPatch
+    analysis: MakeAnalysis, advisor: Advisor, store: StateStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = Advisor.answer
 
@@ -220,7 +216,7 @@ def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
 
 
 def test_a_job_that_fails_leaves_the_others_alone(
-    report: MakeReport, analysis: MakeAnalysis, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+    analysis: MakeAnalysis, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = Advisor.answer
 
@@ -238,9 +234,7 @@ def test_a_job_that_fails_leaves_the_others_alone(
     assert found.errors == 1
 
 
-def test_gpus_that_nobody_tells_of_do_not_count_as_working(
-    report: MakeReport, analysis: MakeAnalysis, store: StateStore
-) -> None:
+def test_gpus_that_nobody_tells_of_do_not_count_as_working(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report())
     with sqlite3.connect(store.path) as connection:
         connection.execute("UPDATE gpu SET told = told - 301")
@@ -248,14 +242,12 @@ def test_gpus_that_nobody_tells_of_do_not_count_as_working(
     assert not only(found).active and "its telemetry is silent" in only(found).notes
 
 
-def test_epochs_beyond_those_of_the_report_are_counted_in_the_store(
-    report: MakeReport, analysis: MakeAnalysis, store: StateStore
-) -> None:
+def test_epochs_beyond_those_of_the_report_are_counted_in_the_store(analysis: MakeAnalysis, store: StateStore) -> None:
     store.write_epochs("GPU-a", [EpochRecord(BEGAN + n, BEGAN + n + 1, 1.0, BEGAN) for n in range(-50, 250)])
     assert only(analysis(report(epochs=MOST_EPOCHS))).epochs_seen == 250
 
 
-def test_health_names_what_is_wrong(report: MakeReport, store: StateStore, advisor: Advisor) -> None:
+def test_health_names_what_is_wrong(store: StateStore, advisor: Advisor) -> None:
     configured = {"agents": [{"url": "http://127.0.0.1:9911"}]}
     one = Analysis(store, advisor, Settings(**configured))  # type: ignore[arg-type]
     assert one.snapshot.health.status == "starting"
@@ -282,7 +274,7 @@ def test_health_names_what_is_wrong(report: MakeReport, store: StateStore, advis
 
 
 def test_a_state_that_cannot_be_read_keeps_what_was_known(
-    report: MakeReport, analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
+    analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = analysis(report())
 
@@ -298,7 +290,7 @@ def test_a_state_that_cannot_be_read_keeps_what_was_known(
     assert found.snapshot.health.status == "ok"
 
 
-def test_the_thread_sees_what_another_process_writes(report: MakeReport, store: StateStore, advisor: Advisor) -> None:
+def test_the_thread_sees_what_another_process_writes(store: StateStore, advisor: Advisor) -> None:
     one = Analysis(store, advisor, Settings())
     one.start()
     other = StateStore(store.path)
@@ -318,6 +310,6 @@ def _slurm() -> tuple[Owner, ...]:
     return (Owner(100, "python", slurm_job="42"),)
 
 
-def _profile(report: Report) -> Profile:
-    assert report.profile is not None
-    return report.profile
+def _profile(one: Report) -> Profile:
+    assert one.profile is not None
+    return one.profile

@@ -9,14 +9,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.analyzer.answers.answer_schema import JobPlan
-from epochcast.analyzer.live.metrics import GONE_S, catalog
+from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.job_metrics import JobMetrics
-from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.detector import Cycle
 
-from ...jobs.made_reports import BEGAN
-from .conftest import MakeAnalysis, MakeReport
+from ...jobs.made_reports import BEGAN, report
+from .conftest import MakeAnalysis
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -35,33 +34,20 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return found
 
 
-def test_every_metric_of_jobs_is_exported_with_the_labels_of_the_catalogue(report: MakeReport, analysis: MakeAnalysis) -> None:
-    slurm = (Owner(1, "python", slurm_job="7"),)
+def test_a_cycle_has_its_seconds_its_idle_share_and_its_throughput(analysis: MakeAnalysis) -> None:
     saves = (Cycle("step", 0.5, 0.9, "even", 0.1, None), Cycle("checkpoint", 25.0, 0.9, "it saves", 0.2, 4.0))
-    found = analysis(
-        report("GPU-0", owners=slurm),
-        report("GPU-1", label="1", owners=slurm),
-        report("GPU-2", label="2", verdict="steps", period=0.4, since=BEGAN + 900),
-        report("GPU-3", label="3", period=25.0, since=BEGAN + 1900, cycles=saves),
-    )
-    job = next(job for job in found.snapshot.jobs.values() if job.gpus == ["GPU-3"])
+    found = analysis(report(period=25.0, cycles=saves))
+    (job,) = found.snapshot.jobs.values()
     found.set_plan(job.id, JobPlan(samples_per_step=64, tokens_per_step=2048))
-    samples, names = page(found)
-    assert value(samples, "epochcast_job_cycle_seconds", training_job=job.id) == 25.0
-    assert value(samples, "epochcast_job_cycle_idle_ratio", training_job=job.id, cycle="checkpoint") == 0.2
-    assert value(samples, "epochcast_job_samples_per_second", training_job=job.id) == 128.0
-    assert value(samples, "epochcast_job_tokens_per_second", training_job=job.id) == 4096.0
-    own = {one.name for one in catalog().values() if one.by == "service" and ("_job" in one.name or "analysis" in one.name)}
-    own |= {"epochcast_analyzer_oldest_price_timestamp_seconds"}
-    histograms = {f"{name}_{end}" for name in own if catalog()[name].kind == "histogram" for end in ("bucket", "sum", "count")}
-    expected = {name for name in own if catalog()[name].kind != "histogram"} | histograms
-    assert {name for name in names if not name.endswith("_created")} == expected
-    for name, labels in samples:
-        if name in catalog():
-            assert {label for label, _ in labels} == set(catalog()[name].labels), name
+    samples, _ = page(found)
+    own = {"training_job": job.id}
+    assert value(samples, "epochcast_job_cycle_seconds", **own) == 25.0
+    assert value(samples, "epochcast_job_cycle_idle_ratio", **own, cycle="checkpoint") == 0.2
+    assert value(samples, "epochcast_job_samples_per_second", **own) == 128.0
+    assert value(samples, "epochcast_job_tokens_per_second", **own) == 4096.0
 
 
-def test_values_are_those_of_the_snapshot(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_values_are_those_of_the_snapshot(analysis: MakeAnalysis) -> None:
     found = analysis(report(instance="g4dn.8xlarge", cloud="aws"))
     (job,) = found.snapshot.jobs.values()
     for epochs in (None, 90):
@@ -75,6 +61,8 @@ def test_values_are_those_of_the_snapshot(report: MakeReport, analysis: MakeAnal
         assert value(samples, "epochcast_gpu_training_job_info", uuid="GPU-a", **own) == 1
         assert job.prediction and job.recommendation and job.recommendation.cheapest and job.recommendation.savings
         a10g = next(one for one in job.prediction.predictions if one.gpu == "A10G")
+        assert value(samples, "epochcast_job_predicted_seconds", target_gpu="A10G", **own) == a10g.seconds
+        assert value(samples, "epochcast_job_predicted_low_seconds", target_gpu="A10G", **own) == a10g.low
         assert value(samples, "epochcast_job_predicted_high_seconds", target_gpu="A10G", **own) == a10g.high
         assert value(samples, "epochcast_job_predicted_low_ratio", target_gpu="A10G", **own) == a10g.ratio_low
         # Of one epoch, also where the answer is of all 90.
@@ -85,7 +73,7 @@ def test_values_are_those_of_the_snapshot(report: MakeReport, analysis: MakeAnal
         assert value(samples, "epochcast_job_recommended_instance_info", **place) == 1
 
 
-def test_jobs_that_ended_are_not_exported_and_ratios_have_no_seconds(report: MakeReport, analysis: MakeAnalysis) -> None:
+def test_jobs_that_ended_are_not_exported_and_ratios_have_no_seconds(analysis: MakeAnalysis) -> None:
     analysis(report())
     found = analysis(report(verdict="none", since=BEGAN + 9000))
     assert len(found.snapshot.jobs) == 2
@@ -98,7 +86,7 @@ def test_jobs_that_ended_are_not_exported_and_ratios_have_no_seconds(report: Mak
 
 
 def test_what_nobody_has_told_of_for_a_day_is_answered_and_no_longer_exported(
-    report: MakeReport, analysis: MakeAnalysis, monkeypatch: pytest.MonkeyPatch
+    analysis: MakeAnalysis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = analysis(report("GPU-0"))
     assert {"epochcast_job_info", "epochcast_gpu_training_job_info"} <= page(found)[1]

@@ -1,0 +1,301 @@
+"""Foreign logs: each becomes a trace in base units under catalogue names, and what cannot is refused in one sentence."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.adapters import mlperf_power
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.labels import labelled_traces, mlperf_runs
+from epochcast.analyzer.traces.trace import Trace, read_trace
+
+MIB = 2.0**20
+
+NVIDIA_SMI = """\
+timestamp, name, uuid, pstate, utilization.gpu [%], memory.used [MiB], power.draw [W], clocks.current.sm [MHz], fan.speed [%]
+2026/11/20 18:49:56.100, Tesla T4, GPU-5d1, P0, 97 %, 1024 MiB, 66.41 W, 1590 MHz, [N/A]
+2026/11/20 18:49:56.200, Tesla T4, GPU-5d1, P0, 0 %, 1024 MiB, [N/A], 585 MHz, [N/A]
+"""
+
+NVIDIA_SMI_NO_UNITS = """\
+timestamp, index, utilization.gpu [%], temperature.gpu, power.draw.instant [W], power.draw [W], fan.speed [%]
+2026/11/20 18:49:56.100, 0, 97, 41, 70.00, 66.41, 30
+2026/11/20 18:49:56.200, 0, 0, 41, 40.00, 60.00, 31
+"""
+
+DCGMI_DMON = """\
+#Entity   SMACT         DRAMA         POWINST         GPUTL         FBUSD         TOTEC         NVLTX
+ID                                    W               %             MB            mJ
+GPU 0     0.912         0.455         402.125         97            2048          1500          N/A
+GPU 0     0.100         0.020         120.000         11            2048          3000          N/A
+#Entity   SMACT         DRAMA         POWINST         GPUTL         FBUSD         TOTEC         NVLTX
+ID                                    W               %             MB            mJ
+GPU 0     0.910         0.450         401.000         96            2048          4500          N/A
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def test_nvidia_smi_with_units_in_its_cells(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "log", NVIDIA_SMI))
+    assert np.diff(trace.time) == pytest.approx([0.1], abs=1e-6)
+    assert trace.time[0] == pytest.approx(pd.Timestamp("2026-11-20T18:49:56.1Z").timestamp())
+    assert (trace.gpu, trace.uuid, trace.source) == ("Tesla T4", "GPU-5d1", "nvidia-smi")
+    metrics = trace.metrics()
+    assert list(metrics) == ["gpu_utilization", "memory_used", "power_average", "sm_clock"]
+    assert metrics["gpu_utilization"] == pytest.approx([0.97, 0])
+    assert metrics["memory_used"].tolist() == [1024 * MIB] * 2
+    assert metrics["sm_clock"].tolist() == [1590e6, 585e6]
+    assert metrics["power_average"] == pytest.approx([66.41, np.nan], nan_ok=True)
+
+
+def test_nvidia_smi_without_units_keeps_numbers_that_it_does_not_know(tmp_path: Path) -> None:
+    metrics = read_trace(write(tmp_path / "log", NVIDIA_SMI_NO_UNITS)).metrics()
+    assert list(metrics) == ["gpu_utilization", "temperature", "power", "power_average", "fan.speed"]
+    assert metrics["power"].tolist() == [70, 40]
+    assert metrics["power_average"].tolist() == [66.41, 60]
+    assert metrics["fan.speed"].tolist() == [30, 31]
+
+
+def test_a_field_that_was_asked_for_twice_is_one_metric(tmp_path: Path) -> None:
+    smi = "timestamp, utilization.gpu [%], utilization.gpu [%]\n2026/11/20 18:49:56.100, 97 %, 97 %\n"
+    dcgmi = "#Entity SMACT SMACT\nID\n1700000000.0 GPU 0 0.5 0.5\n"
+    for text, name, level in ((smi, "gpu_utilization", 0.97), (dcgmi, "sm_active", 0.5)):
+        assert read_trace(write(tmp_path / "log", text)).metrics() == {name: pytest.approx([level])}
+
+
+def test_half_a_last_line_is_no_row(tmp_path: Path) -> None:
+    for text in (
+        NVIDIA_SMI + "2026/11/20 18:49:56.300, Tesla T4, GPU-5d1, P0, 9",
+        "# dcgmi dmon\n" + DCGMI_DMON + "GPU 0     0.9",
+    ):
+        whole = read_trace(write(tmp_path / "whole", text[: text.rfind("\n") + 1]))
+        assert read_trace(write(tmp_path / "stopped", text)).time.tolist() == whole.time.tolist()
+
+
+def test_dcgmi_dmon_with_the_command_that_made_it(tmp_path: Path) -> None:
+    command = "# dcgmi dmon -e 1002,1005,157,203,252,156,1011 -i 0 -d 100\n"
+    trace = read_trace(write(tmp_path / "log", command + DCGMI_DMON))
+    assert trace.time.tolist() == [0, 0.1, 0.2]
+    assert trace.source == "dcgmi dmon"
+    metrics = trace.metrics()
+    assert metrics["sm_active"].tolist() == [0.912, 0.1, 0.91]
+    assert metrics["dram_active"].tolist() == [0.455, 0.02, 0.45]
+    assert metrics["power"].tolist() == [402.125, 120, 401]
+    assert metrics["gpu_utilization"] == pytest.approx([0.97, 0.11, 0.96])
+    assert metrics["memory_used"].tolist() == [2048 * MIB] * 3
+    assert metrics["energy"].tolist() == [1.5, 3, 4.5]
+    assert np.isnan(metrics["nvlink_tx"]).all()
+
+
+@pytest.mark.parametrize(
+    ("command", "interval"), [("$ dcgmi dmon -e 1002", 1), ("dcgmi dmon --delay=50 -e 1002", 0.05), ("dcgmi dmon -d500", 0.5)]
+)
+def test_the_interval_of_dcgmi_dmon(tmp_path: Path, command: str, interval: float) -> None:
+    assert read_trace(write(tmp_path / "log", f"{command}\n{DCGMI_DMON}")).time[1] == interval
+
+
+def test_dcgmi_dmon_with_a_time_on_every_line(tmp_path: Path) -> None:
+    stamped = "".join(f"{1700000000 + number / 8:.6f} {line}\n" for number, line in enumerate(DCGMI_DMON.splitlines()))
+    trace = read_trace(write(tmp_path / "log", stamped))
+    assert trace.time.tolist() == [1700000000.25, 1700000000.375, 1700000000.75]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (NVIDIA_SMI.replace("97 %", "busy"), "'busy' in data row 1"),
+        (NVIDIA_SMI.replace("2026/11/20 18:49:56.200", "yesterday"), "is 'yesterday' in data row 2"),
+        (NVIDIA_SMI.replace("56.200", "56.100"), "time repeats"),
+        (DCGMI_DMON, "rows without a time"),
+        ("# dcgmi dmon -d 100\n" + DCGMI_DMON.replace("0.100", "Tesla V100"), "line 5 of"),
+        ("# dcgmi dmon -d 100\n#Entity SMACT\nID\n", "no rows"),
+    ],
+)
+def test_logs_that_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        read_trace(write(tmp_path / "log", text))
+    assert "\n" not in str(caught.value)
+    assert "log" in str(caught.value)
+
+
+def test_a_trace_of_our_own_is_taken_for_no_foreign_one(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "run.csv", "time,mono,utilization.gpu,watts\n1,2,3,4\n2,3,4,5\n"))
+    assert trace.metric_names == ("mono", "utilization.gpu", "watts")
+
+
+# record_epochs.py -----------------------------------------------------------------------------------------------------
+
+TELEMETRY_HEADER = "time,mono,run,GPM_DT_MS,SMACT,POWER_INST,ENERGY_MJ,GPUTL,SMCLK,FBUSED,CPU_UTIL,RSS,TICK_US,MISSED"
+
+
+def recorded(folder: Path) -> Path:
+    """A session of a training, two at once, serving, one that failed and one that measures the sampler."""
+    spans = ["", "cnn", "", "a+b", "serve", "broken", "cost", "single"]
+    rows = []
+    for part, run in enumerate(spans):
+        for tick in range(50):
+            time = 1000 + 5 * part + tick / 10
+            missed = int(run == "cnn" and tick > 30) + int(part > 1)
+            rows.append(f"{time:.4f},{time - 900:.4f},{run},100,0.5,200.5,{1000 * tick},97,1980,1024,50,512,80,{missed}")
+    write(folder / "telemetry.csv.gz", "\n".join([TELEMETRY_HEADER, *rows]) + "\n")
+
+    def entry(name: str, part: int, kind: str = "train", status: str = "ok", epochs: int = 4) -> dict[str, object]:
+        start = 1000 + 5 * part
+        marks = [{"epoch": i, "start": start + i + 0.5, "end": start + i + 1.5} for i in range(epochs)]
+        return {"spec": {"name": name, "kind": kind, "val": True, "ckpt_every": 0}, "status": status, "epochs": marks}
+
+    runs = [
+        entry("cnn", 1),
+        entry("a", 3),
+        entry("b", 3, epochs=3),
+        entry("serve", 4, kind="serve", epochs=0),
+        entry("broken", 5, status="error: out of memory", epochs=2),
+        entry("cost", 6, kind="overhead", epochs=0),
+        entry("single", 7, epochs=1),
+    ]
+    document = {"schema": 1, "static": {"nvml": {"Name": "NVIDIA H200"}}, "runs": runs}
+    (folder / "runs.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_recorded_session_is_one_trace_in_base_units(tmp_path: Path) -> None:
+    trace = read_trace(recorded(tmp_path) / "telemetry.csv.gz")
+    assert len(trace.time) == 400
+    assert {name: float(values[1]) for name, values in trace.metrics().items()} == {
+        "sm_active": 0.5,
+        "power": 200.5,
+        "energy": 1.0,
+        "gpu_utilization": 0.97,
+        "sm_clock": 1980e6,
+        "memory_used": 1024 * MIB,
+        "cpu_utilization": 0.5,
+        "rss": 512 * MIB,
+    }
+    assert trace.missed_ticks == 1
+
+
+def test_the_runs_of_a_recorded_session_come_with_their_marks(tmp_path: Path) -> None:
+    runs = {name: (trace, labels) for name, trace, labels in labelled_traces(recorded(tmp_path))}
+    assert list(runs) == ["cnn", "a+b", "serve"], "what failed, measured the sampler or has one epoch is left out"
+    trace, labels = runs["cnn"]
+    assert (trace.time[0], trace.time[-1], trace.gpu, trace.missed_ticks) == (1005, 1009.9, "NVIDIA H200", 1)
+    assert labels.epoch_starts == (1005.5, 1006.5, 1007.5, 1008.5)
+    assert labels.epoch_ends == (1006.5, 1007.5, 1008.5, 1009.5)
+    assert (labels.training, labels.cls) == (True, "train+validation")
+    assert len(runs["a+b"][1].epoch_starts) == 4
+    assert len(runs["a+b"][1].epoch_starts2) == 3
+    assert runs["a+b"][1].cls == "two_jobs"
+    assert (runs["serve"][1].training, runs["serve"][1].cls) == (False, "serve")
+
+
+def test_a_session_that_was_killed_gives_the_runs_that_it_finished(tmp_path: Path) -> None:
+    path = recorded(tmp_path) / "runs.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "runs": document["runs"][:2]}))  # b, beside a, is not known yet
+    assert [name for name, _, _ in labelled_traces(tmp_path)] == ["cnn"]
+
+
+def test_a_session_with_a_broken_reading_is_refused(tmp_path: Path) -> None:
+    path = recorded(tmp_path) / "telemetry.csv.gz"
+    write(path, gzip.decompress(path.read_bytes()).decode().replace("200.5", "much", 1))
+    with pytest.raises(InputError, match=r"column 'POWER_INST' of .* holds 'much' in data row 1"):
+        read_trace(path)
+
+
+def test_a_broken_count_of_missed_ticks_is_none(tmp_path: Path) -> None:
+    text = "time,mono,run,SMACT,MISSED\n1,1,a,0.5,many\n2,2,a,0.5,inf\n"
+    assert read_trace(write(tmp_path / "telemetry.csv", text)).missed_ticks == 0
+
+
+def test_a_session_without_its_runs_is_refused(tmp_path: Path) -> None:
+    (recorded(tmp_path) / "runs.json").write_text('{"runs": []}')
+    with pytest.raises(InputError, match="it lacks 'static'"):
+        list(labelled_traces(tmp_path))
+
+
+# MLPerf power ---------------------------------------------------------------------------------------------------------
+
+RUN = "v4.0,8xH100,resnet,r1"
+
+
+def power(rows: list[tuple[str, int, float]], run: str = RUN) -> str:
+    return "".join(f"{run},{source},{time},{watts}\n" for source, time, watts in rows)
+
+
+HEADER = "round,system,benchmark,run,source,t_ms,watts\n"
+EVENTS = "round,system,benchmark,run,t_ms,key,value\n"
+
+
+def test_mlperf_readings_go_to_the_nearest_row_once() -> None:
+    first = [("node_0", time, 100.0 + time) for time in (0, 2000, 4000, 6000, 8000)]
+    # 300 and 900 ms are both nearest to 0, the former stays; 5000 is as near to 4000 as to 6000; none is near 2000 or 8000.
+    second = [("node_1", time, 200.0 + time) for time in (300, 900, 4900, 6100, 9100)]
+    ((key, frame),) = mlperf_power.power_by_run(HEADER + power(first + second), "power.csv")
+    assert key == ("8xH100", "resnet", "r1")
+    assert frame["time"].tolist() == [0, 2, 4, 6, 8]
+    assert frame["power_node_0"].tolist() == [100, 2100, 4100, 6100, 8100]
+    assert frame["power_node_1"].to_numpy() == pytest.approx([500, np.nan, 5100, 6300, np.nan], nan_ok=True)
+
+
+def test_mlperf_clocks_that_are_set_back(tmp_path: Path) -> None:
+    rows = [("node_0", time, 1.0) for time in (0, 2000, 1950, 4000, 4000)]
+    trace = read_trace(write(tmp_path / "power.csv", HEADER + power(rows)))
+    assert trace.time.tolist() == [0, 1.95, 2, 4]
+    assert trace.source == "mlperf"
+
+
+def test_several_mlperf_runs_are_no_single_trace(tmp_path: Path) -> None:
+    text = HEADER + power([("node_0", 0, 1.0)]) + power([("node_0", 0, 2.0)], "v4.0,8xH100,resnet,r2")
+    with pytest.raises(InputError, match=r"2 MLPerf runs.*--protocol mlperf"):
+        read_trace(write(tmp_path / "power.csv", text))
+
+
+def test_mlperf_runs_have_the_marks_of_their_epochs_else_of_their_evaluations(tmp_path: Path) -> None:
+    rows = [("node_0", time, float(time)) for time in range(0, 60000, 2000)]
+    copied, other, silent = (f"v4.0,8xH100,resnet,{name}" for name in ("copy", "r2", "r3"))
+    text = HEADER + power(rows) + power(rows, copied) + power(rows[:-1], other) + power(rows[:-2], silent)
+    events = EVENTS
+    for run, key in ((RUN, "eval_start"), (copied, "eval_start"), (copied, "epoch_start"), (other, "eval_start")):
+        step = 10000 if key == "eval_start" else 7000
+        events += "".join(f"{run},{time},{key},\n" for time in (5000, 5000 + step, 5000 + 2 * step))
+    found = {
+        name: labels for name, _, labels in mlperf_runs(write(tmp_path / "p.csv", text), write(tmp_path / "e.csv", events))
+    }
+    assert set(found) == {"8xH100/resnet/copy", "8xH100/resnet/r2"}, "the same readings count once, no marks not at all"
+    assert found["8xH100/resnet/copy"].epoch_starts == (5, 12, 19)
+    assert found["8xH100/resnet/r2"].epoch_starts == (5, 15, 25)
+    assert found["8xH100/resnet/r2"].cls == "resnet"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ("time,x\n1,2\n", "run,t_ms\n1,2\n", "no column 'benchmark'"),
+        (HEADER, "time,x\n1,2\n", "no column 'benchmark'"),
+        (HEADER + power([("node_0", 0, 1.0)]), EVENTS + f"{RUN},noon,eval_start,\n", "'noon' in data row 1"),
+        (HEADER + f"{RUN},node_0,,5\n", EVENTS, "no time in data row 1"),
+        (HEADER + f"{RUN},node_0,1,much\n", EVENTS, "'much' in data row 1"),
+        (HEADER + f"{RUN},node_0,1e30,5\n", EVENTS, r"time 1e\+30 in data row 1; t_ms is in unix milliseconds"),
+        (HEADER + power([("node_0", 0, 1.0)]), EVENTS, "no run of .* has epoch marks"),
+    ],
+)
+def test_mlperf_files_of_another_kind(tmp_path: Path, first: str, second: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        list(mlperf_runs(write(tmp_path / "p.csv", first), write(tmp_path / "e.csv", second)))
+
+
+def test_the_public_mlperf_readings(shared_data: Path) -> None:
+    files = [shared_data / "detector" / f"mlperf_v4.0_{kind}.csv.gz" for kind in ("power", "events")]
+    runs: dict[str, Trace] = {name: trace for name, trace, _ in mlperf_runs(*files)}
+    assert len(runs) == 145, "150 runs, five of them under two names"
+    two = runs["9xSMC-H100-SXM-80GB/unet3d/result_5016-240510051637692552791_01"]
+    assert two.metric_names == ("power_node_0", "power_node_1")
+    assert 2000 < np.nanmin(two.metrics()["power_node_1"]) < np.nanmax(two.metrics()["power_node_1"]) < 8000

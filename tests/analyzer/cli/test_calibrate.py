@@ -1,0 +1,103 @@
+"""``epochcast anchors`` and ``epochcast calibrate``: measure a few workloads on a GPU that the model has not seen."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochcast.regressor import Predictor, Profile
+
+SLOWER = 1.25  # the made-up L4 takes this much longer than the shipped model expects
+
+
+def _profile(workload: str, gpu: str, busy: float, epoch_s: float) -> Profile:
+    def statistics(mean: float, spread: float) -> dict[str, float]:
+        low, high = mean - spread, mean + spread
+        return {"mean": mean, "std": spread / 2, "min": low, "p25": mean, "p50": mean, "p75": mean, "max": high}
+
+    metrics = {
+        "gpu_utilization": statistics(busy, 0.05),
+        "memory_utilization": statistics(busy / 2, 0.05),
+        "power": statistics(30 + 40 * busy, 5),
+        "sm_clock": statistics(1.4e9, 1e7),
+    }
+    return Profile(gpu, epoch_s, "epoch", 5, metrics, "nvml", True, workload=workload)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Predictor:
+    return Predictor.load()
+
+
+@pytest.fixture
+def measured(tmp_path: Path, shipped: Predictor) -> Callable[..., Path]:
+    """A folder of profiles of some workloads on the T4 and, slower than the model expects, on the L4."""
+
+    def write(workloads: int, gpus: tuple[str, ...] = ("T4", "L4")) -> Path:
+        folder = tmp_path / f"{'-'.join(gpus)}-{workloads}"
+        folder.mkdir()
+        for number, busy in enumerate(np.linspace(0.2, 0.9, workloads)):
+            here = _profile(f"w{number}", "T4", float(busy), 10.0)
+            (expected,) = shipped.predict(here, ["L4"])
+            there = _profile(f"w{number}", "L4", float(busy) * 0.9, 10.0 * expected.ratio * SLOWER)
+            for profile in (here, there):
+                if profile.gpu in gpus:
+                    (folder / f"{number}-{profile.gpu}.json").write_text(json.dumps(profile.to_json()))
+        return folder
+
+    return write
+
+
+def test_anchors_says_where_the_model_knows_the_gpu(text: Callable[..., str]) -> None:
+    assert "the model has telemetry of the T4" in text("anchors", "--gpu", "T4")
+
+
+def test_calibrate_moves_predictions_to_what_was_measured(
+    measured: Callable[..., Path], shipped: Predictor, tmp_path: Path, answer: Callable[..., Any]
+) -> None:
+    out = tmp_path / "model"
+    assert answer("calibrate", "default", "--data", measured(10), "--out", out) == {"rows": 20, "gpus": {"L4": 10}}
+    new = tmp_path / "new.json"
+    new.write_text(json.dumps(_profile("new", "T4", 0.62, 8.0).to_json()))
+    expected = SLOWER * shipped.predict(_profile("new", "T4", 0.62, 8.0), ["L4"])[0].ratio
+    (predicted,) = answer("predict", new, "--target", "L4", "--model", out)["predictions"]
+    assert predicted["ratio"] == pytest.approx(expected, rel=0.05)
+    assert predicted["route"] == "calibrated"
+    assert predicted["low"] < predicted["seconds"] < predicted["high"]
+
+
+@pytest.mark.parametrize(
+    ("workloads", "gpus", "says"),
+    [
+        (2, ("T4", "L4"), "2 workloads"),
+        (4, ("L4",), "no workload of the 4 profiles ran on two GPUs"),
+    ],
+)
+def test_measurements_that_calibrate_nothing_end_in_one_sentence(
+    measured: Callable[..., Path],
+    workloads: int,
+    gpus: tuple[str, ...],
+    says: str,
+    tmp_path: Path,
+    refusal: Callable[..., str],
+) -> None:
+    assert says in refusal("calibrate", "default", "--data", measured(workloads, gpus), "--out", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--gpu", "V100"], "ambiguous"),
+        (["--gpu", "no such card"], "unknown GPU"),
+        (["--gpu", "L4", "--k", "2"], "--k"),
+        (["--gpu", "L4", "--k", "5000"], "not 5000"),
+        (["--gpu", "L4", "--model", "/nonexistent"], "no model"),
+        (["--gpu", "L4", "--data", "/nonexistent"], "/nonexistent"),
+    ],
+)
+def test_bad_questions_about_anchors_end_in_one_sentence(arguments: list[str], says: str, refusal: Callable[..., str]) -> None:
+    assert says in refusal("anchors", *arguments)

@@ -1,0 +1,132 @@
+"""``--recipe paper`` as a user meets it: trained, asked of a trace and a profile, refused where it has no answer."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pytest
+
+from epochcast.analyzer.cli import main
+from epochcast.regressor import load_catalog
+from epochcast.regressor.predictor import SHIPPED
+from epochcast.regressor.profile import feature_set
+from epochcast.regressor.recipes import PaperRecipe
+
+
+@pytest.fixture(scope="module")
+def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Profiles of six workloads on three GPUs, the trace of a seventh, and a small model of the paper's recipe."""
+    folder = tmp_path_factory.mktemp("paper")
+    shutil.copy(run, folder / "run.parquet")
+    shutil.copy(profile, folder / "run.json")
+    seen = json.loads(profile.read_text())
+    none = dict.fromkeys(("epoch_s", "unit", "epoch_s_low", "epoch_s_high", "first_epoch_s")) | {"epochs": 0}
+    (folder / "ratio.json").write_text(json.dumps(seen | none))
+    (folder / "data").mkdir()
+    for number in range(6):
+        for gpu, faster in {"T4": 1.0, "A10G": 0.5, "V100 SXM2 16GB": 0.4}.items():
+            busy = 0.5 + number / 20
+            of_busy = {"mean": busy, "std": 0.1, "min": 0.1, "p25": busy, "p50": busy, "p75": busy, "max": 1.0}
+            job = {"workload": f"w{number}", "group": f"m{number % 3}", "epoch_s": (number + 1) * 4 * faster, "gpu": gpu}
+            of_job = seen | none | job | {"unit": "epoch", "metrics": seen["metrics"] | {"gpu_utilization": of_busy}}
+            (folder / "data" / f"{number}-{gpu}.json").write_text(json.dumps(of_job))
+    bare = {name: values for name, values in seen["metrics"].items() if name != "gpu_utilization"}
+    (folder / "bare.json").write_text(json.dumps(seen | {"metrics": bare, "feature_set": feature_set(bare)}))
+    with pytest.MonkeyPatch.context() as patch, joblib.parallel_config("threading"):
+        patch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 3, 10, 2, 0))
+        train = ["train", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(folder / "model")]
+        assert main([*train, "--json"]) == 0
+    return folder
+
+
+def test_a_trace_and_its_profile_on_every_gpu(folder: Path, answer: Callable[..., Any], text: Callable[..., str]) -> None:
+    asked = ("--recipe", "paper", "--model", folder / "model")
+    of_trace, of_profile = (answer("predict", folder / name, *asked) for name in ("run.parquet", "run.json"))
+    assert of_trace["recipe"] == "paper" and of_trace["predictions"] == of_profile["predictions"]
+    by_gpu = {one["gpu"]: one for one in of_trace["predictions"]}
+    assert set(by_gpu) == set(load_catalog())
+    assert {name: by_gpu[name]["route"] for name in ("T4", "A10G", "L4")} == {
+        "T4": "measured",
+        "A10G": "stack",
+        "L4": "new-gpu",
+    }
+    assert by_gpu["T4"]["seconds"] == of_trace["epoch_s"]
+    for one in by_gpu.values():
+        assert one["low"] <= one["seconds"] <= one["high"] and one["energy"] is not None
+    (note,) = [note for note in of_trace["notes"] if "recipe paper" in note]
+    assert note == (
+        "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: its trees answer nothing beyond the GPUs that they "
+        "saw, it does not know the precision, and its intervals are ours, as the paper has none"
+    )
+    printed = text("predict", folder / "run.json", *asked, "--target", "L4", "--epochs", "3")
+    assert f"epochcast: {note}" in printed and "precision not known" not in printed
+    assert "L4: the paper's recipe: nothing was measured on L4; its trees" in printed
+
+
+def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]) -> None:
+    ours, papers = (
+        answer("recommend", folder / "run.json", *recipe) for recipe in ((), ("--recipe", "paper", "--model", folder / "model"))
+    )
+    assert (ours["recipe"], papers["recipe"]) == ("default", "paper")
+    assert any("recipe paper" in note for note in papers["notes"])
+    assert ours["recommendations"] != papers["recommendations"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["predict", "run.json", "--recipe", "paper"], "no model of recipe 'paper' is shipped; train one with"),
+        (["predict", "run.json", "--recipe", "magic"], "'magic' is not one of"),
+        (["predict", "run.json", "--model", "model"], "is one of `epochcast train regressor --recipe paper`, and one"),
+        (["anchors", "--gpu", "L4", "--model", "model"], "and one of `epochcast train regressor` is needed here: name"),
+        (["calibrate", "model", "--data", "data", "--out", "new"], "and one of `epochcast train regressor` is needed here"),
+        (
+            ["predict", "run.json", "--recipe", "paper", "--model", "{shipped}"],
+            "is one of `epochcast train regressor`, and one of `epochcast train regressor --recipe paper` is",
+        ),
+        (["predict", "run.json", "--recipe", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
+        (
+            ["predict", "run.json", "--recipe", "paper", "--model", "model", "--explain"],
+            "--explain explains answers of recipe 'd",
+        ),
+        (
+            ["predict", "bare.json", "--recipe", "paper", "--model", "model"],
+            "the profile lacks gpu_utilization, which the model",
+        ),
+        (
+            ["predict", "ratio.json", "--recipe", "paper", "--model", "model"],
+            "the profile lacks epoch seconds, which the model",
+        ),
+    ],
+)
+def test_what_it_cannot_do_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str], arguments: list[str], says: str
+) -> None:
+    monkeypatch.chdir(folder)
+    said = refusal(*(argument.format(shipped=SHIPPED) for argument in arguments))
+    assert says in said and said.startswith("epochcast: ")
+
+
+def test_what_training_says(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: Callable[..., str]) -> None:
+    monkeypatch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 2, 5, 2, 0))
+    with joblib.parallel_config("threading"):
+        train = ["train", "regressor", "--recipe", "paper", "--data", folder / "data", "--out", tmp_path / "m"]
+        printed = text(*train)
+    assert "fitted on 18 profiles of A10G, T4, V100 SXM2 16GB" in printed
+    assert "% on a new model" in printed and "% on a new GPU" in printed
+    assert printed.splitlines()[-1] == "metrics: gpu_utilization"
+
+
+def test_the_default_recipe_loads_nothing_of_the_paper_s(folder: Path) -> None:
+    code = (
+        "import sys; from epochcast.analyzer.cli import main; main(sys.argv[1:]);"
+        "sys.exit(', '.join({'catboost'} & set(sys.modules)))"
+    )
+    asked = [sys.executable, "-c", code, "predict", str(folder / "run.json"), "--json"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "", done.stderr

@@ -1,0 +1,182 @@
+"""``epochcast profile`` and ``epochcast predict`` as a user meets them: several GPUs, whole jobs, energy, own GPUs."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochcast.analyzer.traces.trace import read_trace, write_trace
+from epochcast.regressor import Profile
+
+from ...my_gpu import MY_GPU
+
+Answer = Callable[..., dict[str, Any]]
+Text = Callable[..., str]
+
+STATIC: dict[str, Any] = {
+    "compute_capability": "8.9",
+    "sm_count": 58,
+    "cuda_cores": 7424,
+    "boost_clock": 2.04e9,
+    "memory_total": 24152899584,
+    "memory_bandwidth": 3.0e11,
+    "power_limit": 72.0,
+}
+OF_BATCH = "assumed: the batch stays the same"
+OF_TENSOR_CORES = "the job computes in mixed precision: tensor_active is 0.20, and on the T4 only 16 bits use tensor cores"
+
+
+@pytest.fixture(scope="module")
+def save(profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Write the profile of the job with other values; its path."""
+    folder = tmp_path_factory.mktemp("changed")
+    whole = Profile.from_json(json.loads(profile.read_text()))
+
+    def write(name: str, **changes: Any) -> str:
+        (folder / f"{name}.json").write_text(json.dumps(replace(whole, **changes).to_json()))
+        return str(folder / f"{name}.json")
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def stalled(save: Callable[..., str]) -> str:
+    return save("stalled", stalls=2, stall_s=22.0)
+
+
+NEITHER: dict[str, Any] = dict.fromkeys(("epoch_s", "unit", "epoch_s_low", "epoch_s_high", "first_epoch_s")) | {"epochs": 0}
+
+
+@pytest.fixture(scope="module")
+def neither(save: Callable[..., str]) -> str:
+    """Of neither epochs nor steps."""
+    return save("neither", **NEITHER)
+
+
+def test_a_profile_is_written_whole_and_predicts_the_same(run: Path, tmp_path: Path, answer: Answer, text: Text) -> None:
+    out = tmp_path / "run.json"
+    command = ("profile", run, "--workload", "net|64", "--group", "net")
+    assert text(*command, "--out", out) == f"{out}\n"
+    assert text(*command) == out.read_text()
+    profile = Profile.from_json(json.loads(out.read_text()))
+    assert (profile.workload, profile.group, profile.gpu, profile.simulated) == ("net|64", "net", "T4", True)
+    assert answer("predict", out)["predictions"] == answer("predict", run)["predictions"]
+
+
+def test_what_was_left_out_is_said(stalled: str, answer: Answer, text: Text) -> None:
+    found = answer("predict", stalled, "--target", "A10G")
+    assert found["notes"] == [OF_TENSOR_CORES, OF_BATCH]
+    assert [gpu["predictions"] for gpu in found["gpus"]] == [[]], "those of its one GPU are those of the job"
+    printed = text("predict", stalled, "--target", "A10G")
+    assert "median of 9; left out: the first epoch (" in printed
+    assert "and 2 stalls (22.0 s in all)\nused: gpu_utilization, " in printed
+    assert found["predictions"][0]["why"] in printed and "used gpu_utilization" in printed
+
+
+def test_a_job_is_as_slow_as_its_slowest_gpu(profile: Path, save: Callable[..., str], answer: Answer, text: Text) -> None:
+    whole = Profile.from_json(json.loads(profile.read_text()))
+    busy = whole.metrics["gpu_utilization"]
+    busier = {**whole.metrics, "gpu_utilization": {**busy, **dict.fromkeys(("mean", "p50", "p75"), busy["max"])}}
+    paths = [str(profile), save("busier", epoch_s=(whole.epoch_s or 0) * 1.005, metrics=busier)]
+    job = answer("predict", *paths)
+    alone = [answer("predict", path) for path in paths]
+    assert [gpu["trace"] for gpu in job["gpus"]] == paths
+    assert job["epoch_s"] == max(gpu["epoch_s"] for gpu in alone)
+    assert len(job["predictions"]) == len(alone[0]["predictions"]) > 20
+    for prediction in job["predictions"]:
+        each = [next(p for p in gpu["predictions"] if p["gpu"] == prediction["gpu"]) for gpu in alone]
+        seconds = [p["seconds"] for p in each]
+        assert prediction["seconds"] == max(seconds)
+        assert prediction["trace"] == paths[seconds.index(max(seconds))]
+        assert prediction["spread"] == pytest.approx(max(seconds) / min(seconds) - 1)
+        assert prediction["energy"]["joules"] == pytest.approx(sum(p["energy"]["joules"] for p in each))
+    assert [p["seconds"] for p in job["predictions"]] == sorted(p["seconds"] for p in job["predictions"])
+    printed = text("predict", *paths, "--target", "A10G")
+    assert f"GPU 1, {paths[1]}: from T4 (simulated)" in printed and "spread" in printed
+
+
+def test_gpus_that_cannot_be_of_one_job_are_doubted(
+    profile: Path, neither: str, save: Callable[..., str], answer: Answer, refusal: Text
+) -> None:
+    longer = save("longer", epoch_s=20.0, epoch_s_low=None, epoch_s_high=None)
+    other = save("v100", gpu="V100 SXM2 16GB")
+    assert any("is it one job?" in note for note in answer("predict", profile, longer)["notes"])
+    assert any("different GPUs in one job (T4, V100" in note for note in answer("predict", profile, other)["notes"])
+    assert answer("predict", profile, neither, "--target", "A10G")["notes"] == [
+        f"{neither}: no epochs found, so it is not counted",
+        OF_TENSOR_CORES,
+        OF_BATCH.replace("batch", "batch on each GPU", 1),
+    ]
+    other = save("neither.v100", **NEITHER, gpu="V100 SXM2 16GB")
+    assert "ratios to different GPUs cannot be compared" in refusal("predict", neither, other)
+
+
+def test_steps_and_ratios_alone(save: Callable[..., str], neither: str, answer: Answer, text: Text, refusal: Text) -> None:
+    steps = save("steps", unit="step", epochs=0, first_epoch_s=None)
+    (row,) = answer("predict", steps, "--target", "A10G", "--epochs", "1000")["predictions"]
+    assert row["job"]["seconds"] == pytest.approx(1000 * row["seconds"])
+    (row,) = answer("predict", neither, "--target", "A10G")["predictions"]
+    assert row["seconds"] is None and row["energy"]["joules"] is None and row["energy"]["watts"] > 0
+    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
+    printed = text("predict", neither, "--target", "A10G")
+    assert "no epochs found, so ratios only" in printed
+    assert f"{row['ratio_low']:.2f}x to {row['ratio_high']:.2f}x" in printed
+    for command in ("predict", "recommend"):
+        assert "there are only ratios" in refusal(command, neither, "--epochs", "3")
+
+
+def test_a_whole_job_with_its_energy(stalled: str, answer: Answer, text: Text) -> None:
+    found = answer("predict", stalled, "--target", "H100 SXM5", "--target", "T4", "--epochs", "90")
+    for prediction in found["predictions"]:
+        job = prediction["job"]
+        first = found["first_epoch_s"] * prediction["ratio"]
+        assert job["first_epoch_s"] == pytest.approx(first) and job["stall_s"] == pytest.approx(89 * 22 / 11)
+        assert job["seconds"] == pytest.approx(first + 89 * prediction["seconds"] + 89 * 2)
+        assert job["seconds_low"] < job["seconds"] < job["seconds_high"]
+        assert job["joules"] == pytest.approx(job["seconds"] * prediction["energy"]["watts"])
+    printed = text("predict", stalled, "--target", "H100 SXM5", "--epochs", "90")
+    assert "job: 90 epochs, the first one in proportion to the source's; 178 s of stalls" in printed
+    assert "epochcast: power sensors of A100 and H100 see about a quarter of the time" in printed
+    assert any("a quarter of the time" in note for note in found["notes"])
+    assert "power sensors" not in text("predict", stalled, "--target", "A10G")
+    jobs = {row["gpu"]: row["job"]["seconds"] for row in answer("predict", stalled, "--epochs", "90")["predictions"]}
+    rows = answer("recommend", stalled, "--epochs", "90")["recommendations"]
+    assert rows and all(row["seconds"] == pytest.approx(jobs[row["gpu"]]) for row in rows)
+    printed = text("recommend", stalled, "--epochs", "90")
+    assert "\n90 epochs of a job seen on T4" in printed and "178 s of stalls" in printed
+
+
+def test_a_gpu_of_ones_own(run: Path, profile: Path, tmp_path: Path, answer: Answer) -> None:
+    (tmp_path / "gpus.toml").write_text(MY_GPU)
+    gpus = ("--gpus", tmp_path / "gpus.toml")
+    (row,) = answer("predict", profile, *gpus, "--target", "my gpu")["predictions"]
+    assert row["gpu"] == "My GPU" and row["ratio"] < 1
+    mine = answer("predict", run, *gpus, "--gpu", "My GPU", "--target", "T4")
+    assert mine["source"] == "My GPU" and mine["predictions"][0]["ratio"] > 1
+    assert any("recorded on T4; by --gpu it counts as My GPU" in note for note in mine["notes"])
+    prices = tmp_path / "prices.csv"
+    prices.write_text(
+        "cloud,instance,gpu,count,region,usd_per_hour,source,date\nmine,box,My GPU,1,attic,0.05,my bill,2026-11-01\n"
+    )
+    rows = answer("recommend", profile, *gpus, "--prices", prices)["recommendations"]
+    assert [row["gpu"] for row in rows] == ["My GPU"]
+
+
+def test_a_gpu_that_only_the_trace_knows(run: Path, tmp_path: Path, answer: Answer) -> None:
+    trace = replace(read_trace(run), gpu="NVIDIA Unheard-of 5", static=STATIC)
+    found = answer("predict", write_trace(trace, tmp_path / "new.parquet"), "--target", "T4")
+    assert found["source"] == "NVIDIA Unheard-of 5" and found["predictions"][0]["ratio"] > 1
+
+
+def test_explain_says_what_makes_the_ratio(profile: Path, answer: Answer, text: Text) -> None:
+    (prediction,) = answer("predict", profile, "--target", "A10G", "--explain")["predictions"]
+    product = 1.0
+    for effect in prediction["explanation"]:
+        product *= effect["factor"]
+    assert product == pytest.approx(prediction["ratio"])
+    printed = text("predict", profile, "--target", "A10G", "--explain")
+    assert "A10G: what makes the ratio" in printed and printed.count("for a typical job on the source") == 1
+    assert "gpu_utilization" in printed and ", typical " in printed
