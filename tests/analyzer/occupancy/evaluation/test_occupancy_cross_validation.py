@@ -101,18 +101,6 @@ def test_parts_of_a_learning_curve_hold_no_network_that_is_tested() -> None:
     assert {rows for rows, networks in fits if 4 * networks != rows} == {16}, "configurations are drawn from all that stay"
 
 
-def test_sizes_that_cannot_be_fitted_are_left_out_of_a_learning_curve() -> None:
-    class Needs5(_Memory):
-        def fit(self, samples: Sequence[Sample], values: Any) -> "_Memory":
-            self.known = {sample.configuration.network for sample in samples}
-            if len(self.known) < 5:
-                raise InputError("five networks, please")
-            return self
-
-    curve, _ = learning_curve(DATA, "mean", Needs5, PROTOCOLS["model"](DATA.points, None, 0), draws=1)  # type: ignore[arg-type]
-    assert [point.size for point in curve if point.by == "networks"] == [7]
-
-
 def test_draws_that_answer_fewer_rows_are_left_out_of_a_learning_curve() -> None:
     """Fits without net0 fail: of two or four networks some splits always lack it."""
     curve, answers = learning_curve(DATA, "mean", _Memory, PROTOCOLS["model"](DATA.points, None, 0))  # type: ignore[arg-type]
