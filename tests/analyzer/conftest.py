@@ -70,13 +70,26 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     return run
 
 
+_WITHOUT_TORCH = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, *rest):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, NoTorch())
+from epochcast.analyzer.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.fixture
 def without_torch(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """Run a command of ``epochcast`` in a process that has no PyTorch and an empty cache."""
-    code = "import sys; sys.modules['torch'] = None; from epochcast.analyzer.cli import main; sys.exit(main(sys.argv[1:]))"
 
     def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-c", code, *map(str, arguments)]
+        command = [sys.executable, "-c", _WITHOUT_TORCH, *map(str, arguments)]
         environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
