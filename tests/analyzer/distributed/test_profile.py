@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.named import from_text  # noqa: E402
-from epochcast.analyzer.backends.distributed.operator_time.arguments import RandomMemory, runnable  # noqa: E402
+from epochcast.analyzer.backends.distributed.operator_time.arguments import RandomMemory, _orders, runnable  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time.profile import ProfiledTimes  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time.profile_cache import ProfileCache, cache_path  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time.timing import FEWEST_ROUNDS, CpuClock, Timing, time_in_rounds  # noqa: E402
@@ -84,6 +84,13 @@ def test_recorded_words_become_torch_types_on_the_device_that_measures():
     assert answer.device.type == "cpu"
     tanh = run(operator("aten.gelu.default", (X, "tanh")))
     assert tanh.shape == X.shape
+
+
+def test_weights_of_dense_layers_lie_transposed_as_in_a_forward_pass():
+    weight = Tensor((8, 4), "float32")
+    assert _orders(operator("aten.mm.default", (X, weight))) == {(1,): (1, 0)}
+    assert _orders(operator("aten.addmm.default", (Tensor((4,), "float32"), X, weight))) == {(2,): (1, 0)}
+    assert _orders(operator("aten.mm.default", (X, weight), phase="backward")) == {}
 
 
 def test_an_operator_in_place_leaves_what_others_read():
