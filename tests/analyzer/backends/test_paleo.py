@@ -33,9 +33,7 @@ def layers(name: str, image_size: int) -> list[Layer]:
     [
         # As torchvision's documentation states them; ResNet50's is of the article (Table 1), whose strides stand elsewhere.
         ("VGG16", 224, 15.47e9),
-        ("VGG19", 224, 19.63e9),
         ("ResNet18", 224, 1.81e9),
-        ("ResNet34", 224, 3.66e9),
         ("ResNet50", 224, 3.8e9),
         ("MobileNetV2", 224, 0.30e9),
         ("InceptionV3", 299, 5.71e9),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,27 +33,24 @@ def _answering(monkeypatch: pytest.MonkeyPatch, results: list[Result]) -> dict[s
 
 @pytest.mark.parametrize(("results", "status"), [([DONE], 0), ([DONE, FAILED], 1), ([DONE, LATE], 1)])
 def test_exit_code_says_whether_all_runs_are_there(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, results: list[Result], status: int
+    monkeypatch: pytest.MonkeyPatch, answered: Callable[..., Any], tmp_path: Path, results: list[Result], status: int
 ) -> None:
     asked = _answering(monkeypatch, results)
-    arguments = ["campaign", "run", "paper-grid", "--out", str(tmp_path), "--device", "cuda:1", "--time-budget", "60", "--json"]
-    assert main(arguments) == status
-    answer = json.loads(capsys.readouterr().out)
+    options = ("--out", tmp_path, "--device", "cuda:1", "--time-budget", 60)
+    answer = answered("campaign", "run", "paper-grid", *options, status=status)
     assert [run["status"] for run in answer["runs"]] == [result.status for result in results]
-    assert set(answer["runs"][0]) == {"run", "status", "seconds", "epochs", "epoch_s", "reason"}
     assert (asked["device"], asked["time_budget_s"], asked["retry_failed"]) == ("cuda:1", 60, False)
 
 
 def test_the_table_shows_reasons_and_what_sampling_cost(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str], tmp_path: Path
 ) -> None:
     _answering(monkeypatch, [DONE, FAILED, Result("overhead_Net", "done", 60.0, 32, 1.5)])
     for name, value in (("overhead_Net", 0.012), ("overhead_Other", 0.5)):
         append_overhead(
             tmp_path, MeasuredOverhead(name, "Net|16", "CPU", value, -0.01, 0.03, [[1.0]] * 8, [[1.0]] * 8, 0.1, 1e9)
         )
-    assert main(["campaign", "run", "paper-grid", "--out", str(tmp_path)]) == 1
-    text = capsys.readouterr().out
+    text = printed("campaign", "run", "paper-grid", "--out", tmp_path, status=1)
     assert "it hung: not finished after 60 s" in text
     assert "5.25 s" in text
     assert "+1.2%" in text and "-1.0% to +3.0%" in text
@@ -72,17 +69,7 @@ def test_a_campaign_that_is_stopped_says_how_it_goes_on(
     assert "the same command goes on" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
-def test_a_time_budget_is_above_0(capsys: pytest.CaptureFixture[str], seconds: str) -> None:
-    assert main(["campaign", "run", "paper-grid", "--time-budget", seconds]) == 2
-    assert capsys.readouterr().err.startswith(f"epochcast: --time-budget is {seconds}; ")
-
-
-def test_shipped_plans_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["campaign", "plans", "--json"]) == 0
-    assert {"paper-grid", "ten-minutes-cpu"} <= {entry["plan"] for entry in json.loads(capsys.readouterr().out)}
-
-
-def test_a_bad_plan_is_one_sentence_and_exit_code_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["campaign", "run", str(tmp_path / "absent.toml")]) == 2
-    assert capsys.readouterr().err.startswith("epochcast: no such plan: ")
+@pytest.mark.parametrize("seconds", ["0", "nan"])
+def test_a_time_budget_is_above_0(refused: Callable[..., str], seconds: str) -> None:
+    said = refused("campaign", "run", "paper-grid", "--time-budget", seconds)
+    assert said.startswith(f"epochcast: --time-budget is {seconds}; ")

@@ -1,10 +1,7 @@
-"""Makes made_points.py importable by these tests: import mode importlib puts no folder on the path."""
+"""Makes made_points.py importable by these tests."""
 
-import importlib.util
-import sys
 from pathlib import Path
 
-_spec = importlib.util.spec_from_file_location("made_points", Path(__file__).with_name("made_points.py"))
-assert _spec is not None and _spec.loader is not None
-sys.modules["made_points"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["made_points"])
+from ...loose_modules import make_importable
+
+make_importable(Path(__file__).with_name("made_points.py"))

@@ -95,11 +95,9 @@ def test_on_a_device_it_has_weights_and_runs() -> None:
     ("text", "said"),
     [
         ("own_networks:broken", "cannot be built: RuntimeError: out of ideas really"),
-        ("own_networks:exits", "cannot be built: SystemExit"),
         ("own_networks:text", "must return a torch.nn.Module"),
         ("own_networks:without_tensors", "no tensors"),
         ("own_networks:missing", "cannot be imported"),
-        ("no.such.module:net", "cannot be imported"),
         ("two words:net", "no network"),
         ("Resnet-18", "unknown network 'Resnet-18'; did you mean"),
         ("MNIST_CNNN", "did you mean MNIST_CNN?"),
@@ -124,7 +122,6 @@ def test_sizes_that_no_image_has_are_refused(side: int) -> None:
     [
         ("resnet18", 11_689_512),
         ("torchvision:regnet_y_400mf", 4_344_144),
-        ("inception_v3", 23_834_568),
         ("googlenet", 6_624_904),
         ("timm:resnet18", 11_689_512),
         ("mobilenetv2_100", 3_504_872),

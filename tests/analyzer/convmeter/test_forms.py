@@ -244,7 +244,7 @@ def test_what_is_kept_predicts_the_same(form: str):
         np.testing.assert_allclose(again.predict(made_points(seed=5)), fitted.predict(made_points(seed=5)), rtol=1e-3)
 
 
-@pytest.mark.parametrize("form", ["default", "paper", "relative", "layers", "pooled", "boosting", "flops"])
+@pytest.mark.parametrize("form", ["default", "paper", "layers", "boosting", "flops"])
 def test_too_few_points_are_refused(form: str):
     with pytest.raises(InputError, match="too few"):
         {**FORMS, **BASELINES}[form]("forward").fit(made_points(1), np.ones(1))

@@ -45,7 +45,7 @@ def test_a_file_is_continued_where_it_ended(path):
     assert read_points(path)["batch"].tolist() == [4, 8]
 
 
-@pytest.mark.parametrize("kept", [1, 60, -1])
+@pytest.mark.parametrize("kept", [1, -1])
 def test_a_torn_last_line_is_dropped(path, kept):
     file = points_file(path, PLACE)
     file.append(row())
@@ -66,7 +66,7 @@ def test_a_torn_header_is_written_anew(path, kept):
     assert len(read_points(path)) == 1
 
 
-@pytest.mark.parametrize(("name", "seen"), [("device", "Another CPU"), ("optimizer", "sgd"), ("software", "torch 9")])
+@pytest.mark.parametrize(("name", "seen"), [("device", "Another CPU"), ("software", "torch 9")])
 def test_points_of_another_place_are_refused(path, name, seen):
     points_file(path, PLACE | {name: seen}).append(row())
     before = path.read_text()

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
-from epochcast.analyzer.cli import cli, main
+from epochcast.analyzer.cli import main
 
 NEW = "resnet50"  # never in the points
 _PRICES = """cloud,instance,gpu,count,region,usd_per_hour,source,date
@@ -59,21 +56,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(folder: Path, *arguments: str, model: str = "model") -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(invoke(folder, *arguments, "--json", model=model).output)
-    return answer
+@pytest.fixture
+def ask(folder: Path, answered: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, model="model": answered("predict-model", "convmeter", "--model", folder / model, *arguments)
 
 
-def invoke(folder: Path, *arguments: str, model: str = "model") -> Result:
-    own = ["predict-model", "convmeter", "--model", str(folder / model), *arguments]
-    return CliRunner().invoke(cli, own, catch_exceptions=False)
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(list(arguments)) == 2
-    sentence = capsys.readouterr().err
-    assert sentence.count("\n") == 1
-    return sentence
+@pytest.fixture
+def text(folder: Path, printed: Callable[..., str]) -> Callable[..., str]:
+    return lambda *arguments: printed("predict-model", "convmeter", "--model", folder / "model", *arguments)
 
 
 def true_seconds(batch: int, devices: int, image_size: int = 224) -> dict[str, float]:
@@ -82,8 +72,8 @@ def true_seconds(batch: int, devices: int, image_size: int = 224) -> dict[str, f
     return {name: float(one.iloc[0]) for name, one in rule(row.assign(batch=batch, devices=devices)).items()}
 
 
-def test_a_network_that_was_never_measured(folder: Path) -> None:
-    answer = ask(folder, "--network", NEW, "--batch", "16", "--dataset-size", "1000000", "--epochs", "3")
+def test_a_network_that_was_never_measured(ask: Callable[..., Any]) -> None:
+    answer = ask("--network", NEW, "--batch", "16", "--dataset-size", "1000000", "--epochs", "3")
     assert (answer["network"], answer["device"], answer["precision"], answer["gpu"]) == (NEW, "Tesla T4", "fp32", "T4")
     assert answer["metrics"]["layers"] == 54
     (one,) = answer["predictions"]
@@ -99,9 +89,9 @@ def test_a_network_that_was_never_measured(folder: Path) -> None:
     assert answer["fitted"]["step"]["networks"] == points()["network"].nunique()
 
 
-def test_batches_beyond_the_memory_are_predicted_and_marked(folder: Path) -> None:
+def test_batches_beyond_the_memory_are_predicted_and_marked(ask: Callable[..., Any]) -> None:
     batches = [option for batch in (1, 32, 1024) for option in ("--batch", str(batch))]
-    answer = ask(folder, "--network", NEW, *batches)
+    answer = ask("--network", NEW, *batches)
     assert [one["memory"]["fits"] for one in answer["predictions"]] == [True, True, False]  # 16 GB
     assert [one["batch"] for one in answer["predictions"]] == [1, 32, 1024]
     truth = np.array([batch / true_seconds(batch, 1)["step_seconds"] for batch in (1, 32, 1024)])
@@ -111,60 +101,28 @@ def test_batches_beyond_the_memory_are_predicted_and_marked(folder: Path) -> Non
     assert answer["batches"] == [{"devices": 1, "large_enough": enough, "largest": 1024}]
 
 
-def test_weak_scaling_follows_the_exchange_and_costs_whole_instances(folder: Path) -> None:
-    devices = [option for count in (1, 2, 4, 8) for option in ("--devices", str(count))]
-    answer = ask(
-        folder, "--network", NEW, "--batch", "8", *devices, "--dataset-size", "50000", "--prices", str(folder / "prices.csv")
-    )
-    (scaling,) = answer["scaling"]
-    rates = np.array([8 * count / true_seconds(8, count)["step_seconds"] for count in (1, 2, 4, 8)])
-    assert scaling["mode"] == "weak" and scaling["speed_up"] == pytest.approx(rates / rates[0], rel=0.1)
-    assert scaling["efficiency"] == pytest.approx(rates / rates[0] / [1, 2, 4, 8], rel=0.1)
-    costs = [one["cost"] for one in answer["predictions"]]
-    assert [(cost["instance"], cost["count"]) for cost in costs] == [("one", 1), ("four", 1), ("four", 1), ("four", 2)]
-    first = answer["predictions"][0]
-    assert costs[0]["usd_per_epoch"] == pytest.approx(first["epoch_seconds"] / 3600)
-    assert any(note.startswith("devices 8 lies outside of what was measured") for note in answer["notes"])
-
-
-def test_strong_scaling_shares_the_global_batch(folder: Path) -> None:
-    answer = ask(
-        folder, "--network", NEW, "--global-batch", "32", "--devices", "1", "--devices", "4", "--devices-per-node", "4"
-    )
-    assert [(one["batch"], one["devices"], one["nodes"]) for one in answer["predictions"]] == [(32, 1, 1), (8, 4, 1)]
-    assert answer["scaling"][0]["mode"] == "strong" and answer["scaling"][0]["batch"] is None
-
-
-def test_blocks_by_the_papers_names(folder: Path) -> None:
-    answer = ask(folder, "--network", NEW, "--block", "Bottleneck4", "--batch", "8")
-    block, whole = answer["blocks"]
-    assert block["block"].startswith("layer2.") and whole["block"] == ""
-    assert 0 < block["phases"]["inference"]["seconds"] < whole["phases"]["inference"]["seconds"] / 4
-
-
-def test_all_blocks_of_an_own_network(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_blocks_of_an_own_network(
+    ask: Callable[..., Any], text: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
     (tmp_path / "own_convnet.py").write_text(
         "from torch import nn\n"
         "def tiny():\n"
         "    inner = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU())\n"
         "    return nn.Sequential(nn.Conv2d(3, 8, 3), inner, nn.Flatten(), nn.Linear(8 * 12 * 12, 4))\n"
-        "def dense():\n"
-        "    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 10))\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    answer = ask(folder, "--network", "own_convnet:dense", "--image-size", "16")
-    assert any("no convolution" in note for note in answer["notes"])
-    answer = ask(folder, "--network", "own_convnet:tiny", "--image-size", "16", "--blocks")
+    asked = ("--network", "own_convnet:tiny", "--image-size", "16", "--blocks")
+    answer = ask(*asked)
     assert [one["block"] for one in answer["blocks"]] == ["0", "1.0", "3", ""]  # what computes nothing is no block
     assert [one["metrics"]["layers"] for one in answer["blocks"]] == [1, 1, 1, 3]
-    assert "the whole network" in invoke(folder, "--network", "own_convnet:tiny", "--image-size", "16", "--blocks").output
     assert any("no block was measured" in note for note in answer["notes"])
+    assert "the whole network" in text(*asked)
 
 
-def test_the_answer_in_words(folder: Path) -> None:
-    devices = ("--devices", "1", "--devices", "2", "--devices", "4")
-    text = invoke(folder, "--network", NEW, *devices, "--dataset-size", "50000", "--prices", str(folder / "prices.csv")).output
+def test_the_answer_in_words(folder: Path, text: Callable[..., str]) -> None:
+    asked = ("--network", NEW, "--dataset-size", "50000", "--prices", folder / "prices.csv")
+    said = text(*asked, "--devices", "1", "--devices", "2", "--devices", "4")
     for part in (
         "resnet50 at 224 x 224 on Tesla T4, fp32",
         "weak scaling, batch 32 on each",
@@ -172,15 +130,15 @@ def test_the_answer_in_words(folder: Path) -> None:
         "layers",
         "fits",
     ):
-        assert part in text
-    text = invoke(folder, "--network", NEW, "--dataset-size", "50000", "--epochs", "2").output
+        assert part in said
+    said = text(*asked, "--epochs", "2")
     for part in ("batch 32 on 1 device", "90 % interval", "all epochs", "GiB"):
-        assert part in text
+        assert part in said
 
 
 @pytest.mark.parametrize("sizes", [("--devices", "1", "--devices", "4"), ("--batch", "8", "--batch", "64")])
-def test_the_plot(folder: Path, tmp_path: Path, sizes: tuple[str, ...]) -> None:
-    invoke(folder, "--network", NEW, *sizes, "--plot", str(tmp_path / "scaling.png"))
+def test_the_plot(text: Callable[..., str], tmp_path: Path, sizes: tuple[str, ...]) -> None:
+    text("--network", NEW, *sizes, "--plot", tmp_path / "scaling.png")
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -195,109 +153,70 @@ def test_the_plot(folder: Path, tmp_path: Path, sizes: tuple[str, ...]) -> None:
         (["--global-batch", "10", "--devices", "4"], "a global batch of 10 cannot be shared equally by 4 devices"),
     ],
 )
-def test_what_cannot_be_asked(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
-    assert sentence in refused(
-        capsys, "predict-model", "convmeter", "--network", NEW, "--model", str(folder / "model"), *arguments
-    )
+def test_what_cannot_be_asked(folder: Path, refused: Callable[..., str], arguments: list[str], sentence: str) -> None:
+    assert sentence in refused("predict-model", "convmeter", "--network", NEW, "--model", folder / "model", *arguments)
 
 
-def test_a_model_of_two_devices_asks_which(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = ["predict-model", "convmeter", "--network", NEW, "--model", str(folder / "two")]
-    assert "choose a device and a precision" in refused(capsys, *own)
-    assert "all points of my CPU at amp-bf16 are of one" in refused(capsys, *own, "--device", "my CPU", "--devices", "2")
-    answer = ask(folder, "--network", NEW, "--precision", "amp-bf16", model="two")
+def test_a_model_of_two_devices_asks_which(folder: Path, ask: Callable[..., Any], refused: Callable[..., str]) -> None:
+    own = ("predict-model", "convmeter", "--network", NEW, "--model", folder / "two")
+    assert "choose a device and a precision" in refused(*own)
+    assert "all points of my CPU at amp-bf16 are of one" in refused(*own, "--device", "my CPU", "--devices", "2")
+    answer = ask("--network", NEW, "--precision", "amp-bf16", model="two")
     assert (answer["device"], answer["gpu"], answer["predictions"][0]["memory"]["capacity"]) == ("my CPU", None, None)
 
 
-def test_the_papers_form_on_one_and_several_devices(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_papers_form_on_one_and_several_devices(
+    ask: Callable[..., Any], printed: Callable[..., str], refused: Callable[..., str], tmp_path: Path
+) -> None:
     def model(name: str, rows: pd.DataFrame) -> str:
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
-        data = ["--data", str(tmp_path / f"{name}.csv")]
-        assert main(["train", "convmeter", *data, "--form", "paper", "--out", str(tmp_path / name)]) == 0
+        printed("train", "convmeter", "--data", tmp_path / f"{name}.csv", "--form", "paper", "--out", tmp_path / name)
         return str(tmp_path / name)
 
     both = points().assign(inference_seconds=lambda rows: rows["inference_seconds"].where(rows["devices"] == 1))
     asked = ("--network", NEW, "--devices", "1", "--devices", "2")
-    answer = ask(folder, *asked, model=model("both", both))
+    answer = ask(*asked, model=model("both", both))
     first, second = (one["phases"] for one in answer["predictions"])
     assert set(first) == set(second) and first["inference"] == second["inference"]  # it exchanges nothing
     several = model("several", both[both["devices"] > 1])
-    capsys.readouterr()
-    assert "on 1 x Tesla T4 at fp32 cannot be told by paper" in refused(
-        capsys, "predict-model", "convmeter", "--model", several, *asked
-    )
+    said = refused("predict-model", "convmeter", "--model", several, *asked)
+    assert "on 1 x Tesla T4 at fp32 cannot be told by paper" in said
     forward = model("forward", both.assign(**dict.fromkeys(set(TIMES) - {"forward_seconds"}, np.nan)))
-    capsys.readouterr()
-    assert "throughput cannot be told" in refused(capsys, "predict-model", "convmeter", "--model", forward, *asked)
-    assert set(ask(folder, "--network", NEW, model=forward)["predictions"][0]["phases"]) == {"forward"}
+    assert "throughput cannot be told" in refused("predict-model", "convmeter", "--model", forward, *asked)
+    assert set(ask("--network", NEW, model=forward)["predictions"][0]["phases"]) == {"forward"}
 
 
-_WITHOUT_TORCH = """
-import sys
-from importlib.abc import MetaPathFinder
-
-sought = []
-
-class NoTorch(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "torch":
-            sought.append(name)
-            raise ModuleNotFoundError("No module named 'torch'")
-
-sys.meta_path.insert(0, NoTorch())
-
-from epochcast.analyzer.cli import main
-
-for arguments in ASKED:
-    print("exit", main(arguments), "torch was sought" if sought else "", file=sys.stderr)
-"""
+@pytest.mark.parametrize("more", [["--image-size", "100"], ["--blocks"]])
+def test_where_there_is_no_torch_networks_of_no_table_say_what_they_take(
+    folder: Path, without_torch: Callable[..., Any], more: list[str]
+) -> None:
+    done = without_torch("predict-model", "convmeter", "--network", "vgg16", "--model", folder / "model", *more)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "takes PyTorch" in done.stderr and "pip install '.[torch,convnets]'" in done.stderr
 
 
-def test_where_there_is_no_torch_known_networks_are_predicted_and_the_others_say_what_they_take(folder: Path) -> None:
-    known = ["predict-model", "convmeter", "--network", NEW, "--model", str(folder / "model"), "--json"]
-    others = [
-        ["predict-model", "convmeter", "--network", "vgg16", "--model", str(folder / "model"), *more]
-        for more in (["--image-size", "100"], ["--block", "ReLU0"], ["--blocks"])
-    ]
-    code = _WITHOUT_TORCH.replace("ASKED", repr([known, *others]))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert json.loads(done.stdout)["network"] == NEW
-    first, *sentences = done.stderr.splitlines()
-    assert first == "exit 0 " and len(sentences) == 2 * len(others), "one sentence each"
-    for said, ended in zip(sentences[::2], sentences[1::2], strict=True):
-        assert "takes PyTorch" in said and "pip install '.[torch,convnets]'" in said
-        assert ended.startswith("exit 2 ")
-
-
-def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path) -> None:
-    arguments = ["train", "convmeter", "--data", str(folder / "points.csv"), "--data", str(folder / "other.csv")]
-    done = CliRunner().invoke(cli, [*arguments, "--form", "relative", "--out", str(tmp_path / "m"), "--json"])
-    answer = json.loads(done.output)
+def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path, answered: Callable[..., Any]) -> None:
+    data = ("--data", folder / "points.csv", "--data", folder / "other.csv")
+    answer = answered("train", "convmeter", *data, "--form", "relative", "--out", tmp_path / "m")
     assert answer["rows"] == len(points()) + len(points(devices=(1,))) and answer["gpus"] == ["Tesla T4", "my CPU"]
-    assert answer["seconds"] >= 0
     assert [(cell["device"], cell["precision"]) for cell in answer["cells"]] == [("Tesla T4", "fp32"), ("my CPU", "amp-bf16")]
     assert answer["cells"][0]["fitted"]["step"]["form"] == "relative"
 
 
-def test_tuning_to_one_network(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tuning_to_one_network(folder: Path, tmp_path: Path, answered: Callable[..., Any], refused: Callable[..., str]) -> None:
     name = points()["network"].iloc[0]
-    own = ["train", "convmeter", "--data", str(folder / "points.csv"), "--out", str(tmp_path / "m")]
-    done = CliRunner().invoke(cli, [*own, "--network", name, "--form", "relative", "--json"], catch_exceptions=False)
-    assert json.loads(done.output)["networks"] == 1
-    assert f"did you mean {name}" in refused(capsys, *own, "--network", f"{name}x")
+    own = ("train", "convmeter", "--out", tmp_path / "m", "--data")
+    assert answered(*own, folder / "points.csv", "--network", name, "--form", "relative")["networks"] == 1
+    assert f"did you mean {name}" in refused(*own, folder / "points.csv", "--network", f"{name}x")
     points().query("network == @name").head(3).to_csv(tmp_path / "few.csv", index=False)
-    few = ["train", "convmeter", "--data", str(tmp_path / "few.csv"), "--out", str(tmp_path / "m"), "--network", name]
-    assert "tuning to it takes 6 points and 2 batch sizes" in refused(capsys, *few)
+    assert "tuning to it takes 6 points and 2 batch sizes" in refused(*own, tmp_path / "few.csv", "--network", name)
 
 
-def test_nothing_to_learn_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_learn_from_and_nowhere_to_write(tmp_path: Path, refused: Callable[..., str]) -> None:
     points().head(2).to_csv(tmp_path / "two.csv", index=False)
-    assert "too few" in refused(capsys, "train", "convmeter", "--data", str(tmp_path / "two.csv"), "--out", str(tmp_path / "m"))
-    assert "few.csv" in refused(capsys, "train", "convmeter", "--data", "few.csv", "--out", str(tmp_path / "m"))
-
-
-def test_a_model_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    points().to_csv(tmp_path / "points.csv", index=False)
-    train = ["train", "convmeter", "--data", str(tmp_path / "points.csv"), "--form", "relative", "--out"]
-    assert "holds no model of `epochcast train convmeter`" in refused(capsys, *train, str(tmp_path / "points.csv"))
-    assert "name another" in refused(capsys, *train, str(tmp_path / "points.csv" / "model"))
+    points().head(60).to_csv(tmp_path / "points.csv", index=False)
+    train = ("train", "convmeter", "--form", "relative", "--data")
+    assert "too few" in refused(*train, tmp_path / "two.csv", "--out", tmp_path / "m")
+    here = tmp_path / "points.csv"
+    assert "holds no model of `epochcast train convmeter`" in refused(*train, here, "--out", here)
+    assert "name another" in refused(*train, here, "--out", here / "model")

@@ -129,7 +129,6 @@ def test_another_process_that_keeps_writing_is_said(
         ({"workload": None}, "has workload None; say what was trained"),
         ({"training": False}, "says that it is no training"),
         ({"batch_size": 0}, "has batch_size 0; it must be a whole number above 0"),
-        ({"precision": 16}, "has precision 16; give its name"),
         ({"samples": 2.5}, "has samples 2.5; it must be a whole number"),
         ({"epoch_starts": [1.0, 2.0]}, "give one end per start"),
     ],

@@ -1,16 +1,13 @@
-"""Makes hand_made.py importable by these tests: import mode importlib puts no folder on the path. And shared graphs."""
+"""Makes hand_made.py importable by these tests, and graphs that they share."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("hand_made", Path(__file__).with_name("hand_made.py"))
-assert _spec is not None and _spec.loader is not None
-sys.modules["hand_made"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["hand_made"])
+from ...loose_modules import make_importable
+
+make_importable(Path(__file__).with_name("hand_made.py"))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 """Measured operators on the command line: learned from, looked up, and left out GPU by GPU."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,26 +10,15 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.cli.evaluate.distributed import by_gpu_text
 from epochcast.regressor import load_catalog
 
 pytestmark = pytest.mark.usefixtures("shared_graphs")
 
-Capture = pytest.CaptureFixture[str]
 
 GPUS = {"Tesla T4": "T4", "NVIDIA A100-PCIE-40GB": "A100 PCIe 40GB"}
 SLOWER = 1.3
-_ONE = (
-    "--model",
-    "gpt:hidden=256,layers=2,heads=4,vocab=512,positions=128",
-    "--gpu",
-    "T4",
-    "--precision",
-    "fp32",
-    "--micro-batch",
-    "8",
-)
+MODEL = "gpt:hidden=256,layers=2,heads=4,vocab=512,positions=128"
 
 
 @pytest.fixture(scope="module")
@@ -54,24 +44,22 @@ def operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_model_trained_on_operators_is_what_learned_uses(operators: Path, tmp_path: Path, capsys: Capture) -> None:
-    out = str(tmp_path / "mine")
-    assert main(["train", "distributed", "--operators", str(operators), "--out", out, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+def test_a_model_trained_on_operators_is_what_learned_uses(
+    operators: Path, tmp_path: Path, answered: Callable[..., Any]
+) -> None:
+    answer = answered("train", "distributed", "--operators", operators, "--out", tmp_path / "mine")
     assert answer["rows"] == 0 and answer["operators"] == {"rows": 480, "gpus": sorted(GPUS.values())}
 
-    def seconds(*options: str) -> float:
-        assert main(["predict-model", "distributed", *_ONE, *options, "--json"]) == 0
-        return float(json.loads(capsys.readouterr().out)["seconds"])
+    def seconds(*options: object) -> float:
+        job = ("--model", MODEL, "--gpu", "T4", "--precision", "fp32", "--micro-batch", 8)
+        return float(answered("predict-model", "distributed", *job, "--operators", *options)["seconds"])
 
-    shipped = seconds("--operators", "learned")
-    mine = seconds("--operators", "learned", "--calibration", out)
-    looked_up = seconds("--operators", "table", "--corpus", str(operators))
-    assert mine == pytest.approx(looked_up, rel=0.3), "both of these very operators"
-    assert mine != pytest.approx(shipped, rel=0.01)
+    mine = seconds("learned", "--calibration", tmp_path / "mine")
+    assert mine == pytest.approx(seconds("table", "--corpus", operators), rel=0.3), "both of these very operators"
+    assert mine != pytest.approx(seconds("learned"), rel=0.01)
 
 
-def test_protocol_gpu_has_every_figure_of_the_contract(operators: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_protocol_gpu_has_every_figure_of_the_contract(operators: Path, tmp_path: Path, answered: Callable[..., Any]) -> None:
     measured = tmp_path / "end_to_end.csv"
     row = "bert_large,512,2,{},inf,,{},0,0,100,100\n"
     measured.write_text(
@@ -81,9 +69,7 @@ def test_protocol_gpu_has_every_figure_of_the_contract(operators: Path, tmp_path
         + row.format("NoSuchGPU", 10)
         + row.replace("inf,,", "inf,tp4,").format("Tesla_T4", 130)
     )
-    arguments = ["evaluate", "distributed", "--protocol", "gpu", "--data", str(measured), "--operators", str(operators)]
-    assert main([*arguments, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = answered("evaluate", "distributed", "--protocol", "gpu", "--data", measured, "--operators", operators)
     assert {"mape", "median_ape", "rmse", "r2", "n", "coverage", "by"} <= set(answer)
     assert (answer["n"], answer["coverage"], answer["r2"]) == (1, pytest.approx(1 / 3), None), "of one row no R2 is known"
     assert answer["rmse"] == pytest.approx(0.130 * answer["mape"] / 100)

@@ -158,13 +158,6 @@ def test_more_bytes_and_slower_links_are_never_faster(
             assert collective(slower, nbytes, ranks=ranks, stride=stride) >= seconds * (1 - 1e-12)
 
 
-def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather() -> None:
-    cluster = plain()
-    for ranks, stride in [(8, 1), (16, 8), (64, 1)]:
-        halves = reduce_scatter_seconds(cluster, GIB, ranks, stride) + all_gather_seconds(cluster, GIB, ranks, stride)
-        assert all_reduce_seconds(cluster, GIB, ranks, stride) == pytest.approx(halves, rel=0.01)
-
-
 def test_pipeline_neighbours_in_one_node_do_not_use_the_network() -> None:
     cluster = plain()
     assert point_to_point_seconds(cluster, GIB, stride=4, ranks=2) == pytest.approx(GIB / 300e9, rel=0.01)
@@ -224,11 +217,6 @@ def test_every_preset_says_where_it_is_from_and_is_found_by_its_name() -> None:
         assert 1e-7 <= link.latency <= 1e-3, name
         assert 1e9 <= link.bandwidth <= 1e12, name
         assert link_named(name.upper().replace(" ", "-")) == link
-    for slower, faster in [
-        *(("NVLink 1", "NVLink 2"), ("NVLink 3", "NVLink 4"), ("NVLink 4", "NVLink 5"), ("PCIe 3 x16", "PCIe 4 x16")),
-        *(("InfiniBand EDR", "InfiniBand HDR"), ("InfiniBand NDR", "InfiniBand XDR"), ("Ethernet 10G", "Ethernet 25G")),
-    ]:
-        assert links[slower].bandwidth < links[faster].bandwidth
 
 
 OWN = '[[link]]\nname = "Ours"\nkind = "ethernet"\nbandwidth = 5e9\nlatency = 2e-5\nper = "node"\n'

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hand_made import product
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -69,11 +70,6 @@ def shipped_operators() -> OperatorModel:
     operators = FittedModel.load().operators
     assert operators is not None
     return operators
-
-
-def product(m: int, n: int, k: int, dtype: str = "float32") -> Operator:
-    inputs = Tensor((m, k), dtype), Tensor((k, n), dtype)
-    return Operator("aten.mm.default", "matmul", "forward", inputs, (Tensor((m, n), dtype),), flops=2.0 * m * n * k)
 
 
 def test_a_law_that_all_gpus_share_carries_over(model) -> None:  # type: ignore[no-untyped-def]
@@ -186,7 +182,7 @@ def test_the_shipped_model_stays_near_what_the_data_sheet_allows() -> None:
 def test_half_precision_is_faster_and_communication_free() -> None:
     times = LearnedTimes(CATALOG["A100 SXM4 80GB"], shipped_operators())
     reduced = Operator("all_reduce", "communication", "forward", (Tensor((8,), "float32"),), ())
-    full, half, none = times.seconds([product(4096, 4096, 4096), product(4096, 4096, 4096, "float16"), reduced])
+    full, half, none = times.seconds([product(4096, 4096, 4096), product(4096, 4096, 4096, dtype="float16"), reduced])
     assert 8 < full / half < 24  # 312 over 19.5 TFLOP/s
     assert none == 0
     tf32 = LearnedTimes(CATALOG["A100 SXM4 80GB"], shipped_operators(), tf32=True).seconds([product(4096, 4096, 4096)])[0]

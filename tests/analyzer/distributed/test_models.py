@@ -51,12 +51,8 @@ def test_where_only_a_round_number_is_published_it_is_met(name: str, billions: f
     assert named(name).parameters / 1e9 == pytest.approx(billions, rel=0.025)
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "LLAMA 3.1 8B", "llama3.1_8b"])
-def test_a_name_is_read_whatever_its_case_and_dashes(name: str) -> None:
-    assert named(name).name == "LLaMA-3.1-8B"
-
-
-def test_gpt_2_alone_is_the_small_one() -> None:
+def test_a_name_is_read_whatever_its_case_and_dashes() -> None:
+    assert {named(name).name for name in ("llama-3.1-8b", "LLAMA 3.1 8B", "llama3.1_8b")} == {"LLaMA-3.1-8B"}
     assert named("gpt2") is NAMED["GPT-2-small"]
 
 
@@ -71,16 +67,13 @@ def test_numbers_stand_beside_the_defaults_of_their_style() -> None:
     ("text", "says"),
     [
         ("lama-3.1-8b", "did you mean LLaMA-3.1-8B"),
-        ("xyz", "known are LLaMA-3.1-8B"),
         ("gbt:hidden=3", "choose one of llama, gpt2, gpt"),
         ("gpt:hiden=64,layers=2,heads=2", "did you mean hidden"),
         ("gpt:name=x", "unknown key 'name'"),
         ("gpt:hidden=64,hidden=32", "hidden twice"),
         ("gpt:hidden=big,layers=2", "give hidden=… with a whole number"),
         ("gpt:hidden=64,layers=2,heads=3", "3 heads in a width of 64"),
-        ("gpt:hidden=64,layers=0,heads=2", "layers=0"),
         ("gpt:hidden=64,layers=2,heads=2,dropout=1", "dropout of 1"),
-        ("gpt:hidden=64,layers=2,heads=2,dropout=nan", "dropout of nan"),
         ("gpt:hidden=64,layers=2,heads=2,tied=maybe", "yes or no"),
         ("gpt:hidden=64,layers=2,heads=2,activation=tanh", "silu, gelu, gelu_tanh, relu"),
         ("gpt:hidden=64,layers=2,heads=4,kv_heads=2", "only the style llama"),
@@ -216,8 +209,7 @@ def test_a_sequence_must_fit_learned_positions_and_none_of_rotary_ones() -> None
     assert ids.shape == targets.shape == (2, 300_000)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("style", ["llama", "gpt2", "opt", "bert", "vit"])
+@pytest.mark.parametrize(("style", "ranks"), [("llama", 4), ("gpt2", 2), ("opt", 2), ("bert", 2), ("vit", 2)])
 def test_tensor_slices_run_unchanged_and_hold_their_share(style: str, ranks: int) -> None:
     """Each class says itself what to slice; with 4 ranks the llama's 2 key-value heads are shared by two ranks each."""
     pytest.importorskip("torch")

@@ -111,7 +111,7 @@ def test_the_closed_form_is_exact_for_gpipe_and_a_lower_bound_for_1f1b(
     assert closed <= simulated * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("ranks", "micro_batches"), [(2, 9), (2, 10), (3, 99), (3, 100), (4, 32), (8, 64)])
+@pytest.mark.parametrize(("ranks", "micro_batches"), [(2, 9), (3, 100), (8, 64)])
 @pytest.mark.parametrize("send", [0.1, 0.6])
 def test_1f1b_waits_for_sends_in_every_turn(ranks: int, micro_batches: int, send: float) -> None:
     """Equal stages cannot hide their sends: a way there and back is longer than the passes in flight."""
@@ -130,19 +130,10 @@ def nearly_equal(draw: st.DrawFn, virtual: int) -> tuple[list[StageTimes], int, 
 
 
 @settings(max_examples=60, deadline=None)
-@given(nearly_equal(virtual=1))
-def test_the_closed_form_of_1f1b_is_within_three_percent_for_nearly_equal_stages(
-    pipeline: tuple[list[StageTimes], int, int, str],
-) -> None:
-    assert pipeline_seconds(*pipeline) >= 0.97 * simulate(*pipeline).seconds
-
-
-@settings(max_examples=60, deadline=None)
-@given(nearly_equal(virtual=2))
-def test_the_closed_form_of_the_interleaved_schedule_is_within_fifteen_percent(
-    pipeline: tuple[list[StageTimes], int, int, str],
-) -> None:
-    assert pipeline_seconds(*pipeline) >= 0.85 * simulate(*pipeline).seconds
+@given(st.data(), st.sampled_from([(1, 0.97), (2, 0.85)]))
+def test_the_closed_form_is_near_for_nearly_equal_stages(data: st.DataObject, virtual_share: tuple[int, float]) -> None:
+    pipeline = data.draw(nearly_equal(virtual_share[0]))
+    assert pipeline_seconds(*pipeline) >= virtual_share[1] * simulate(*pipeline).seconds
 
 
 @settings(max_examples=60, deadline=None)
@@ -166,13 +157,6 @@ def test_the_bubble_is_that_of_the_papers() -> None:
         assert plain.bubble(rank) / plain.busy(rank) == pytest.approx((ranks - 1) / micro_batches)
         assert gpipe.bubble(rank) / gpipe.busy(rank) == pytest.approx((ranks - 1) / micro_batches)
         assert interleaved.bubble(rank) / interleaved.busy(rank) == pytest.approx((ranks - 1) / (2 * micro_batches))
-
-
-def test_1f1b_holds_fewer_micro_batches_than_gpipe_in_the_same_time() -> None:
-    assert [in_flight(rank, 4, 8, "1f1b") for rank in range(4)] == [4, 3, 2, 1]
-    assert [in_flight(rank, 4, 8, "gpipe") for rank in range(4)] == [8] * 4
-    assert [in_flight(rank, 4, 8, "1f1b", 2) for rank in range(4)] == [11, 9, 7, 5]
-    assert [in_flight(rank, 4, 4, "1f1b", 2) for rank in range(4)] == [8] * 4
 
 
 @settings(max_examples=60, deadline=None)

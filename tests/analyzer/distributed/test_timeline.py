@@ -69,19 +69,6 @@ def test_the_trace_names_ranks_threads_and_micro_batches(timeline: Timeline, tmp
     assert all(not entry["args"] for entry in steps)
 
 
-def test_a_gradient_follows_the_activation_by_way_of_the_last_chunk(timeline: Timeline) -> None:
-    end = {event[1:4]: event for event in timeline.events if event.micro_batch is not None}
-    sent = {event[1:4]: event for event in timeline.sends}
-    for micro_batch in range(6):
-        for chunk in range(5):
-            onward = sent[chunk, micro_batch, "send activation"]
-            assert end[chunk, micro_batch, "forward"].end <= onward.start + 1e-12
-            assert onward.end <= end[chunk + 1, micro_batch, "forward"].start + 1e-12
-            back = sent[chunk + 1, micro_batch, "send gradient"]
-            assert end[chunk + 1, micro_batch, "backward"].end <= back.start + 1e-12
-            assert back.end <= end[chunk, micro_batch, "backward"].start + 1e-12
-
-
 def test_a_trace_that_cannot_be_written_is_one_sentence(timeline: Timeline, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write"):
         write_chrome_trace(tmp_path / "absent" / "trace.json", timeline, "3 ranks")

@@ -1,12 +1,14 @@
 """Made-up networks as graphs, whose occupancy follows a known rule: what an operator type reaches, less if it writes little."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+from made_graph import made_graph
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples
 from epochcast.analyzer.backends.occupancy.points import COLUMNS
 from epochcast.analyzer.backends.occupancy.sample import Sample
@@ -17,36 +19,21 @@ FILLS = 1e6
 """Elements written from which on an operator fills the GPU."""
 
 
-def made_graph(
+def made_chain(
     name: str, words: Sequence[str], written: float = 1e4, unknown: dict[str, int] | None = None
 ) -> ComputationGraph:
     """A chain of these operators at batch 1, each of which writes so many elements."""
-    n = len(words)
-    sizes = np.zeros((n, len(SIZES)))
-    sizes[:, SIZES.index("read")] = sizes[:, SIZES.index("written")] = written
-    sizes[:, SIZES.index("flops")] = [100 * written if word in ("convolution", "linear") else written for word in words]
-    return ComputationGraph(
-        name=name,
-        batch=1,
-        words=tuple(words),
-        hyper_parameters=np.zeros((n, len(HYPER_PARAMETERS))),
-        sizes=sizes,
-        fixed=np.zeros((n, len(SIZES))),
-        floating=np.ones(n, dtype=bool),
-        edges=np.stack([np.arange(n - 1), np.arange(1, n)]),
-        edge_types=np.full(n - 1, EDGE_TYPES.index("direct")),
-        edge_elements=np.full(n - 1, written),
-        edge_fixed=np.zeros(n - 1),
-        weight_elements=0.0,
-        unknown=unknown or {},
-    )
+    flops = {word: written * (100 if word in ("convolution", "linear") else 1) for word in words}
+    operators = [{"word": word, "read": written, "written": written, "flops": flops[word]} for word in words]
+    edges = list(pairwise(range(len(words))))
+    return made_graph(*operators, name=name, edges=edges, edge_elements=written, unknown=unknown)
 
 
 def made_network(name: str) -> ComputationGraph:
     """A network that its name alone decides: 10 to 60 operators in its own proportions."""
     rng = np.random.default_rng(list(name.encode()))
     words = rng.choice(list(REACHES), size=int(rng.integers(10, 60)), p=rng.dirichlet(np.ones(len(REACHES))))
-    return made_graph(name, words.tolist(), written=float(rng.lognormal(9, 1)))
+    return made_chain(name, words.tolist(), written=float(rng.lognormal(9, 1)))
 
 
 def occupancy_of(graph: ComputationGraph) -> float:

@@ -1,6 +1,5 @@
 """``epochcast benchmark occupancy`` on this machine: kernels modelled for a named GPU, small networks run on the CPU."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -12,7 +11,6 @@ pytest.importorskip("torch")
 import torch
 
 from epochcast.analyzer.backends.occupancy.label_files import read_any
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.cli.benchmark import occupancy as benchmark_occupancy
 
 NETS = """
@@ -53,17 +51,17 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("my_nets", None)
 
 
-def benchmark(capsys, *arguments):
-    known = ["--device", "cpu", "--gpu", "H200", "--configurations", "2", "--out", "points.csv", "--json"]
-    assert main(["benchmark", "occupancy", *known, *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture
+def benchmark(answered):
+    known = ("--device", "cpu", "--gpu", "H200", "--configurations", "2", "--out", "points.csv")
+    return lambda *arguments: answered("benchmark", "occupancy", *known, *arguments)
 
 
-def test_modelled_rows_say_so_and_are_made_once(capsys):
+def test_modelled_rows_say_so_and_are_made_once(benchmark):
     asked = ["--network", "my_nets:small", "--precision", "fp32", "--precision", "bf16"]
-    first = benchmark(capsys, *asked, "--budget", "0")
+    first = benchmark(*asked, "--budget", "0")
     assert (first["rows"], first["new"], first["left"], first["labels"]) == (1, 1, 3, ["modelled"])
-    second = benchmark(capsys, *asked)
+    second = benchmark(*asked)
     assert (second["rows"], second["new"], second["left"], second["failed"], second["gpu"]) == (4, 3, 0, 0, "H200 SXM")
     points = read_any(Path("points.csv"))
     assert set(points["labels"]) == {"modelled"}
@@ -75,18 +73,17 @@ def test_modelled_rows_say_so_and_are_made_once(capsys):
     assert written["software"].unique().tolist() == [f"torch {torch.__version__}"]
 
 
-def test_what_the_cpu_cannot_run_keeps_its_modelled_row(capsys):
-    answer = benchmark(capsys, "--network", "my_nets:large", "--network", "my_nets:raises")
+def test_what_the_cpu_cannot_run_keeps_its_modelled_row(benchmark):
+    answer = benchmark("--network", "my_nets:large", "--network", "my_nets:raises")
     assert (answer["rows"], answer["failed"], answer["reasons"]) == (4, 2, {"KeyError: 'mine'": 2})
     (problem,) = answer["problems"]
     assert problem.startswith("2 steps are too large to be run on this CPU")
     assert pd.read_csv("points.csv")["host_step_s"].isna().all()
 
 
-def test_the_text_names_what_it_is(capsys):
-    asked = ["--device", "cpu", "--gpu", "T4", "--configurations", "1", "--network", "my_nets:raises", "--out", "points.csv"]
-    assert main(["benchmark", "occupancy", *asked]) == 0
-    said = capsys.readouterr().out
+def test_the_text_names_what_it_is(printed):
+    asked = ("--device", "cpu", "--gpu", "T4", "--configurations", "1", "--network", "my_nets:raises", "--out", "points.csv")
+    said = printed("benchmark", "occupancy", *asked)
     assert "points.csv: 1 rows, 1 of them new, of T4 (modelled, not measured); 1 could not be measured, or not wholly" in said
     assert "1 x KeyError: 'mine'" in said
 
@@ -94,29 +91,18 @@ def test_the_text_names_what_it_is(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--device", "cpu"], "name the GPU that they are to be modelled for by --gpu"),
-        (["--device", "cpu", "--gpu", "RTX 6000"], "did you mean 'RTX 6000 Ada'"),
-        (["--device", "cpu", "--gpu", "T4", "--ncu"], "leave out --ncu"),
-        (["--device", "cpu", "--gpu", "T4", "--network", "resnet5"], "resnet5"),
-        (["--device", "cpu", "--gpu", "T4", "--network", "my_nets:nothing"], "my_nets:nothing"),
-        (["--device", "cpu", "--gpu", "T4", "--network", "my_nets:small", "--out", "points.csv.gz"], "name a plain .csv file"),
-        (["--device", "cpu", "--gpu", "T4", "--network", "my_nets:small", "--out", "my_nets.py"], "give another file"),
+        ("--device cpu", "name the GPU that they are to be modelled for by --gpu"),
+        ("--device cpu --gpu T4 --ncu", "leave out --ncu"),
+        ("--device cpu --gpu T4 --network resnet5", "resnet5"),
+        ("--device cpu --gpu T4 --network my_nets:small --out my_nets.py", "give another file"),
+        ("--device cuda --gpu T4", "leave out --gpu"),
     ],
 )
-def test_bad_input_is_one_sentence(capsys, arguments, said):
-    assert main(["benchmark", "occupancy", "--out", "points.csv", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
+def test_bad_input_is_one_sentence(refused, monkeypatch, arguments, said):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: "cuda" in arguments)
+    assert said in refused("benchmark", "occupancy", "--out", "points.csv", *arguments.split())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_without_a_gpu_it_is_said(capsys):
-    assert main(["benchmark", "occupancy", "--device", "cuda", "--out", "points.csv"]) == 2
-    assert "torch finds no CUDA device here" in capsys.readouterr().err
-
-
-def test_the_gpu_here_is_not_to_be_named(capsys, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert main(["benchmark", "occupancy", "--device", "cuda", "--gpu", "T4", "--out", "points.csv"]) == 2
-    assert "leave out --gpu" in capsys.readouterr().err
+def test_without_a_gpu_it_is_said(refused):
+    assert "torch finds no CUDA device here" in refused("benchmark", "occupancy", "--device", "cuda", "--out", "points.csv")

@@ -1,6 +1,6 @@
 """Occupancy as the hardware counted it: means over time against plain sums, and what the command tells of a trace."""
 
-import json
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.backends.occupancy.counted_occupancy import bin_means
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.traces.trace import make_trace, write_trace
 
 NAN = float("nan")
@@ -56,54 +55,48 @@ def _trace(path: Path, **columns: Any) -> str:
 HALF = np.where(np.arange(101) > 50, 1.0, 0.0)
 
 
-@pytest.mark.parametrize("name", ["run.parquet", "run.csv"])
-@pytest.mark.parametrize("metric", ["gpu_utilization", "gr_engine_active"])
-def test_a_trace_tells_its_counters(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, metric: str) -> None:
+@pytest.mark.parametrize(("name", "metric"), [("run.parquet", "gpu_utilization"), ("run.csv", "gr_engine_active")])
+def test_a_trace_tells_its_counters(
+    tmp_path: Path, answered: Callable[..., Any], printed: Callable[..., str], name: str, metric: str
+) -> None:
     path = _trace(tmp_path / name, **{metric: np.where(np.arange(101) % 10 == 0, HALF, NAN), "sm_occupancy": 0.3 * HALF})
-    assert main(["occupancy-of", path, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    answer = answered("occupancy-of", path)
     assert (answer["gpu"], answer["kernels"], answer["utilisation_metric"]) == ("NVIDIA H200", [], metric)
     assert answer["span_s"] == pytest.approx(10)
     assert (answer["mean"], answer["utilisation"], answer["max"]) == pytest.approx((0.15, 0.5, 0.3), rel=1e-6)
     assert answer["occupancy_of_the_span"] == answer["mean"]
-    assert main(["occupancy-of", path]) == 0
-    out = capsys.readouterr().out
+    out = printed("occupancy-of", path)
     assert "NVIDIA H200: 10.0 s (trace of epochcast-agent, counted by the hardware)" in out
     assert f"a kernel ran 50.0 % of it ({metric}); warp slots were filled 15.0 % of it" in out
 
 
-def test_a_trace_is_drawn_over_time(tmp_path: Path) -> None:
+def test_a_trace_is_drawn_over_time(tmp_path: Path, printed: Callable[..., str]) -> None:
     path = _trace(tmp_path / "run.parquet", gpu_utilization=HALF, sm_occupancy=0.3 * HALF)
-    assert main(["occupancy-of", path, "--timeline", str(tmp_path / "time.svg"), "--bin", "0.5"]) == 0
+    printed("occupancy-of", path, "--timeline", tmp_path / "time.svg", "--bin", "0.5")
     text = (tmp_path / "time.svg").read_text()
     assert "GPU occupancy (counted by the hardware)" in text
     assert "NVIDIA H200, 10.0 s: gpu_utilization 50.0 %, occupancy 15.0 %" in text
 
 
+BOTH = {"gpu_utilization": HALF, "sm_occupancy": HALF}
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "says"),
     [
-        ({"gpu_utilization": HALF}, [], "holds no readings of 'sm_occupancy' over time"),
         ({"gpu_utilization": HALF, "sm_occupancy": NAN}, [], "holds no readings of 'sm_occupancy' over time"),
         ({"sm_occupancy": HALF}, [], "no readings of 'gpu_utilization' or 'gr_engine_active' over time"),
-        ({"gpu_utilization": HALF, "sm_occupancy": HALF}, ["--plot", "a.png"], "is a trace without kernels"),
-        ({"gpu_utilization": HALF, "sm_occupancy": HALF}, ["--gpu", "T4"], "is a trace without kernels"),
-        (
-            {"gpu_utilization": HALF, "sm_occupancy": HALF},
-            ["--timeline", "a.png", "--bin", "1e-9"],
-            "cannot cut 10 s into bins",
-        ),
+        (BOTH, ["--plot", "a.png"], "is a trace without kernels"),
+        (BOTH, ["--gpu", "T4"], "is a trace without kernels"),
+        (BOTH, ["--timeline", "a.png", "--bin", "1e-9"], "cannot cut 10 s into bins"),
     ],
 )
 def test_bad_traces_are_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], columns: dict[str, Any], options: list[str], says: str
+    tmp_path: Path, refused: Callable[..., str], columns: dict[str, Any], options: list[str], says: str
 ) -> None:
-    assert main(["occupancy-of", _trace(tmp_path / "run.parquet", **columns), *options]) == 2
-    err = capsys.readouterr().err
-    assert says in err and err.count("\n") == 1
+    assert says in refused("occupancy-of", _trace(tmp_path / "run.parquet", **columns), *options)
 
 
-def test_a_damaged_trace_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_trace_is_one_sentence(tmp_path: Path, refused: Callable[..., str]) -> None:
     (tmp_path / "run.parquet").write_bytes(b"PAR1 and no more")
-    assert main(["occupancy-of", str(tmp_path / "run.parquet")]) == 2
-    assert "is not a readable Parquet file" in capsys.readouterr().err
+    assert "is not a readable Parquet file" in refused("occupancy-of", tmp_path / "run.parquet")

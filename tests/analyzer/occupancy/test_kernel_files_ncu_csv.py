@@ -191,7 +191,6 @@ def test_a_figure_that_was_not_read_is_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (raw(BASE).splitlines()[0], "holds no profiled launch"),
         (NOISE + raw(BASE).splitlines()[0] + "\n==ERROR== ERR_NVGPUCTRPERM\n", "holds no profiled launch"),
         (raw({DURATION: BASE[DURATION]}), "neither achieved occupancy nor registers"),
         (raw({**BASE, DURATION: ("fortnight", ["1", "2"])}), "has unit 'fortnight'; print base units"),

@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from epochcast.analyzer.cli import main
+from ...my_gpu import MY_GPU
 
 GPU = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
 
@@ -38,54 +39,17 @@ def _trace(folder: Path, *kernels: dict[str, Any], gpus: tuple[dict[str, Any], .
     return str(path)
 
 
-def _answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(["occupancy-of", *arguments, "--json"]) == 0
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def test_json_holds_the_contracts_keys_and_the_right_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = _answer(capsys, _trace(tmp_path))
-    assert answer["gpu"] == "NVIDIA H100 80GB HBM3"
-    assert (answer["launches"], answer["seconds"]) == (3, pytest.approx(1e-3))
-    assert answer["mean"] == pytest.approx((1 / 16 + 1 / 8 + 1) / 3)
-    assert answer["time_mean"] == pytest.approx(0.6 / 16 + 0.2 / 8 + 0.2)
-    assert answer["max"] == 1
-    assert answer["active"]["mean"] == pytest.approx((1 / 8 + 1 / 8 + 1) / 3)
-    assert answer["limit"]["mean"] == 1
-    assert answer["achieved"] is None
-    assert answer["limiters"] == pytest.approx({"grid": 0.8, "warps": 0.2})
-    assert answer["skipped"] == {"memory_copy": 1, "no_launch_configuration": 1}
-    assert answer["devices"] == [] and answer["workloads"] == []
-    matmul, add = answer["kernels"]
-    assert (matmul["kernel"], matmul["launches"], matmul["share"]) == ("matmul", 2, pytest.approx(0.8))
-    assert (matmul["limiter"], matmul["blocks"], matmul["sm_count"]) == ("grid", 66, 132)
-    assert (add["grid"], add["achieved"]) == (1, None)
-
-
-def test_launches_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = _answer(capsys, _trace(tmp_path), "--by", "launch", "--top", "2")
-    assert [one["launch"]["grid"] for one in answer["kernels"]] == [[66, 1, 1], [132, 1, 1]]
-    assert answer["kernels"][0]["launch"] == {
-        "grid": [66, 1, 1],
-        "block": [256, 1, 1],
-        "registers_per_thread": 32,
-        "shared_memory": 0,
-    }
-    assert answer["kernels"][0]["grid"] == pytest.approx(1 / 16)
-
-
-def test_several_devices_are_summed_up_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_devices_are_summed_up_one_by_one(
+    tmp_path: Path, answered: Callable[..., Any], printed: Callable[..., str]
+) -> None:
     path = _trace(tmp_path, KERNELS[0], _kernel("add", 132_000, 256, 1.0, device=1), gpus=(GPU, {**GPU, "id": 1}))
-    devices = _answer(capsys, path)["devices"]
+    devices = answered("occupancy-of", path)["devices"]
     assert [(one["device"], one["mean"]) for one in devices] == [(0, pytest.approx(1 / 16)), (1, 1)]
-    assert main(["occupancy-of", path]) == 0
-    assert "NVIDIA H100 80GB HBM3 (1)" in capsys.readouterr().out
+    assert "NVIDIA H100 80GB HBM3 (1)" in printed("occupancy-of", path)
 
 
-def test_people_read_the_numbers_the_limits_and_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["occupancy-of", _trace(tmp_path)]) == 0
-    out = re.sub(" {2,}", "  ", capsys.readouterr().out)
+def test_people_read_the_numbers_the_limits_and_advice(tmp_path: Path, printed: Callable[..., str]) -> None:
+    out = re.sub(" {2,}", "  ", printed("occupancy-of", _trace(tmp_path)))
     for part in (
         "NVIDIA H100 80GB HBM3: 3 kernel launches",
         "launch-config occupancy  39.6 %  26.2 %  100.0 %",
@@ -95,8 +59,8 @@ def test_people_read_the_numbers_the_limits_and_advice(tmp_path: Path, capsys: p
         "passed over: 1 copies and fills of memory",
     ):
         assert part in out
-    assert main(["occupancy-of", _trace(tmp_path), "--by", "launch"]) == 0
-    assert "matmul <66x1x1 of 256x1x1, 32 registers, 0 bytes>" in capsys.readouterr().out
+    by_launch = printed("occupancy-of", _trace(tmp_path), "--by", "launch")
+    assert "matmul <66x1x1 of 256x1x1, 32 registers, 0 bytes>" in by_launch
 
 
 def _at(milliseconds: float, kernel: dict[str, Any], stream: int = 7) -> dict[str, Any]:
@@ -111,107 +75,89 @@ OVER_TIME = [
 ]
 
 
-def test_utilisation_and_occupancy_over_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = _answer(capsys, _trace(tmp_path, *OVER_TIME))
-    assert answer["span_s"] == pytest.approx(10e-3, rel=1e-5)
-    assert answer["utilisation"] == pytest.approx(0.5, rel=1e-4)  # 5 of 10 ms, in which the sum of durations is 6
-    assert answer["occupancy_of_the_span"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 10, rel=1e-4)
-    assert answer["busy_occupancy"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 5, rel=1e-4)
-    assert answer["unknown_of_the_span"] == 0
-    assert main(["occupancy-of", _trace(tmp_path, *OVER_TIME)]) == 0
-    out = capsys.readouterr().out
-    assert "a kernel ran 50.0 % of 10.0 ms: NVML utilisation; warp slots were filled 23.1 % of it" in out
-
-
-def test_over_time_kernels_of_cuda_graphs_count_as_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_over_time_kernels_of_cuda_graphs_count_as_running(
+    tmp_path: Path, answered: Callable[..., Any], printed: Callable[..., str]
+) -> None:
     path = _trace(tmp_path, *OVER_TIME, _at(4, _kernel("graph", 0, 0, 1000.0)))
-    answer = _answer(capsys, path)
+    answer = answered("occupancy-of", path)
+    assert answer["span_s"] == pytest.approx(10e-3, rel=1e-5)
     assert (answer["utilisation"], answer["unknown_of_the_span"]) == pytest.approx((0.6, 0.1), rel=1e-4)
     assert answer["occupancy_of_the_span"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 9, rel=1e-4)
-    assert main(["occupancy-of", path]) == 0
-    assert "in 10.0 % of it kernels of unknown occupancy ran alone" in capsys.readouterr().out
+    assert answer["busy_occupancy"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 5, rel=1e-4)
+    out = printed("occupancy-of", path)
+    assert "a kernel ran 60.0 % of 10.0 ms: NVML utilisation; warp slots were filled 25.7 % of it" in out
+    assert "in 10.0 % of it kernels of unknown occupancy ran alone" in out
 
 
-def test_over_time_each_gpu_is_told_and_the_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_over_time_each_gpu_is_told_and_the_mean(
+    tmp_path: Path, answered: Callable[..., Any], printed: Callable[..., str]
+) -> None:
     other = _at(5, _kernel("add", 132_000, 256, 1000.0, device=1))
     path = _trace(tmp_path, *OVER_TIME, other, gpus=(GPU, {**GPU, "id": 1}))
-    answer = _answer(capsys, path)
+    answer = answered("occupancy-of", path)
     assert [one["utilisation"] for one in answer["devices"]] == pytest.approx([0.5, 0.1], rel=1e-4)
     assert answer["utilisation"] == pytest.approx(0.3, rel=1e-4)
     assert answer["occupancy_of_the_span"] == pytest.approx((0.23125 + 0.1) / 2, rel=1e-4)
     picture = tmp_path / "time.svg"
-    assert main(["occupancy-of", path, "--timeline", str(picture), "--bin", "0.001"]) == 0
-    assert "NVML utilisation (mean over 2 GPUs)" in capsys.readouterr().out
+    drawn = printed("occupancy-of", path, "--timeline", picture, "--bin", "0.001")
+    assert "NVML utilisation (mean over 2 GPUs)" in drawn
     text = picture.read_text()
     assert "NVIDIA H100 80GB HBM3 (1), 10.0 ms: NVML utilisation 10.0 %, occupancy 10.0 %" in text
     assert "GPU occupancy (by launch configuration)" in text and "time since the first kernel or reading, ms" in text
 
 
-def test_another_gpu_of_the_catalogue_or_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.toml").write_text(
-        '[[gpu]]\nname = "My GPU"\ncompute_capability = 9.0\nsm_count = 66\ncuda_cores = 8448\nboost_clock = 1e9\n'
-        "memory = 8e9\nmemory_bandwidth = 1e12\ntdp = 100\n"
-    )
-    path = _trace(tmp_path, KERNELS[0])
-    assert _answer(capsys, path, "--gpu", "T4")["mean"] == pytest.approx(66 / 40 * 8 / 32)
-    mine = _answer(capsys, path, "--gpu", "my gpu", "--gpus", str(tmp_path / "mine.toml"))
-    assert (mine["gpu"], mine["mean"]) == ("My GPU", pytest.approx(1 / 8))
+def test_a_gpu_of_ones_own(tmp_path: Path, answered: Callable[..., Any]) -> None:
+    (tmp_path / "mine.toml").write_text(MY_GPU)
+    mine = answered("occupancy-of", _trace(tmp_path, KERNELS[0]), "--gpu", "my gpu", "--gpus", tmp_path / "mine.toml")
+    assert (mine["gpu"], mine["mean"]) == ("My GPU", pytest.approx(66 / 100 * 8 / 48))
 
 
-def test_achieved_occupancy_of_ncu_stands_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_achieved_occupancy_of_ncu_stands_beside_ours(
+    tmp_path: Path, answered: Callable[..., Any], printed: Callable[..., str]
+) -> None:
     (tmp_path / "ncu.csv").write_text(
         '"ID","Kernel Name","Block Size","Grid Size","Device","CC","sm__warps_active.avg.pct_of_peak_sustained_active",'
         '"launch__registers_per_thread","launch__shared_mem_per_block_static","launch__shared_mem_per_block_dynamic"\n'
         '"","","","","","","%","register/thread","byte/block","byte/block"\n'
         '"0","matmul","(256, 1, 1)","(66, 1, 1)","0","9.0","11.0","32","0","0"\n'
     )
-    answer = _answer(capsys, str(tmp_path / "ncu.csv"), "--gpu", "H100 SXM5")
+    asked = ("occupancy-of", tmp_path / "ncu.csv", "--gpu", "H100 SXM5")
+    answer = answered(*asked)
     assert answer["achieved"]["mean"] == pytest.approx(0.11)
     assert (answer["mean"], answer["active"]["mean"]) == (pytest.approx(1 / 16), pytest.approx(1 / 8))
-    assert answer["time_mean"] is None and answer["seconds"] is None and answer["limiters"] == {}
-    assert answer["span_s"] is None and answer["utilisation"] is None and answer["occupancy_of_the_span"] is None
-    assert main(["occupancy-of", str(tmp_path / "ncu.csv"), "--gpu", "H100 SXM5"]) == 0
-    out = capsys.readouterr().out
+    unknown = ("time_mean", "seconds", "span_s", "utilisation", "occupancy_of_the_span")
+    assert [answer[name] for name in unknown] == [None] * 5 and answer["limiters"] == {}
+    out = printed(*asked)
     assert "achieved occupancy, measured by ncu  11.0 %" in out
     assert "nan" not in out
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_a_picture(tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]) -> None:
-    plot = tmp_path / f"kernels{suffix}"
-    assert main(["occupancy-of", _trace(tmp_path), "--plot", str(plot)]) == 0
-    assert plot.stat().st_size > 5000
-    if suffix == ".svg":
-        text = plot.read_text()
-        assert all(
-            part in text
-            for part in ("matmul", "mean over launches: 39.6 %", "weighted by time: 26.2 %", "80.0 % of time; grid")
-        )
+def test_a_picture(tmp_path: Path, printed: Callable[..., str]) -> None:
+    printed("occupancy-of", _trace(tmp_path), "--plot", tmp_path / "kernels.svg")
+    text = (tmp_path / "kernels.svg").read_text()
+    for part in ("matmul", "mean over launches: 39.6 %", "weighted by time: 26.2 %", "80.0 % of time; grid"):
+        assert part in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["missing.json"], "no such profile"),
-        (["trace.json", "--gpu", "V100"], "ambiguous"),
-        (["trace.json", "--gpu", "Voodoo 2"], "unknown GPU"),
-        (["trace.json", "--gpus", "missing.toml"], "cannot read the GPU file"),
-        (["trace.json", "--plot", "picture.bmp"], "name a file that ends in"),
-        (["trace.json", "--top", "0"], "--top"),
-        (["no times.json", "--timeline", "time.png"], "'no times.json' does not tell when its kernels ran"),
-        (["trace.json", "--timeline", "time.bmp"], "name a file that ends in"),
-        (["trace.json", "--timeline", "time.png", "--bin", "1e-12"], "cannot cut 0.0006 s into bins of 1e-12 s"),
-        (["trace.json", "--timeline", "time.png", "--bin", "nan"], "nan is not above 0"),
-        (["trace.json", "--timeline", "time.png", "--bin", "0"], "--bin"),
-        (["trace.json", "--bin", "1"], "--bin 1 is of no use without --timeline"),
+        ("missing.json", "no such profile"),
+        ("trace.json --gpu V100", "ambiguous"),
+        ("trace.json --gpus missing.toml", "cannot read the GPU file"),
+        ("trace.json --plot picture.bmp", "name a file that ends in"),
+        ("trace.json --top 0", "--top"),
+        ("timeless.json --timeline time.png", "'timeless.json' does not tell when its kernels ran"),
+        ("trace.json --timeline time.bmp", "name a file that ends in"),
+        ("trace.json --timeline time.png --bin 1e-12", "cannot cut 0.0006 s into bins of 1e-12 s"),
+        ("trace.json --timeline time.png --bin nan", "nan is not above 0"),
+        ("trace.json --bin 1", "--bin 1 is of no use without --timeline"),
     ],
 )
 def test_bad_input_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str], arguments: str, says: str
 ) -> None:
-    Path(_trace(tmp_path, {**KERNELS[0], "ts": None})).rename(tmp_path / "no times.json")
+    Path(_trace(tmp_path, {**KERNELS[0], "ts": None})).rename(tmp_path / "timeless.json")
     _trace(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert main(["occupancy-of", *arguments]) == 2
-    err = capsys.readouterr().err
-    assert says in err and err.count("\n") == 1
+    assert says in refused("occupancy-of", *arguments.split())

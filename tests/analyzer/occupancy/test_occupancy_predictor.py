@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_occupancies import REACHES, made_graph, made_network, made_samples
+from made_occupancies import REACHES, made_chain, made_network, made_samples
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.evaluation import leave_models_out
@@ -118,9 +118,9 @@ def test_the_kind_of_labels_and_the_rows_go_with_it(data: LabelledSamples, tmp_p
         ),
         (_asked(precision="fp16"), "at fp16 was fitted on"),
         (_asked(batch=1024), "batch 1024 lies outside of what was fitted on, 4 to 128"),
-        (Sample(Configuration("new", 16), made_graph("new", ["gru"] * 3 + ["relu"] * 9), A100), "fitted on has gru (25 % of"),
-        (Sample(Configuration("new", 16), made_graph("new", ["relu"] * 20, unknown={"fft": 2}), A100), "one unknown kind: fft"),
-        (Sample(Configuration("new", 16), made_graph("new", ["relu"] * 999), A100), "nodes 999 lies outside"),
+        (Sample(Configuration("new", 16), made_chain("new", ["gru"] * 3 + ["relu"] * 9), A100), "fitted on has gru (25 % of"),
+        (Sample(Configuration("new", 16), made_chain("new", ["relu"] * 20, unknown={"fft": 2}), A100), "one unknown kind: fft"),
+        (Sample(Configuration("new", 16), made_chain("new", ["relu"] * 999), A100), "nodes 999 lies outside"),
     ],
 )
 def test_what_lies_beyond_its_rows_is_told(nearest: Predictor, sample: Sample, said: str) -> None:

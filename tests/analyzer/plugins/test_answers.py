@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.plugins.convmeter import ConvMeterQuestion
 from epochcast.analyzer.plugins.distributed import DistributedQuestion
 from epochcast.analyzer.plugins.occupancy import OccupancyQuestion
@@ -19,7 +18,6 @@ from epochcast.analyzer.plugins.occupancy import OccupancyQuestion
 pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
 Serve = Callable[..., TestClient]
-Capture = pytest.CaptureFixture[str]
 
 CONFIG: dict[str, Any] = DistributedQuestion.model_json_schema()["examples"][1]["config"]
 
@@ -36,15 +34,10 @@ def ask(client: TestClient, backend: str, **question: Any) -> dict[str, Any]:
     return answer
 
 
-def told(capsys: Capture, backend: str, *arguments: str) -> dict[str, Any]:
+@pytest.fixture
+def told(answered: Callable[..., Any]) -> Callable[..., Any]:
     """What the command line prints."""
-    assert main(["predict-model", backend, *arguments, "--json"]) == 0
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def words(arguments: str) -> list[str]:
-    return arguments.split()
+    return lambda backend, *arguments: answered("predict-model", backend, *arguments)
 
 
 EXAMPLES = [
@@ -67,11 +60,12 @@ def test_examples_are_answered(client: TestClient, backend: str, question: dict[
     assert set(known["required"]) <= set(answer) <= set(known["properties"])
 
 
-SPREAD = {"dp": 2, "tp": 2, "pp": 2, "global_batch": 32, "iterations": 10}
-ALL = {
+ALL: dict[str, Any] = {
     "dp": 2,
+    "tp": 2,
     "pp": 2,
     "micro_batch": 2,
+    "global_batch": 32,
     "layers_per_stage": [5, 7],
     "precision": "fp16",
     "zero": 1,
@@ -86,46 +80,42 @@ ALL = {
     "gpus_per_node": 2,
     "sequence_length": 512,
     "operators": "learned",
+    "iterations": 10,
 }
 ALL_WORDS = """
---dp 2 --pp 2 --micro-batch 2 --layers-per-stage 5,7 --precision fp16 --zero 1 --optimizer sgd
---recomputation selective --attention eager --no-master-weights --overlap --fused-kernels
---gpus-per-node 2 --sequence-length 512 --operators learned
+--dp 2 --tp 2 --pp 2 --micro-batch 2 --global-batch 32 --layers-per-stage 5,7 --precision fp16
+--zero 1 --optimizer sgd --recomputation selective --attention eager --no-master-weights
+--overlap --fused-kernels --gpus-per-node 2 --sequence-length 512 --operators learned --iterations 10
 """
 
 
-@pytest.mark.parametrize(
-    ("model", "question", "arguments"),
-    [
-        ("llama 3.2 1b", SPREAD, words("--dp 2 --tp 2 --pp 2 --global-batch 32 --iterations 10")),
-        ("GPT-2-small", ALL, ["--intra", "PCIe 4 x16", "--inter", "4x InfiniBand HDR", *words(ALL_WORDS)]),
-    ],
-)
-def test_distributed_is_the_command_lines_answer(
-    client: TestClient, capsys: Capture, model: str, question: dict[str, Any], arguments: Sequence[str]
-) -> None:
-    expected = told(capsys, "distributed", "--model", model, *arguments, "--gpu", "A100 SXM4 80GB")
-    assert ask(client, "distributed", model=model, gpu="A100 SXM4 80GB", **question) == expected
+def test_distributed_is_the_command_lines_answer(client: TestClient, told: Callable[..., Any]) -> None:
+    of = {"model": "GPT-2-small", "gpu": "A100 SXM4 80GB"}
+    links = ["--intra", "PCIe 4 x16", "--inter", "4x InfiniBand HDR"]
+    expected = told("distributed", "--model", of["model"], "--gpu", of["gpu"], *links, *ALL_WORDS.split())
+    assert ask(client, "distributed", **of, **ALL) == expected
 
 
-def test_a_configuration_is_read_as_the_file_is(client: TestClient, capsys: Capture, tmp_path: Path) -> None:
+def test_a_configuration_is_read_as_the_file_is(client: TestClient, told: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "llama.json").write_text(json.dumps(CONFIG))
-    expected = told(capsys, "distributed", "--model", str(tmp_path / "llama.json"), "--gpu", "T4")
+    expected = told("distributed", "--model", str(tmp_path / "llama.json"), "--gpu", "T4")
     assert ask(client, "distributed", config=CONFIG, gpu="T4") == expected
 
 
 @pytest.mark.parametrize(
     ("question", "arguments"),
     [
-        ({"batches": [1, 8], "image_size": 64}, ["--batch", "1", "--batch", "8", "--image-size", "64"]),
-        ({"dataset_size": 50000, "epochs": 2, "gpu": "T4"}, ["--dataset-size", "50000", "--epochs", "2", "--gpu", "T4"]),
-        ({"blocks": ["layer1.0", "Bottleneck4"]}, ["--block", "layer1.0", "--block", "Bottleneck4"]),
+        (
+            {"batches": [1, 8], "image_size": 64, "dataset_size": 50000, "epochs": 2, "gpu": "T4"},
+            "--batch 1 --batch 8 --image-size 64 --dataset-size 50000 --epochs 2 --gpu T4",
+        ),
+        ({"blocks": ["layer1.0", "Bottleneck4"]}, "--block layer1.0 --block Bottleneck4"),
     ],
 )
 def test_convmeter_is_the_command_lines_answer(
-    client: TestClient, capsys: Capture, cpu_model: Path, question: dict[str, Any], arguments: Sequence[str]
+    client: TestClient, told: Callable[..., Any], cpu_model: Path, question: dict[str, Any], arguments: str
 ) -> None:
-    expected = told(capsys, "convmeter", "--network", "resnet50", "--model", str(cpu_model), *arguments)
+    expected = told("convmeter", "--network", "resnet50", "--model", str(cpu_model), *arguments.split())
     answer = ask(client, "convmeter", network="torchvision:resnet50", model="cpu", **question)
     assert {key: answer[key] for key in expected} == expected
     assert all(answer[key] is None for key in set(answer) - set(expected))
@@ -139,22 +129,21 @@ def test_convmeter_is_the_command_lines_answer(
     ],
 )
 def test_occupancy_is_the_command_lines_answer(
-    client: TestClient, capsys: Capture, question: dict[str, Any], arguments: str
+    client: TestClient, told: Callable[..., Any], question: dict[str, Any], arguments: str
 ) -> None:
-    assert ask(client, "occupancy", **question) == told(
-        capsys, "occupancy", "--network", question["network"], *words(arguments)
-    )
+    expected = told("occupancy", "--network", question["network"], *arguments.split())
+    assert ask(client, "occupancy", **question) == expected
 
 
 @pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
 def test_a_network_is_sent_as_onnx(
-    client: TestClient, capsys: Capture, cpu_model: Path, tmp_path: Path, small_onnx: bytes, backend: str
+    client: TestClient, told: Callable[..., Any], cpu_model: Path, tmp_path: Path, small_onnx: bytes, backend: str
 ) -> None:
     (tmp_path / "network.onnx").write_bytes(small_onnx)
     of_file = ["--network", str(tmp_path / "network.onnx")]
     more: dict[str, Any] = {"image_size": 32} if backend == "convmeter" else {"gpus": ["T4"]}
     options = ["--image-size", "32", "--model", str(cpu_model)] if backend == "convmeter" else ["--gpu", "T4"]
-    expected = told(capsys, backend, *of_file, *options) | {"network": "network.onnx"}
+    expected = told(backend, *of_file, *options) | {"network": "network.onnx"}
     answer = ask(client, backend, onnx=base64.b64encode(small_onnx).decode(), **more)
     assert {key: answer[key] for key in expected} == expected
     assert "/" not in json.dumps({key: answer[key] for key in ("network", "notes")}), "no path of the service's own"
@@ -168,7 +157,9 @@ def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path
     assert len(list(tmp_path.rglob("*.npz"))) == 1
 
 
-def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, capsys: Capture, tmp_path: Path) -> None:
+def test_a_fitted_model_of_occupancy_is_asked_by_its_name(
+    serve: Serve, told: Callable[..., Any], printed: Callable[..., str], tmp_path: Path
+) -> None:
     from epochcast.analyzer.backends.occupancy.points import COLUMNS
 
     row = dict.fromkeys(COLUMNS, 0) | {"network": "lenet", "gpu": "T4", "channels": 3, "image_size": 224, "precision": "fp32"}
@@ -176,9 +167,8 @@ def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, capsys: 
     row |= {"kernels": 11, "step_s": 1e-3, "memory_bytes": 1e9}
     pd.DataFrame([row | {"batch": 4}, row | {"batch": 8, "mean": 0.35}]).to_csv(tmp_path / "points.csv", index=False)
     fitted = tmp_path / "t4"
-    assert main(["train", "occupancy", "--data", str(tmp_path / "points.csv"), "--model", "mean", "--out", str(fitted)]) == 0
-    capsys.readouterr()
-    expected = told(capsys, "occupancy", "--network", "lenet", "--model", str(fitted))
+    printed("train", "occupancy", "--data", tmp_path / "points.csv", "--model", "mean", "--out", fitted)
+    expected = told("occupancy", "--network", "lenet", "--model", str(fitted))
     client = serve({"occupancy": {"models": {"t4": str(fitted)}}})
     assert ask(client, "occupancy", network="lenet", model="t4") == expected
     assert expected["predictions"][0]["gpu"] == "T4" and expected["model"]["rows"] == 2

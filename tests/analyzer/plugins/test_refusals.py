@@ -44,44 +44,18 @@ def refusal(client: TestClient, backend: str, **question: Any) -> str:
 
 
 @pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
-@pytest.mark.parametrize(
-    "network",
-    [
-        *(
-            "os:system",
-            "package.module:factory",
-            "torchvision:os:system",
-            "../../etc/passwd",
-            "/etc/passwd",
-            "file.onnx",
-            "a.ONNX",
-        ),
-        *("https://example.org/net.onnx", "hf-hub:timm/resnet18", "local-dir:x", "resnet50,resnet18", "resnet50\n", "", "a..b"),
-    ],
-)
-def test_networks_are_names_and_nothing_else(client: TestClient, backend: str, network: str) -> None:
-    assert "network" in refusal(client, backend, network=network)
-
-
-@pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
-def test_names_that_no_library_has(client: TestClient, backend: str) -> None:
+def test_networks_are_names_and_nothing_else(client: TestClient, backend: str) -> None:
+    code = ("os:system", "torchvision:os:system", "hf-hub:timm/resnet18", "local-dir:x", "https://example.org/net.onnx")
+    files = ("../../etc/passwd", "/etc/passwd", "file.onnx", "a.ONNX", "resnet50,resnet18", "resnet50\n", "", "a..b")
+    for network in (*code, *files):
+        assert "network" in refusal(client, backend, network=network)
     more: dict[str, Any] = {"gpus": ["T4"]} if backend == "occupancy" else {"image_size": 100}
     assert "unknown network 'os.path'" in refusal(client, backend, network="os.path", **more)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        "os:system",
-        "package.module:factory",
-        "config.json",
-        "/etc/passwd",
-        "gpt:hidden=8,layers=1,heads=1",
-        "meta-llama/Llama-3",
-    ],
-)
-def test_models_are_names_and_nothing_else(client: TestClient, model: str) -> None:
-    assert f"unknown model {model!r}" in refusal(client, "distributed", model=model, gpu="T4")
+def test_models_are_names_and_nothing_else(client: TestClient) -> None:
+    for model in ("os:system", "config.json", "/etc/passwd", "gpt:hidden=8,layers=1,heads=1", "meta-llama/Llama-3"):
+        assert f"unknown model {model!r}" in refusal(client, "distributed", model=model, gpu="T4")
 
 
 @pytest.mark.parametrize(
@@ -92,11 +66,7 @@ def test_models_are_names_and_nothing_else(client: TestClient, model: str) -> No
         ({"num_hidden_layers": 100000}, "layers 100000, more than any model that is trained; give 1000 at most"),
         ({"hidden_size": 10**8, "head_dim": 8}, "hidden 100000000"),
         ({"vocab_size": 10**30}, "vocab_size="),
-        ({"hidden_size": -1}, "hidden_size=-1"),
         ({"hidden_size": "64"}, "hidden_size=64 (input should be a valid integer)"),
-        ({"model_type": "mamba"}, "model_type 'mamba'; known are llama"),
-        ({"model_type": None}, "model_type None"),
-        ({"num_attention_heads": 3}, "the heads must divide the width"),
         ({"rope_scaling": json.loads("[" * 300 + "]" * 300)}, "config is nested more than 20 deep"),
     ],
 )
@@ -113,11 +83,8 @@ def test_configurations_that_are_not_taken(client: TestClient, changes: dict[str
         ({"gpu": "V", "model": "BERT-base"}, "V"),
         ({"gpu": "T4", "model": "BERT-base", "global_batch": 2**24}, "micro-batches times stages"),
         ({"gpu": "T4", "model": "BERT-base", "pp": 10**9}, "pp is 1000000000"),
-        ({"gpu": "T4", "model": "BERT-base", "dp": 3, "global_batch": 8}, "does not divide into 3 data ranks"),
-        ({"gpu": "T4", "model": "BERT-base", "inter": "a file"}, "a file"),
         ({"gpu": "T4", "model": "BERT-base", "tensor_plan": "x.json"}, "tensor_plan is unknown"),
         ({"gpu": "T4", "model": "BERT-base", "dp": "8"}, "dp is '8'"),
-        ({"gpu": "T4", "model": "BERT-base", "precision": "amp-bf16"}, "T4 has no bfloat16"),
     ],
 )
 def test_distributed_questions_without_an_answer(client: TestClient, question: dict[str, Any], sentence: str) -> None:
@@ -128,12 +95,9 @@ def test_distributed_questions_without_an_answer(client: TestClient, question: d
     ("backend", "question", "sentence"),
     [
         ("convmeter", {"network": "resnet50", "model": "/etc"}, "no model '/etc' is configured; name one of cpu"),
-        ("convmeter", {"network": "resnet50", "batches": [8], "global_batch": 8}, "a batch is of each device"),
         ("convmeter", {"network": "resnet50", "image_size": 10**9}, "image_size is 1000000000"),
         ("convmeter", {"network": "resnet50", "batches": [1] * 65}, "batches is"),
-        ("convmeter", {"network": "resnet50", "device": "H100"}, "the model was not fitted for H100"),
         ("convmeter", {}, "name a network by network"),
-        ("occupancy", {"network": "lenet"}, "no GPU is named"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "model": "../x"}, "no model '../x' is configured"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "batches": [2**30]}, "batches[0] is 1073741824"),
         ("occupancy", {"network": "lstm", "gpus": ["T4"], "hidden": 10**6}, "hidden is 1000000"),
@@ -213,18 +177,15 @@ def test_onnx_that_is_not_taken(client: TestClient, backend: str, made: Callable
     assert sentence in detail and "/tmp" not in detail and "epochcast-onnx" not in detail
 
 
-@pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("!!!!", "onnx is not base64"),
-        ("AAAAA", "onnx is not base64"),
         (base64.b64encode(b"no protobuf at all").decode(), "onnx is no ONNX file"),
         (base64.b64encode(b"\x08\x08").decode(), "the onnx network"),
         (base64.b64encode(onnx_model().SerializeToString()[:-40]).decode(), "onnx"),
         ("é" * 8, "onnx is not base64"),
     ],
 )
-def test_onnx_that_is_none(client: TestClient, backend: str, text: str, sentence: str) -> None:
-    more: dict[str, Any] = {"gpus": ["T4"]} if backend == "occupancy" else {"image_size": 32}
-    assert sentence in refusal(client, backend, onnx=text, **more)
+def test_onnx_that_is_none(client: TestClient, text: str, sentence: str) -> None:
+    assert sentence in refusal(client, "occupancy", onnx=text, gpus=["T4"])

@@ -133,36 +133,25 @@ def test_another_package_brings_a_backend(serve: Serve, install: Install) -> Non
     assert described["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith("Answer")
 
 
-@pytest.mark.parametrize(
-    ("package", "text", "entry", "why"),
-    [
-        ("bad_import", "raise OSError('no licence')", "bad_import:Twice", "cannot be imported (OSError: no licence)"),
-        ("bad_exit", "raise SystemExit(3)", "bad_exit:Twice", "cannot be imported (SystemExit: 3)"),
-        ("bad_syntax", "class", "bad_syntax:Twice", "cannot be imported (SyntaxError"),
-        ("bad_name", GOOD.replace('"twice"', '"other"'), "bad_name:Twice", "its name is 'other'"),
-        ("bad_class", "Twice = 3", "bad_class:Twice", "it is not a class"),
-        ("bad_summary", GOOD.replace("summary =", "summery ="), "bad_summary:Twice", "it has no summary"),
-        (
-            "bad_question",
-            GOOD.replace("    Question = Question", "    Question = dict"),
-            "bad_question:Twice",
-            "its Question is no",
-        ),
-        ("bad_answer", GOOD.replace("    Answer = Answer", ""), "bad_answer:Twice", "its Answer is no pydantic model"),
-        ("bad_schema", ODD, "bad_schema:Twice", "its Question has no JSON schema"),
-        ("bad_method", GOOD.replace("def answer", "def reply"), "bad_method:Twice", "it has no method answer"),
-        (
-            "bad_init",
-            GOOD.replace("self.own = settings.own", "raise KeyError('licence')"),
-            "bad_init:Twice",
-            "KeyError: 'licence'",
-        ),
-    ],
-)
-def test_a_broken_backend_is_named_and_hurts_no_other(
-    serve: Serve, install: Install, package: str, text: str, entry: str, why: str
-) -> None:
-    install(package, text, twice=entry)
+BROKEN = {
+    "bad_import": ("raise OSError('no licence')", "cannot be imported (OSError: no licence)"),
+    "bad_exit": ("raise SystemExit(3)", "cannot be imported (SystemExit: 3)"),
+    "bad_syntax": ("class", "cannot be imported (SyntaxError"),
+    "bad_name": (GOOD.replace('"twice"', '"other"'), "its name is 'other'"),
+    "bad_class": ("Twice = 3", "it is not a class"),
+    "bad_summary": (GOOD.replace("summary =", "summery ="), "it has no summary"),
+    "bad_question": (GOOD.replace("    Question = Question", "    Question = dict"), "its Question is no"),
+    "bad_answer": (GOOD.replace("    Answer = Answer", ""), "its Answer is no pydantic model"),
+    "bad_schema": (ODD, "its Question has no JSON schema"),
+    "bad_method": (GOOD.replace("def answer", "def reply"), "it has no method answer"),
+    "bad_init": (GOOD.replace("self.own = settings.own", "raise KeyError('licence')"), "KeyError: 'licence'"),
+}
+
+
+@pytest.mark.parametrize("package", BROKEN)
+def test_a_broken_backend_is_named_and_hurts_no_other(serve: Serve, install: Install, package: str) -> None:
+    text, why = BROKEN[package]
+    install(package, text, twice=f"{package}:Twice")
     client = serve()
     found = listed(client)
     assert not found["twice"]["available"] and why in found["twice"]["why"] and found["black-box"]["available"]

@@ -5,10 +5,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from made_occupancies import made_samples
 
-from epochcast.analyzer.backends.occupancy.evaluation import PROTOCOLS, cross_validate, train_and_test
+from epochcast.analyzer.backends.occupancy.evaluation import (
+    PROTOCOLS,
+    Answers,
+    cross_validate,
+    figures,
+    figures_by,
+    train_and_test,
+)
 from epochcast.analyzer.backends.occupancy.learning_curve import learning_curve
 from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.sample import Sample
@@ -101,20 +109,41 @@ def test_parts_of_a_learning_curve_hold_no_network_that_is_tested() -> None:
     assert {rows for rows, networks in fits if 4 * networks != rows} == {16}, "configurations are drawn from all that stay"
 
 
-def test_sizes_that_cannot_be_fitted_are_left_out_of_a_learning_curve() -> None:
-    class Needs5(_Memory):
-        def fit(self, samples: Sequence[Sample], values: Any) -> "_Memory":
-            self.known = {sample.configuration.network for sample in samples}
-            if len(self.known) < 5:
-                raise InputError("five networks, please")
-            return self
-
-    curve, _ = learning_curve(DATA, "mean", Needs5, PROTOCOLS["model"](DATA.points, None, 0), draws=1)  # type: ignore[arg-type]
-    assert [point.size for point in curve if point.by == "networks"] == [7]
-
-
 def test_draws_that_answer_fewer_rows_are_left_out_of_a_learning_curve() -> None:
     """Fits without net0 fail: of two or four networks some splits always lack it."""
     curve, answers = learning_curve(DATA, "mean", _Memory, PROTOCOLS["model"](DATA.points, None, 0))  # type: ignore[arg-type]
     assert answers.figures.n == 28
     assert [(point.by, point.size) for point in curve] == [("configurations", 16), ("configurations", 28), ("networks", 7)]
+
+
+def test_figures_are_those_of_section_iv_c() -> None:
+    measured, predicted = np.array([0.5, 0.2, 0.4]), np.array([0.4, 0.3, np.nan])
+    one = figures(measured, predicted)
+    assert one.mre == one.mape == pytest.approx(100 * (0.1 / 0.5 + 0.1 / 0.2) / 2)
+    assert one.mse == pytest.approx((0.1**2 + 0.1**2) / 2) and one.rmse == pytest.approx(0.1)
+    assert (one.n, one.coverage) == (2, pytest.approx(2 / 3))
+
+
+def test_groups_hold_each_row_once_and_sizes_are_in_bins() -> None:
+    rng = np.random.default_rng(0)
+    points = pd.DataFrame(
+        {
+            "network": rng.choice(["a", "b", "c"], 50),
+            "family": "cnn",
+            "gpu": "T4",
+            "precision": "fp32",
+            "batch": rng.choice([8, 16, 128], 50),
+            "nodes": [99, 100, 199, 200, 799, 800, *rng.integers(1, 1500, 44)],
+            "edges": rng.integers(0, 1500, 50),
+        }
+    )
+    measured, predicted = rng.uniform(0.1, 1, 50), rng.uniform(0.1, 1, 50)
+    answers = Answers(points, measured, predicted, points["network"].to_numpy(dtype=str), figures)
+    for key, groups in figures_by(answers).items():
+        assert sum(one.n for one in groups.values()) == 50, key
+    assert list(figures_by(answers)["batch"]) == ["8", "16", "128"], "numbers in their order"
+    own = points["nodes"].between(100, 199)
+    expected = 100 * np.abs(predicted[own] / measured[own] - 1).mean()
+    assert figures_by(answers)["nodes"]["100-199"].mre == pytest.approx(expected)
+    assert figures_by(answers)["nodes"]["800+"].n == (points["nodes"] >= 800).sum()
+    assert answers.spread == pytest.approx(np.std([one.mre for one in answers.by_test().values()], ddof=1))

@@ -34,7 +34,7 @@ def test_what_is_read_and_written_and_its_flops() -> None:
     assert graph.unknown == {"mine::op": 1}
 
 
-@pytest.mark.parametrize("batch", [1, 4, 7, 512])
+@pytest.mark.parametrize("batch", [1, 7])
 def test_another_batch_is_what_would_be_read_at_it(batch: int) -> None:
     rescaled, fresh = two_operators().at_batch(batch), two_operators(batch)
     np.testing.assert_allclose(rescaled.sizes, fresh.sizes)

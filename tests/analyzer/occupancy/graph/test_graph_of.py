@@ -18,7 +18,7 @@ from epochcast.analyzer.backends.occupancy.configuration import Configuration  #
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
-from epochcast.analyzer.backends.occupancy.networks import FAMILIES, NETWORKS, complete, family  # noqa: E402
+from epochcast.analyzer.backends.occupancy.networks import complete  # noqa: E402
 from epochcast.analyzer.backends.occupancy.networks.build_network import build_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
@@ -59,17 +59,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_networks"
 
 
-def test_the_table_has_what_occupancies_are_measured_of() -> None:
-    assert len(NETWORKS) == 30
-    assert {network.family for network in NETWORKS.values()} == set(FAMILIES)
-    assert (family("clip_rn50"), family("gpt2"), family("timm:resnet26")) == ("multimodal", "language", "other")
-
-
-@pytest.mark.parametrize(("network", "giga_products"), [("alexnet", 0.71), ("resnet18", 1.81), ("squeezenet1_0", 0.82)])
-def test_products_as_torchvision_states_them(network: str, giga_products: float) -> None:
-    graph = graph_of(Configuration(network, 1, channels=3, image_size=224))
+def test_products_as_torchvision_states_them() -> None:
+    graph = graph_of(Configuration("resnet18", 1, channels=3, image_size=224))
     products = sum(graph.column("flops")[place] for place, word in enumerate(graph.words) if word in PRODUCTS) / 2
-    assert products / 1e9 == pytest.approx(giga_products, abs=0.01)
+    assert products / 1e9 == pytest.approx(1.81, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -144,8 +137,7 @@ def test_a_full_disk_is_no_obstacle_and_gets_no_fuller(cache: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Configuration("lenet", 1, sequence=5), r"lenet has no sequence, but sequence 5 is asked for; leave it out"),
-        (Configuration("lstm", 1, image_size=5), r"lstm has no image size"),
+        (Configuration("lstm", 1, image_size=5), r"lstm has no image size, but image size 5 is asked for; leave it out"),
         (Configuration("bert", 1, sequence=513), r"bert cannot have sequence 513; give one from 1 to 512"),
         (Configuration("lenet", 1, image_size=9), r"lenet cannot have image size 9; give 16 or more"),
         (Configuration("lenet", 0), r"lenet cannot run with a batch of 0"),

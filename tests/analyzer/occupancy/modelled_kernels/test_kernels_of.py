@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
+from made_graph import made_graph
 
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occupancy
@@ -18,10 +18,7 @@ from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kern
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
-from .made_graph import made_graph
-
 CATALOG = load_catalog()
-NVIDIA = [name for name, gpu in CATALOG.items() if gpu.vendor == "NVIDIA"]
 H100 = CATALOG.resolve("H100 SXM5")
 
 
@@ -42,10 +39,8 @@ def operator(word: str, scale: int = 1) -> dict[str, Any]:
     }
 
 
-HALF = [(name, "fp16") for name in ("K80", "P100 SXM2 16GB", "T4", "A10G", "B200 SXM")]
-
-
-@pytest.mark.parametrize(("name", "precision"), [*((name, "fp32") for name in NVIDIA), *HALF])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("name", ["K80", "P100 SXM2 16GB", "T4", "A10G", "H100 SXM5", "B200 SXM"])
 def test_every_word_launches_what_the_gpu_can_run(name: str, precision: str) -> None:
     gpu = CATALOG[name]
     table = kernels_of(made_graph(*map(operator, VOCABULARY), batch=8), gpu, precision)
@@ -216,10 +211,3 @@ def test_half_precision_halves_the_memory() -> None:
     graph = made_graph(operator("relu") | {"weights": 1e9})
     full, half = (occupancy_of(graph, H100, precision).memory_bytes for precision in ("fp32", "bf16"))
     assert full - half == pytest.approx(2e9 + 2 * graph.peak_activations)
-
-
-def test_columns() -> None:
-    table = kernels_of(made_graph(operator("relu"), operator("linear")), H100, "fp32")
-    assert isinstance(table, pd.DataFrame)
-    assert list(table["node"]) == sorted(table["node"])
-    assert table["gpu"].eq(H100.name).all()

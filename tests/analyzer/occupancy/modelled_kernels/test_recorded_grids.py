@@ -4,11 +4,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from made_graph import made_graph
 
 from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of
 from epochcast.regressor import load_catalog
-
-from .made_graph import made_graph
 
 GRID = ["grid_x", "grid_y", "grid_z"]
 
@@ -100,61 +99,40 @@ def test_flash_attention_has_a_block_for_128_queries_of_a_head_and_a_sample() ->
     assert table["shared_memory"].iloc[0] == 49_152
 
 
-def test_patch_embedding() -> None:
-    operator = {
+def convolution(
+    images: int, given: int, answered: int, kernel: int, sides: tuple[int, int], bias: bool = True
+) -> dict[str, Any]:
+    """Channels and sides of the images before and after it, with square kernels; they overlap unless sides shrink."""
+    reduced = given * kernel**2
+    return {
         "word": "convolution",
-        "read": 4 * 3 * 224 * 224,
-        "written": 4 * 768 * 14 * 14,
-        "weights": 768 * 3 * 16 * 16 + 768,
-        "input_features": 3,
-        "output_features": 768,
-        "kernel_height": 16,
-        "kernel_width": 16,
-        "stride": 16,
+        "read": images * given * sides[0] ** 2,
+        "written": images * answered * sides[1] ** 2,
+        "weights": answered * reduced + bias * answered,
+        "input_features": given,
+        "output_features": answered,
+        "kernel_height": kernel,
+        "kernel_width": kernel,
+        "stride": sides[0] // sides[1],
         "dilation": 1,
         "groups": 1,
-        "reduced": 3 * 16 * 16,
+        "reduced": reduced,
     }
-    table = launched(operator, "H100 SXM5", "bf16", batch=4)
+
+
+def test_patch_embedding() -> None:
+    table = launched(convolution(4, 3, 768, 16, (224, 14)), "H100 SXM5", "bf16", batch=4)
     assert grids(table) == [(1568, 1, 4), (8, 1, 768), (16, 3, 1), (7, 24, 4), (1176, 1, 1)]
     assert list(table["kernel"])[:2] == ["channels_last"] * 2
 
 
 def test_third_convolution_of_alexnet_on_an_a100() -> None:
-    operator = {
-        "word": "convolution",
-        "read": 128 * 192 * 13 * 13,
-        "written": 128 * 384 * 13 * 13,
-        "weights": 384 * 192 * 9 + 384,
-        "input_features": 192,
-        "output_features": 384,
-        "kernel_height": 3,
-        "kernel_width": 3,
-        "stride": 1,
-        "dilation": 1,
-        "groups": 1,
-        "reduced": 192 * 9,
-    }
-    table = launched(operator, "A100 SXM4 40GB", "fp32", batch=128)
+    table = launched(convolution(128, 192, 384, 3, (13, 13)), "A100 SXM4 40GB", "fp32", batch=128)
     assert grids(table) == [(6, 6, 128), (1, 6, 384), (3, 169, 1), (32_448, 1, 1)]
 
 
 def test_winograd_convolution_of_resnet_on_a_v100() -> None:
-    operator = {
-        "word": "convolution",
-        "read": 32 * 256 * 14 * 14,
-        "written": 32 * 256 * 14 * 14,
-        "weights": 256 * 256 * 9,
-        "input_features": 256,
-        "output_features": 256,
-        "kernel_height": 3,
-        "kernel_width": 3,
-        "stride": 1,
-        "dilation": 1,
-        "groups": 1,
-        "reduced": 256 * 9,
-    }
-    table = launched(operator, "V100 SXM2 32GB", "fp32", batch=32)
+    table = launched(convolution(32, 256, 256, 3, (14, 14), bias=0), "V100 SXM2 32GB", "fp32", batch=32)
     found = dict(zip(table["kernel"], grids(table), strict=True))
     assert found["winograd_input"] == (2, 256, 1)
     assert found["winograd_filter"] == (8, 32, 1)

@@ -188,20 +188,12 @@ def test_the_decoder_is_its_equations() -> None:
     np.testing.assert_allclose(numbers(answer), expected, atol=1e-5)
 
 
-def in_other_order(nodes: torch.Tensor) -> torch.Tensor:
-    return nodes.flip(1)
-
-
-def with_padding(nodes: torch.Tensor) -> torch.Tensor:
-    return torch.cat([nodes, torch.full((1, 3, WIDTH), 99.0)], dim=1)
-
-
-@pytest.mark.parametrize("changed", [in_other_order, with_padding])
 @pytest.mark.parametrize("pool", [PoolingByAttention(WIDTH, HEADS, 2), mean_over_present])
-def test_pooling_knows_neither_order_nor_padding(pool: Callable[..., object], changed: Callable[..., object]) -> None:
+def test_pooling_knows_neither_order_nor_padding(pool: Callable[..., object]) -> None:
     nodes = random_rows(5)[None]
-    present = torch.arange(changed(nodes).shape[1])[None] < 5
-    torch.testing.assert_close(pool(changed(nodes), present), pool(nodes, present[:, :5]), atol=1e-5, rtol=1e-5)
+    changed = torch.cat([nodes.flip(1), torch.full((1, 3, WIDTH), 99.0)], dim=1)
+    present = torch.arange(8)[None] < 5
+    torch.testing.assert_close(pool(changed, present), pool(nodes, present[:, :5]), atol=1e-5, rtol=1e-5)
 
 
 def test_positions_are_sines_and_cosines() -> None:

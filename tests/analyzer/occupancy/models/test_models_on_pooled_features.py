@@ -1,6 +1,7 @@
-"""Baselines that see a graph as one row: the mean, the nearest configuration, boosted trees."""
+"""Models by their names: baselines that see a graph as one row, and what all learn in place of occupancies and seconds."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from epochcast.analyzer.backends.occupancy import models
 from epochcast.analyzer.backends.occupancy.features import Standardiser
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.analyzer.backends.occupancy.models import make
+from epochcast.analyzer.backends.occupancy.models.output import Output
 from epochcast.analyzer.backends.occupancy.models.pooled_features import POOLED_NAMES, pooled_features
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
@@ -100,10 +103,9 @@ def test_no_samples_have_no_answers(name: str, samples: list[Sample], occupancie
     ("values", "said"),
     [([0.5], "2 samples have 1 labels"), ([0.5, 1.2], "a label is 1.2, but occupancy"), ([0.5, np.nan], "a label is nan")],
 )
-@pytest.mark.parametrize("name", NAMES)
-def test_labels_that_cannot_be_are_one_sentence(name: str, values: list[float], said: str, samples: list[Sample]) -> None:
+def test_labels_that_cannot_be_are_one_sentence(values: list[float], said: str, samples: list[Sample]) -> None:
     with pytest.raises(InputError, match=said):
-        make(name).fit(samples[:2], np.array(values))
+        make("mean").fit(samples[:2], np.array(values))
 
 
 def test_seconds_are_above_zero(samples: list[Sample]) -> None:
@@ -113,3 +115,51 @@ def test_seconds_are_above_zero(samples: list[Sample]) -> None:
 
 def test_the_mean_of_seconds_is_geometric(samples: list[Sample]) -> None:
     assert make("mean", target="seconds").fit(samples[:2], np.array([1.0, 100.0])).predict(samples[:1])[0] == pytest.approx(10)
+
+
+def test_an_unknown_model_is_told_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="unknown model 'gcn'; known are operator-mean, dnn-occu, mlp, "):
+        make("gcn")
+
+
+def test_no_epochs_are_refused() -> None:
+    with pytest.raises(InputError, match="cannot train for 0 epochs; give 1 or more"):
+        make("mean", epochs=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "importer"), [("dnn-occu", "torch", "graph_network"), ("brp-nas", "torch_geometric.nn", "brp_nas")]
+)
+def test_a_missing_library_is_one_sentence(name: str, library: str, importer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.delitem(sys.modules, f"{models.__name__}.{importer}", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(
+        InputError,
+        match=f"the model {name} needs PyTorch or torch-geometric, which cannot be loaded .*; in a checkout run",
+    ):
+        make(name)
+
+
+def test_seconds_are_learnt_as_standardised_logarithms() -> None:
+    seconds = np.array([1e-4, 3e-3, 0.2])
+    output = Output.of("seconds", seconds, 3)
+    learnt = output.learnt(seconds)
+    assert learnt == pytest.approx((np.log(seconds) - np.log(seconds).mean()) / np.log(seconds).std())
+    assert output.values(output.answer(learnt)) == pytest.approx(seconds)
+    assert Output.restored(output.state()) == output
+
+
+def test_ratios_are_learnt_as_they_are_and_a_network_that_says_nothing_answers_their_mean() -> None:
+    torch = pytest.importorskip("torch")
+    ratios = np.array([0.1, 0.2, 0.6])
+    output = Output.of("ratio", ratios, 3)
+    assert output.learnt(ratios) is ratios
+    assert output.answer(torch.zeros(2)).numpy() == pytest.approx(0.3)
+    assert output.values(np.array([-0.1, 0.4, 1.1])).tolist() == [0.0, 0.4, 1.0]
+
+
+def test_seconds_all_alike_have_no_spread_to_divide_by() -> None:
+    seconds = np.full(3, 2.0)
+    output = Output.of("seconds", seconds, 3)
+    assert output.values(output.learnt(seconds)) == pytest.approx(seconds)

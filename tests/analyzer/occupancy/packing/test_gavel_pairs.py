@@ -14,7 +14,6 @@ from epochcast.analyzer.backends.occupancy.packing.experiment import Cluster, co
 from epochcast.analyzer.backends.occupancy.packing.gavel_pairs import GavelPairs, read_gavel_pairs
 from epochcast.analyzer.backends.occupancy.packing.interference import (
     PROTOCOLS,
-    RULES,
     beside_itself,
     left_out,
     pair_slowdown,
@@ -207,7 +206,3 @@ def test_the_public_table(shared_data: Path) -> None:
     told, mean = (score(p100.views, left_out(p100.views, rule, "models")) for rule in ("self-pair", "time slicing"))
     assert told.mape < mean.mape
     assert told.decided > 0.7 > mean.decided
-
-
-def test_every_rule_has_a_name_of_its_own() -> None:
-    assert len(set(RULES.values())) == len(RULES)

@@ -118,8 +118,7 @@ def test_three_that_take_turns_take_three_times_as_long() -> None:
     ("change", "message"),
     [
         (lambda table: table.drop(columns="rate_slowdown_b"), "lacks the column 'rate_slowdown_b'"),
-        (lambda table: table.assign(status="oom"), "0 pairs of .* ran; a curve takes 10"),
-        (lambda table: table.head(9), "9 pairs of .* ran"),
+        (lambda table: table.head(9), "9 pairs of .* ran; a curve takes 10"),
         (lambda table: table.assign(rate_slowdown_a="fast"), "0 pairs of .* ran"),
     ],
 )

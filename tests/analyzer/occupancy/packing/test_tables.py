@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from made_occupancies import made_points
 
 from epochcast.analyzer.backends.occupancy.packing.job import Job, read_jobs
 from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind, JobKinds, job_kinds
@@ -65,9 +66,7 @@ def test_a_name_that_looks_like_a_number_stays_a_name(tmp_path: Path) -> None:
         (JOBS.splitlines()[0], "holds no row"),
         (JOBS.replace("duration_s", "seconds"), "lacks the column 'duration_s'"),
         (JOBS.replace("12.5", "0"), r"column 'duration_s' .* holds 0 in data row 1; give a number from 1e-06 to 1e\+12"),
-        (JOBS.replace("12.5", "1e300"), r"column 'duration_s' .* holds 1e\+300 in data row 1"),
         (JOBS.replace("0.4", "40"), "column 'occupancy' .* holds 40 in data row 1; give a number from 0 to 1"),
-        (JOBS.replace("0.9", "-0.1"), "column 'nvml_utilisation' .* holds -0.1 in data row 1"),
         (JOBS.replace("12.5", "long"), "column 'duration_s' .* holds 'long' in data row 1"),
         (JOBS.replace("12.5", ""), "column 'duration_s' .* is empty in data row 1"),
         (JOBS.replace("2e9", "inf"), "column 'memory_bytes' .* holds inf in data row 1"),
@@ -87,30 +86,10 @@ def test_plain_kinds(tmp_path: Path) -> None:
 
 def points() -> pd.DataFrame:
     """A table of occupancies on two GPUs; of one row no memory is known."""
-    one = {
-        "network": "resnet18",
-        "channels": 3,
-        "image_size": 224,
-        "sequence": 0,
-        "hidden": 0,
-        "layers": 0,
-        "precision": "fp32",
-        "family": "cnn",
-        "labels": "modelled",
-        "time_mean": 0.5,
-        "max": 1.0,
-        "kernels": 60,
-        "step_s": 0.01,
-        "nvml_utilisation": 0.9,
-        "memory_bytes": 2e9,
-    }
-    return pd.DataFrame(
-        [
-            one | {"batch": 16, "mean": 0.4, "gpu": "A100 SXM4 40GB"},
-            one | {"batch": 32, "mean": 0.6, "gpu": "A100 SXM4 40GB", "memory_bytes": np.nan},
-            one | {"batch": 16, "mean": 0.7, "gpu": "P40"},
-        ]
-    )
+    gpus = ["A100 SXM4 40GB", "A100 SXM4 40GB", "P40"]
+    same = {"channels": 3, "image_size": 224, "labels": "modelled", "time_mean": 0.5, "max": 1.0}
+    different = {"mean": [0.4, 0.6, 0.7], "gpu": gpus, "memory_bytes": [2e9, np.nan, 2e9]}
+    return made_points(["resnet18"], (16, 32, 16)).assign(**same, **different)
 
 
 def test_kinds_of_a_table_of_occupancies_are_those_of_one_gpu(tmp_path: Path) -> None:

@@ -8,22 +8,29 @@ import numpy as np
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 
 
-def made_graph(*operators: Mapping[str, Any], batch: int = 1, edges: Sequence[tuple[int, int]] = ()) -> ComputationGraph:
+def made_graph(
+    *operators: Mapping[str, Any],
+    name: str = "made",
+    batch: int = 1,
+    edges: Sequence[tuple[int, int]] = (),
+    edge_elements: float = 1.0,
+    unknown: dict[str, int] | None = None,
+) -> ComputationGraph:
     """``word`` and what applies of HYPER_PARAMETERS and SIZES."""
-    sizes = np.array([[float(one.get(name, 0)) for name in SIZES] for one in operators])
+    sizes = np.array([[float(one.get(column, 0)) for column in SIZES] for one in operators])
     fixed = np.where(np.array(SIZES) == "weights", sizes, 0.0)
     return ComputationGraph(
-        name="made",
+        name=name,
         batch=batch,
         words=tuple(one["word"] for one in operators),
-        hyper_parameters=np.array([[float(one.get(name, 0)) for name in HYPER_PARAMETERS] for one in operators]),
+        hyper_parameters=np.array([[float(one.get(column, 0)) for column in HYPER_PARAMETERS] for one in operators]),
         sizes=sizes,
         fixed=fixed,
         floating=np.array([one.get("floating", True) for one in operators], dtype=bool),
         edges=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
         edge_types=np.zeros(len(edges), dtype=np.int64),
-        edge_elements=np.ones(len(edges)),
+        edge_elements=np.full(len(edges), edge_elements),
         edge_fixed=np.zeros(len(edges)),
         weight_elements=float(fixed.sum()),
-        unknown={},
+        unknown=unknown or {},
     )

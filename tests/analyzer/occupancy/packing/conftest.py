@@ -1,7 +1,0 @@
-"""Makes made_jobs.py and a benchmark's module importable by these tests."""
-
-from pathlib import Path
-
-from ....loose_modules import make_importable
-
-make_importable(Path(__file__).with_name("made_jobs.py"))
