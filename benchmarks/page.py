@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from epochcast.analyzer.figures.style import drawing
-from epochcast.analyzer.files import write_whole
+from epochcast.common.files import write_whole
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

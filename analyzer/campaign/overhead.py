@@ -21,8 +21,8 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import t as student
 
+from ...common.files import write_whole
 from ..errors import InputError
-from ..files import write_whole
 from ..recording.agent_client import AgentClient
 from ..recording.agent_process import agent_process
 from ..recording.record import DAEMON_URL

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from ...common.files import write_whole
 from ..corpus import append_run
 from ..errors import AgentError, InputError
-from ..files import write_whole
 from ..recording.record import Recording, record
 from ..traces.trace import read_trace
 from .device import Device

@@ -15,8 +15,8 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
+from ...common.files import write_whole
 from ..errors import AgentError, InputError
-from ..files import write_whole
 from .device import Device, choose_device
 from .expectation import Measured, expected_s, finished_runs
 from .overhead import append_overhead, measure_overhead, read_overheads

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from ...common.files import write_whole
 from ...regressor import load_catalog
 from ..answers.sources import read_source
-from ..files import write_whole
 from . import terminal
 from .shared_options import gpus_option, recorded_gpu_option
 

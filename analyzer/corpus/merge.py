@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...common.files import write_whole
 from ...regressor.corpora.run_table import FILE_NAME, table_file
 from ..errors import InputError
-from ..files import write_whole
 from ..traces.labels import TRACES
 from .run import Run
 from .table import locked, read_runs, write_runs

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from ...common.files import write_whole
 from ...regressor import load_catalog
 from ...regressor.corpora.run_table import FILE_NAME, METADATA_KEY, SCHEMA, STATISTIC_COLUMNS, read_rows
 from ..errors import InputError
-from ..files import write_whole
 from .run import Run, read_run
 
 _WAIT_S = 60.0  # writing a table takes milliseconds, on a slow network file system seconds

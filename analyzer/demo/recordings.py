@@ -15,10 +15,10 @@ from typing import Any
 
 import pandas as pd
 
+from ...common.files import write_whole
 from ...detector.evaluation import Labels
 from ...detector.simulator import simulate
 from ..errors import AgentError
-from ..files import write_whole
 from ..recording.agent_process import agent_process
 from ..traces.trace import Trace, write_trace
 

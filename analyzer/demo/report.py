@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from ...common.files import write_whole
 from ..figures import page_svg
-from ..files import write_whole
 from ..style import templates
 from ..words import money
 

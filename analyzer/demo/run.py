@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ...common.files import write_whole
 from ...detector import Detection, detect
 from ...detector import InputError as DetectorInputError
 from ...detector.evaluation import TOLERANCE, Labels, period_error, score_trace
@@ -26,7 +27,6 @@ from ..answers.recommendations import Renting
 from ..answers.sources import Source, source_of
 from ..errors import AgentError, InputError
 from ..figures import cost_figure, detection_figure, predictions_figure
-from ..files import write_whole
 from ..instances import load_instances
 from ..traces.labels import read_labels
 from ..traces.trace import Trace

@@ -21,8 +21,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...common.files import write_whole
 from ..errors import InputError
-from ..files import write_whole
 from . import images
 from .cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
 

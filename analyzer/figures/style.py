@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from ...common.files import write_whole
 from ..errors import InputError
-from ..files import write_whole
 
 BLUE, ORANGE, GREEN = "#2b83ba", "#d55e00", "#009e73"
 _PAGE = "#010203"  # stands for the page's text colour while drawing

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...common.files import write_whole
 from ..answers.advisor import Advisor
 from ..errors import InputError
-from ..files import write_whole
 from ..plain_json import plain, plain_json
 from .execution import Workers, in_batches, worked_on
 from .finding import Failure, Finding

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from ...common.files import write_whole
 from ..errors import InputError
-from ..files import write_whole
 from .finding import Failure, Finding, finding_from_json, finding_to_json
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ...common.files import write_whole
 from .. import words
-from ..files import write_whole
 from ..style import style_sheet, templates
 
 _FILTERS = ("seconds", "usd", "share", "times", "clock", "count", "number")

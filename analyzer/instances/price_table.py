@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from ...common.files import write_whole
 from ...regressor import Catalog
 from ...regressor.errors import InputError as UnknownGpu
 from ..errors import InputError
-from ..files import write_whole
 from ..words import count
 from . import price_cells
 from .instance import Instance

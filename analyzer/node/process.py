@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from ...common.authentication import bearer_token
+from ...common.files import write_whole
 from ...common.http_server import Limits, Server
 from ...common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from ...regressor import load_catalog
 from ..errors import InputError
-from ..files import write_whole
 from ..live.metrics import DetectionMetrics, View
 from ..live.state_lock import alone_with
 from ..live.state_store import StateStore

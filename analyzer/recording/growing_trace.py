@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ...common.files import write_whole
 from ..errors import InputError
-from ..files import write_whole
 from ..traces.trace import Trace, trace_of_csv
 
 

@@ -18,9 +18,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from ...common.files import write_whole
 from ..answers.advisor import Advisor
 from ..errors import InputError
-from ..files import write_whole
 from ..live.metrics import GONE_S, DetectionMetrics, View, families
 from ..live.state_lock import alone_with
 from ..live.state_store import StateStore

@@ -14,7 +14,7 @@ from epochcast.analyzer.backends.convmeter.known_metrics import TABLE, known_met
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.networks.find_network import find_network, import_torchvision
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.files import write_whole
+from epochcast.common.files import write_whole
 
 from ..page import options
 

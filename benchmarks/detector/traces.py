@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.files import write_whole
 from epochcast.analyzer.traces.labels import labelled_traces, mlperf_runs, read_labels
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
+from epochcast.common.files import write_whole
 from epochcast.detector.evaluation import RESOLVED, Labels
 from epochcast.detector.simulator import CLASSES, SimulatedTrace, simulate_class
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from epochcast.analyzer.files import write_whole
+from epochcast.common.files import write_whole
 
 from ..page import options
 

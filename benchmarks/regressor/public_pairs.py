@@ -16,7 +16,7 @@ import sklearn
 from numpy.typing import NDArray
 
 from epochcast import regressor
-from epochcast.analyzer.files import write_whole
+from epochcast.common.files import write_whole
 from epochcast.regressor import load_catalog, load_corpus
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.protocols import out_of_fold, splits

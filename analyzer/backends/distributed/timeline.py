@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...files import write_whole
+from ....common.files import write_whole
 
 
 class Event(NamedTuple):

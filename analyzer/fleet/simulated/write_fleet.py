@@ -30,8 +30,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ....common.files import write_whole
 from ...errors import InputError
-from ...files import write_whole
 from ...traces.trace import Trace, write_trace
 from .gpu_trace import draw_recording, faults, readings
 from .job_timelines import JobDrawn, draw_job, idle_seconds, on_gpu

@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 import torch
 
+from .....common.files import write_whole
 from ....errors import InputError
-from ....files import write_whole
 from ..attention_operator import attention_flops
 from ..graph import Operator, Tensor
 from ..models import Architecture, resolve

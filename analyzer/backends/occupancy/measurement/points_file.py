@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from .....common.files import write_whole
 from ....errors import InputError
-from ....files import write_whole
 from ...growing_table import GrowingTable
 from ..configuration import Configuration
 from ..launch.kernel_table import COLUMNS as KERNEL_COLUMNS
