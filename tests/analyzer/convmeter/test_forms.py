@@ -46,6 +46,8 @@ def test_an_update_on_one_device_is_a_multiple_of_the_layers_and_on_several_eq_4
     fitted = Equations.paper("update").fit(points, np.r_[4e-5 * one["layers"], exchange])
     np.testing.assert_allclose(fitted.coefficients["one"]["update"], [4e-5], rtol=1e-6)
     np.testing.assert_allclose(fitted.coefficients["several"]["update"], [1e-5, 2e-10, 3e-3], rtol=1e-6)
+    relative_errors = Equations.relative("update").fit(several, exchange.to_numpy())
+    np.testing.assert_allclose(relative_errors.predict(several), exchange, rtol=1e-3)
 
 
 def test_a_step_is_the_sum_of_its_phases_where_they_were_measured():

@@ -101,14 +101,6 @@ class TestExported:
         assert folded["normalisation_operators"] == 1  # the one over layers
         assert folded["flops"] == of_torch(network, 32)["flops"]
 
-    def test_weights_outside_the_file_are_not_needed(self, export: Export, tmp_path: Path) -> None:
-        network = Block()
-        path = export(network)
-        model = onnx.load(path)
-        onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
-        (tmp_path / "weights.bin").unlink()
-        assert dict(metrics_of(path, 32).values) == of_torch(network, 32)
-
     def test_another_image_size_and_blocks_are_refused(self, export: Export) -> None:
         path = export(nn.Conv2d(3, 4, 3))
         with pytest.raises(InputError, match="exported for images of 32 x 32 pixels, not 64"):
@@ -117,10 +109,6 @@ class TestExported:
             metrics_of(path, 32, "layer1.0")
         with pytest.raises(InputError, match="does not tell the blocks"):
             top_block_metrics_of(path, 32)
-
-    def test_a_network_without_flops_is_refused(self, export: Export) -> None:
-        with pytest.raises(InputError, match="no convolution, dense layer or matrix product"):
-            metrics_of(export(nn.ReLU()), 32)
 
 
 def graph_of(*nodes: Any, **attributes: Any) -> Any:
@@ -134,7 +122,6 @@ def graph_of(*nodes: Any, **attributes: Any) -> Any:
     [
         ([("NonZero", ["x"], ["i"]), ("Cast", ["i"], ["f"]), ("Relu", ["f"], ["y"])], "depends on values"),
         ([("Einsum", ["x", "x"], ["y"])], "Einsum, whose work cannot be counted"),
-        ([("Relu", ["missing"], ["y"])], "no ONNX file that can be read"),
         ([("Gemm", ["x", "x"], ["y"])], "cannot be followed at its operator Gemm .*; give other sizes"),
     ],
 )

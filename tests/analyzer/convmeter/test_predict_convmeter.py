@@ -127,6 +127,7 @@ def test_the_answer_in_words(folder: Path, text: Callable[..., str]) -> None:
         "resnet50 at 224 x 224 on Tesla T4, fp32",
         "weak scaling, batch 32 on each",
         "cost per epoch",
+        "100 %",
         "layers",
         "fits",
     ):

@@ -96,11 +96,16 @@ def test_two_gpus_and_two_workloads_are_too_few_for_each_protocol(
 
 
 def test_cpus_alone_teach_nothing(
-    tmp_path: Path, record_run: RecordRun, answered: Callable[..., Any], refused: Callable[..., str]
+    tmp_path: Path,
+    record_run: RecordRun,
+    answered: Callable[..., Any],
+    printed: Callable[..., str],
+    refused: Callable[..., str],
 ) -> None:
     _add(tmp_path, record_run, "LeNet5|32|32", "AMD EPYC", source="host")
     report = answered("corpus", "report", tmp_path, status=1)
     assert set(report["protocols"].values()) == {"no run is on a GPU of the catalogue"}
+    assert "cannot be evaluated (P2, P3, P4): no run is on a GPU" in printed("corpus", "report", tmp_path, status=1)
     said = refused("train", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
     assert "holds no run to learn from: 1 run on AMD EPYC left out: a CPU" in said
 

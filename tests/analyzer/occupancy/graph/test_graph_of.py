@@ -35,9 +35,6 @@ def image():
 def apart():
     return nn.Sequential(nn.PixelUnshuffle(2), nn.Conv2d(12, 4, 3))
 
-def nothing():
-    return 3
-
 def broken():
     raise RuntimeError("of its own")
 """
@@ -178,9 +175,7 @@ def test_a_users_factory_is_read_every_time(own: str, cache: Path) -> None:
         ("tokens", {"layers": 3}, "has no parameter layers that could be 3; leave it out"),
         ("tokens", {"channels": 3}, "gives inputs of its own, but no parameter channels; leave out the channels"),
         ("apart", {"channels": 5}, "the first convolution of own_networks:apart takes 12 channels, not the image's"),
-        ("nothing", {}, "gives a int; its factory must return a torch.nn.Module"),
         ("broken", {}, "cannot be built: RuntimeError: of its own"),
-        ("missing", {}, "cannot be imported"),
     ],
 )
 def test_what_is_wrong_with_a_factory_is_one_sentence(own: str, factory: str, sizes: dict[str, Any], said: str) -> None:
