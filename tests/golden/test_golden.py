@@ -177,6 +177,7 @@ CASES = [
         "predict-model convmeter --network resnet50 --model cpu --block layer2.0 --batch 4 --json",
         *each("train convmeter --data points.csv --form {0} --out {0} --json", *FORMS),
         *each("predict-model convmeter --network mobilenet_v2 --model {} --batch 8 --json", *FORMS),
+        needs=("torch",),  # blocks are counted
         rel=FITTED,
     ),
     # All forms: the others are the baselines.
