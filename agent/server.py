@@ -163,7 +163,7 @@ def basic_authentication(file: Path) -> Authentication:
 def read_users(path: Path) -> dict[str, bytes]:
     """Return the bcrypt hash of each user of a file of ``name:hash`` lines (empty ones and ``#`` comments are skipped).
 
-    Raises InputError, which never repeats what stands in the file.
+    Raises InputError, which never repeats the contents of the file.
     """
     _readable(path, "web.users")
     try:

@@ -4,7 +4,7 @@
     python -m benchmarks.page regressor [accuracy accuracy.md]     put a file there by hand, or list the parts of a page
 
 A measurement is a module with its data, its protocol and its targets, a function that yields lines of Markdown, and a last line
-that calls :func:`publish`. A part stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; the rest is written by hand.
+that calls :func:`publish`. A part lies between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; the rest is written by hand.
 """
 
 import argparse

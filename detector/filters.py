@@ -59,7 +59,7 @@ def quick_length(least: int) -> int:
 def prominent_peaks(curve: NDArray[np.float64], prominence: float) -> NDArray[np.int64]:
     """Where a curve has peaks that rise this far above the higher of their two feet, in order.
 
-    A peak is a run of equal values between lower ones; it stands at the run's middle, left of it if there are two. A foot is
+    A peak is a run of equal values between lower ones; it is at the run's middle, left of it if there are two. A foot is
     the lowest value between the peak and the next higher value on that side, or the curve's end.
 
     Args:

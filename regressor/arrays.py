@@ -15,7 +15,7 @@ Arrays = Mapping[str, NDArray[Any]]
 """Arrays by name; those of a part of a model are named ``PART.NAME``."""
 
 Shape = tuple[int | str, ...]
-"""Lengths of an array's axes; a name stands for any length, the same one wherever it occurs in a part."""
+"""Lengths of an array's axes; a name means any length, the same one wherever it occurs in a part."""
 
 LIMIT = 200_000_000
 """Most bytes that a file's arrays may take once unpacked, by choice; ours take few, a forged archive could want terabytes."""

@@ -109,7 +109,7 @@ def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: A
     Raises:
         InputError: ``folder`` holds something else, the place cannot be written or is full, or ``state`` is not one.
     """
-    folder = folder.resolve()  # a link or "." cannot be renamed, what it stands for can
+    folder = folder.resolve()  # a link or "." cannot be renamed, its target can
     require_place(folder, kind)
     fresh = None
     try:

@@ -26,7 +26,7 @@ class Trees:
     Attributes:
         roots: index of each tree's root, int32, shape (trees,).
         feature: column that a node splits on, −1 at a leaf, int16, shape (nodes,).
-        skip: how many nodes further the right child stands, 0 at a leaf, int32, shape (nodes,).
+        skip: how many nodes further the right child is, 0 at a leaf, int32, shape (nodes,).
         value: the target at a leaf; at a split its threshold, a row goes left if its value is at most this; float32 or float64,
             shape (nodes,). One array, as no node has both: with ``skip`` in the place of an index it halves the file.
         start: what boosted trees add up to; ``None``: a forest, whose answer is the mean of its trees.
@@ -90,7 +90,7 @@ class Trees:
         for tree in stored["oblivious_trees"]:
             begin, end = end, end + 2 ** len(tree["splits"])
             feature, skip, value = [_LEAF], [0], leaves[begin:end, None]
-            for height, split in enumerate(tree["splits"], start=1):  # the first split stands lowest
+            for height, split in enumerate(tree["splits"], start=1):  # the first split is the lowest
                 pairs = value.reshape(len(value) // 2, -1)
                 value = np.insert(pairs, 0, np.float32(split["border"]), axis=1)
                 feature = [split["float_feature_index"], *feature, *feature]

@@ -1,4 +1,4 @@
-"""A session of the measurement script ``record_epochs.py`` as one trace, whatever ran."""
+"""A session of the measurement script ``record_epochs.py`` as one trace."""
 
 from __future__ import annotations
 

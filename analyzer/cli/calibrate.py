@@ -67,7 +67,7 @@ def _calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_jso
     """Fit the coefficients of MODEL anew on measured runs, held by what they are in it; the folder may be the same."""
     before = FittedModel.load() if model == "distributed" else FittedModel.load(Path(model))
     fitted, answer = fit_runs(data, before.coefficients)
-    # The shipped operator times are those of whatever has none of its own.
+    # The shipped operator times serve models that have none of their own.
     replace(fitted, operators=None if model == "distributed" else before.operators).save(out)
     if as_json:
         click.echo(json.dumps(answer))

@@ -86,7 +86,7 @@ _NAMED = 3
 
 
 def union(runs: Iterable[Run]) -> list[Run]:
-    """Every recording once, by its identity, in the order of time; whatever the order in which they are given.
+    """Every recording once, by its identity, in the order of time, not in the order given.
 
     One that is there with and without its trace is kept with it. Raises InputError, naming them, for recordings of which two
     different rows are there.

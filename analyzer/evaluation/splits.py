@@ -70,7 +70,7 @@ def hold_out(
     Args:
         points: the tested table, index from 0, n rows.
         measured: of each row, shape (n,).
-        splits: a row that several of them test stands several times in the answer, one that none tests not at all.
+        splits: a row that several of them test appears several times in the answer, one that none tests not at all.
         fit_predict: fits on the first rows and predicts the second ones, an array of as many.
         figures_of: as of :class:`.HeldOut`.
         progress: called with what is at work before each fit.

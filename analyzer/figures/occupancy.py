@@ -159,7 +159,7 @@ def _batch_panel(axes: Axes, curve: BatchCurve) -> None:
 
 
 def _batch_legend(curves: Sequence[BatchCurve], occupancy: str, nvml_utilisation: str) -> list[Line2D | Patch]:
-    """A handle for whatever is drawn anywhere."""
+    """A handle for everything that any panel draws."""
     blue = Line2D([], [], color=BLUE, marker="o", markersize=3, label=f"GPU occupancy ({occupancy})")
     handles: list[Line2D | Patch] = [blue]
     if any(np.isfinite(curve.nvml_utilisation).any() for curve in curves):

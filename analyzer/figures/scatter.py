@@ -22,7 +22,7 @@ _STEP_LOOKS = [(marker, _COLORS[(turn + place) % 4]) for turn in range(4) for pl
 _MARKERS = "os^Dv"  # of ratios, paired with the colours by turns
 
 _WIDEN = 2.0
-"""How far beyond the measured seconds the axes reach; what is predicted farther off stands on the edge."""
+"""How far beyond the measured seconds the axes reach; what is predicted farther off is drawn on the edge."""
 
 _LETTERS_PER_INCH = 11
 """Of the legend, whose marker takes half an inch; a wider one than the figure would leave the panels no room."""

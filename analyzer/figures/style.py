@@ -1,6 +1,6 @@
 """What all figures share: colours, look, series, logarithmic axes, and the two ways out, a file and a page.
 
-Series are told apart by position, line style and marker as well as by colour (Okabe and Ito's colour-blind safe palette)."""
+Series differ by position, line style and marker as well as by colour (Okabe and Ito's colour-blind safe palette)."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def write_answers(
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.
-        advance: told of so many more jobs.
+        advance: called with the number of further jobs done.
 
     Returns:
         The content of ``summary.json``: ``gpus``, ``jobs``, ``failed`` and all that the report shows.

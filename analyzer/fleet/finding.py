@@ -112,7 +112,7 @@ class Failure:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON values. What stands in it twice is written once: devices, and epochs of reports."""
+    """Return a finding as JSON values. What it holds twice is written once: devices, and epochs of reports."""
     spans = [
         vars(span)
         | {

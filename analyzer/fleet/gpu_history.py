@@ -177,7 +177,7 @@ class Trace(Protocol):
 
 
 def analysed(looking: Looking, batch: Sequence[Trace]) -> list[Finding | Failure]:
-    """A finding of each trace, or a failure: whatever is wrong with one is not the others' fault."""
+    """A finding of each trace, or a failure; one that fails does not stop the others."""
     return [_analysed(trace, looking) for trace in batch]
 
 

@@ -179,7 +179,7 @@ class Watcher:
         if gpu.watch is None:
             before: Report | None = None
             known: list[EpochRecord] = []
-            with self._counted():  # what an earlier watch told of it
+            with self._counted():  # what an earlier watch reported
                 before = self._store.report(rows.device.uuid)
                 known = self._store.epochs(rows.device.uuid, limit=KNOWN, profiles=False)
             gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known)

@@ -1,4 +1,4 @@
-"""A network that a question names, or sends as ONNX: what is sent is checked, and lent to what reads ONNX files."""
+"""A network that a question names, or sends as ONNX: what is sent is checked, and handed to the ONNX reader."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class _Node:
 
 
 class NodeAddresses:
-    """All node analyzers that a name stands for; see `TelemetrySource`. The name is looked up anew at each poll."""
+    """All node analyzers behind a name; see `TelemetrySource`. The name is looked up anew at each poll."""
 
     kind = "node"
 
@@ -135,7 +135,7 @@ class NodeAddresses:
         self.interval_s = settings.interval
         self._settings = settings
         self._clock = clock
-        self._nodes: dict[str, _Node] = {}  # by address, as it stands in a URL
+        self._nodes: dict[str, _Node] = {}  # by address, as written in a URL
         NodeSource(settings).close()
 
     def close(self) -> None:

@@ -4,7 +4,7 @@
 
 Reports the rows of `data/distributed_cpu/iterations.csv`, or with `--measure` measures rows of this machine first. Every cell
 (model x batch size x precision) is trained by a plain loop in another process; in turn with it, every unique operator of its
-traced graph is profiled here, so that whatever else the machine does disturbs both. Measured: the median over all iterations.
+traced graph is profiled here, so that other load on the machine disturbs both. Measured: the median over all iterations.
 Predicted: the median over blocks of the sum of operators and optimizer step. Nothing is fitted. One thread each.
 
 Beside it, what a predictor that is blind to precision gives on the same rows: the FP32 operators of the same model and batch

@@ -97,7 +97,7 @@ def leak(data: PublicPairs) -> Iterator[str]:
 def ablation_features(data: PublicPairs) -> Iterator[str]:
     """Table V: dynamic features (the source's metrics), static ones (source/target ratios of attributes), or all.
 
-    The paper does not say whether the source latency, its third kind of input, stands beside each set; shown is both.
+    The paper does not say whether the source latency, its third kind of input, belongs to each set; both are shown.
     """
     used, excluded = exclude(paper_features(data.pairs))
     reasons = Counter(reason.split()[0] for reason in excluded.values())

@@ -105,7 +105,7 @@ class PublicQuestions:
         return [int(np.argmin(self.weighed(question, seconds, objective))) for question in self.asked]
 
     def in_order(self, order: Sequence[str]) -> list[int]:
-        """The first GPU of ``order`` that the workload was measured on, whatever the job."""
+        """The first GPU of ``order`` that the workload was measured on, the same order for every job."""
         return [int(np.argmin([order.index(gpu) for gpu in question.gpus])) for question in self.asked]
 
     def best_order(self, objective: Objective, among: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -226,7 +226,7 @@ def evaluate_trace(
     clock: Literal["wall", "work", "auto"] = "auto",
     **parameters: Any,
 ) -> TraceScore:
-    """Run a method on a trace and score its answer; the method is told nothing but the trace.
+    """Run a method on a trace and score its answer; the method sees nothing but the trace.
 
     Where the method refuses the trace (too short for it, no activity for its clock) the score is that of an abstention and
     holds the reason. `cpu_s` is CPU time of this process, all threads.

@@ -12,7 +12,7 @@ from ..epochs import ClockName
 from ..errors import InputError
 from .scores import TOLERANCE, TraceScore
 
-#: A period of fewer samples than this cannot be told from noise: such runs must get no answer. Decision 0011.
+#: A period of fewer samples than this cannot be distinguished from noise: such runs must get no answer. Decision 0011.
 RESOLVED = 3
 
 #: Thresholds of the confidence that are reported, and even bins of it. By choice.

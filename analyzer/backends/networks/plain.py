@@ -2,7 +2,7 @@
 
 VGG: Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", ICLR 2015, Table 1. Layers
 and widths of the small ones are as in the authors' earlier work, ddps-lab/profet (`data_generation/workload/model_info.py`).
-A dense layer takes whatever is left of the image, so they grow with it: at 256 pixels and 1000 classes MNIST_CNN has 246
+A dense layer takes what is left of the image, so they grow with it: at 256 pixels and 1000 classes MNIST_CNN has 246
 million weights.
 """
 

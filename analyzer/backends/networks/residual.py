@@ -44,7 +44,7 @@ def _residual(body: nn.Module, inputs: int, outputs: int, stride: int) -> Residu
     return Residual(body, shortcut, activation=nn.ReLU(inplace=True))
 
 
-# By depth: the block, and how often it stands in each stage.
+# By depth: the block, and how many of them each stage has.
 _BLOCKS: dict[int, tuple[Callable[[int, int, int], tuple[nn.Module, int]], tuple[int, ...]]] = {
     18: (_basic, (2, 2, 2, 2)),
     34: (_basic, (3, 4, 6, 3)),

@@ -69,7 +69,7 @@ _ROWS: tuple[tuple[tuple[str, ...], Kind, MovingKind], ...] = (
         "elementwise",
     ),
 )
-"""Names, kind in a training step, kind of layer. Whatever is not listed takes one pass over its data: elementwise."""
+"""Names, kind in a training step, kind of layer. An operator that is not listed takes one pass over its data: elementwise."""
 
 _KINDS = {name: kind for names, kind, _ in _ROWS for name in names}
 _MOVING_KINDS = {name: kind for names, _, kind in _ROWS for name in names}

@@ -46,7 +46,7 @@ def _remedy(error: Exception, found: bool, otherwise: str) -> str:
 
 
 def failure_reason(error: Exception) -> str:
-    """A few words that are alike for failures alike, whatever a user's network raises: what is measured in bulk counts them."""
+    """A few words, the same for failures of one kind, so that measurements in bulk can count them."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         return "out of memory"
     text = " ".join(str(error).split())

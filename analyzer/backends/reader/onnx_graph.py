@@ -84,7 +84,7 @@ class OnnxGraph:
         """What launches kernels; views, and what follows from the weights alone, are looked through.
 
         Raises:
-            InputError: there is control flow, or the size of a tensor that is read cannot be told.
+            InputError: there is control flow, or the size of a tensor that is read is unknown.
         """
         number = 0
         for call in calls_of(self._graph, self._weights):

@@ -16,7 +16,7 @@ from .report import Line
 
 PATH = click.Path(path_type=Path)
 ALL = "all"
-"""The name that stands for every recipe."""
+"""The name for every recipe."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Answer = TypeVar("_Answer")

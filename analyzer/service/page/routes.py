@@ -110,7 +110,7 @@ def _address(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
 
-_METHODS = ("get", "put", "post", "patch", "delete")  # HEAD is told with GET
+_METHODS = ("get", "put", "post", "patch", "delete")  # HEAD is documented with GET
 
 
 def _chapters(openapi: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def _templates() -> Environment:
 
 
 def _code(text: str) -> Markup:
-    """``text`` with what stands between backquotes as code."""
+    """``text`` with text between backquotes as code."""
     return Markup(re.sub(r"(`{1,2})([^`]+)\1", r"<code>\2</code>", str(escape(text))))
 
 

@@ -120,7 +120,7 @@ def _word(operator: OnnxOperator) -> str:
 def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configuration, samples: int) -> tuple[Axes, bool]:
     """Set the open axes of a graph's inputs; all axes by their roles, and whether the file left the batch open.
 
-    The batch is the axis that says so by its name, else the first. Other axes are told by their names, else by where they are:
+    The batch is the axis that says so by its name, else the first. Other axes are known by their names, else by where they are:
     images have four axes, tokens are two axes of whole numbers, steps of a recurrent network three axes.
 
     Args:
@@ -131,7 +131,7 @@ def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configurat
         samples: what an open batch becomes.
 
     Raises:
-        InputError: an open axis is not given or cannot be told, or there is no input.
+        InputError: an open axis is not given or unknown, or there is no input.
     """
     inputs = [one for one in graph.input if one.name not in weights]
     if not any(one.type.HasField("tensor_type") and one.type.tensor_type.shape.dim for one in inputs):

@@ -121,12 +121,12 @@ def forget_peak() -> bool:
 
 
 def peak_bytes() -> float:
-    """The most physical memory that was held at once; NaN if it is not told."""
+    """The most physical memory that was held at once; NaN if it is unknown."""
     return _field("VmHWM")
 
 
 def held_bytes() -> float:
-    """Physical memory that is held now; NaN if it is not told."""
+    """Physical memory that is held now; NaN if it is unknown."""
     return _field("VmRSS")
 
 

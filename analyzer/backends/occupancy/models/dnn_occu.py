@@ -1,7 +1,7 @@
 """DNN-occu: one ANEE layer, two Graphormer layers, the Set Transformer decoder and an MLP (sections III-D and V).
 
 Graphormer's attention between all operators knows how many hops lie between them; the decoder makes a few vectors of any number
-of operators, in whatever order they come.
+of operators, in any order.
 """
 
 from __future__ import annotations
