@@ -89,3 +89,8 @@ def test_candidates_hold_the_period_of_a_plain_cycle(period: float) -> None:
     values = (values - values.mean()) / values.std()
     found = periods.candidates(values)
     assert any(abs(other / period - 1) < 0.03 for other in found), found
+
+
+def test_the_vertex_of_a_parabola_and_of_what_is_flat() -> None:
+    assert periods.vertex(np.array([0.0, 3.0, 4.0, 1.0]), 2) == pytest.approx(1.75)
+    assert periods.vertex(np.array([2.0, 2.0, 2.0]), 1) == 1
