@@ -124,7 +124,7 @@ def test_rows_by_the_block_are_kept_as_rows_one_by_one(capacity: int, sizes: lis
     blocks, single = Ring(capacity, METRICS), Ring(capacity, METRICS)
     time = 0.0
     for size in sizes:
-        times = time + np.cumsum(random.choice([1.0, 2.0, -3.0], size, p=[0.8, 0.1, 0.1]))
+        times = time + np.cumsum(random.choice([1.0, 2.0, 0.0, -3.0], size, p=[0.7, 0.1, 0.1, 0.1]))
         values = random.random((size, 2))
         time = times[-1]
         blocks.extend(times, values)
