@@ -49,7 +49,7 @@ def distributed() -> Iterator[str]:
     """A process's first prediction of a large model, the command, and a search."""
 
     def predictor() -> Predictor:
-        return Predictor(ModelGraphs.of(MODEL), coefficients=FittedModel.load().coefficients)
+        return Predictor(ModelGraphs.of(MODEL), fitted=FittedModel.load())
 
     gpu, job = load_catalog()[GPU], Job(data=8, tensor=8, pipeline=8, global_batch=1536, recomputation="full")
     began = time.perf_counter()

@@ -24,10 +24,12 @@ def prediction_text(answer: Mapping[str, Any]) -> str:
     parts = [
         "" if answer["fits"] else answer["verdict"],
         _headline(answer),
-        _made_of(answer["parts"], answer["seconds"]),
+        _made_of(answer),
         _memory(answer),
         cost_text(answer["cost"], answer["gpu"], answer["seconds"], answer["iterations"]),
-        "\n".join(f"assumed: {note}" for note in answer["assumptions"]),
+        "\n".join(
+            [*(f"rests on: {note}" for note in answer["evidence"]), *(f"assumed: {note}" for note in answer["assumptions"])]
+        ),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -58,19 +60,34 @@ def _headline(answer: Mapping[str, Any]) -> str:
     lines = [
         f"{answer['model']} on {where}",
         f"{job_text(job)}; global batch {job['global_batch']} in {job['micro_batches']} micro-batches",
-        f"{seconds_text(answer['seconds'])} per iteration: {', '.join(rates)}; {flops} per GPU, {100 * answer['mfu']:.1f} % of "
-        "its peak",
+        f"{seconds_text(answer['seconds'])} per iteration{_interval(answer['low'], answer['high'])}: {', '.join(rates)}; "
+        f"{flops} per GPU, {100 * answer['mfu']:.1f} % of its peak",
     ]
     if answer["iterations"] is not None:
         lines.append(f"{answer['iterations']} iterations: {seconds_text(answer['total_seconds'])}")
     return "\n".join(lines)
 
 
-def _made_of(parts: Mapping[str, Any], seconds: float) -> str:
-    compute = sorted(parts["compute"].items(), key=lambda part: -part[1])
-    rows = [*compute, *((label, parts[name]) for name, label in _LABELS.items())]
-    shown = [(label, seconds_text(value), f"{100 * value / seconds:.1f} %") for label, value in rows if value > 0]
-    return table(("part", "time", "share"), shown)
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" (90 % interval {seconds_text(low)} to {seconds_text(high)})"
+
+
+def _made_of(answer: Mapping[str, Any]) -> str:
+    parts, low, high = (_flat(answer[name]) for name in ("parts", "parts_low", "parts_high"))
+    shown = []
+    for label, seconds in parts.items():
+        if seconds > 0:
+            interval = [f"{seconds_text(low[label])} to {seconds_text(high[label])}"] if low else []
+            shown.append((label, seconds_text(seconds), *interval, f"{100 * seconds / answer['seconds']:.1f} %"))
+    return table(("part", "time", *(["90 % interval"] if low else []), "share"), shown)
+
+
+def _flat(parts: Mapping[str, Any] | None) -> dict[str, float]:
+    """Kinds of operators, the longest first, then the other parts under their labels."""
+    if parts is None:
+        return {}
+    compute = dict(sorted(parts["compute"].items(), key=lambda part: -part[1]))
+    return compute | {label: parts[name] for name, label in _LABELS.items()}
 
 
 def _memory(answer: Mapping[str, Any]) -> str:

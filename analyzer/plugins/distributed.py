@@ -116,8 +116,9 @@ class DistributedQuestion(Asked):
         None
     )
     operators: Annotated[
-        Literal["calibrated", "learned"], Field(description="Operator times: calibrated roofline, or learned on other GPUs.")
-    ] = "calibrated"
+        Literal["usual", "calibrated", "learned"],
+        Field(description="Operator times: calibrated roofline, learned on other GPUs, or the closer one for such a question."),
+    ] = "usual"
     iterations: Annotated[int | None, Field(ge=1, le=10**12, description="Adds time and cost of so many.")] = None
 
     @field_validator("config")
@@ -165,18 +166,17 @@ class Distributed:
         from ..backends.distributed.fitted_model import FittedModel
         from ..backends.distributed.graphs import ModelGraphs
         from ..backends.distributed.predictor import Predictor
-        from ..backends.distributed.question import Question, answer_json, learned_times
+        from ..backends.distributed.question import Question, answer_json
         from ..instances import load_instances
 
         architecture = _architecture(question)
         catalog = load_catalog(self._settings.gpus)
         gpu = catalog.resolve(question.gpu)
         intra, inter = (link_named(name) if name else None for name in (question.intra, question.inter))
-        fitted = FittedModel.load()
         predictor = Predictor(
             ModelGraphs(architecture),
-            coefficients=fitted.coefficients,
-            times_of=learned_times(fitted.operators) if question.operators == "learned" else None,
+            fitted=FittedModel.load(),
+            operators=question.operators,
             gpus_per_node=question.gpus_per_node,
             intra=intra,
             inter=inter,

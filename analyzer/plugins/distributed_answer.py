@@ -78,10 +78,12 @@ class DistributedAnswer(Told):
     """One training iteration."""
 
     model: str
-    operators: str
+    operators: Annotated[str, Field(description="Source of operator times.")]
     fits: bool
     verdict: Annotated[str, Field(description="Whether it fits into memory, in words.")]
     seconds: Annotated[float, Field(description="Of one iteration.")]
+    low: Annotated[float, Field(description="Nine of ten such iterations take this or more.")]
+    high: Annotated[float, Field(description="Nine of ten such iterations take this or less.")]
     iterations: int | None
     total_seconds: float | None
     samples_per_second: float
@@ -89,6 +91,8 @@ class DistributedAnswer(Told):
     model_flops: float
     mfu: Annotated[float, Field(description="Share of the GPUs' peak that the model's operations make up.")]
     parts: Parts
+    parts_low: Parts
+    parts_high: Parts
     memory: Memory
     cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
     gpu: str
@@ -98,5 +102,6 @@ class DistributedAnswer(Told):
     inter: str | None
     recipe: str
     job: JobTold
-    assumptions: list[str]
+    evidence: Annotated[list[str], Field(description="What was measured that the answer rests on.")]
+    assumptions: Annotated[list[str], Field(description="What was not given or not measured.")]
     notes: list[str]

@@ -25,8 +25,15 @@ def main() -> None:
     scores = by_split(evaluator, runs, runs).figures
     print(f"{len(runs)} runs, error on these very rows: mean {scores.mape:.1f} %, median {scores.median_ape:.1f} %")
     if write:
-        gpus = tuple(sorted({run.gpu for run in runs}))
-        replace(FittedModel.load(), coefficients=fitted, runs=len(runs), gpus=gpus).save(SHIPPED)
+        gpus, precisions = (tuple(sorted(names)) for names in ({run.gpu for run in runs}, {run.job.precision for run in runs}))
+        replace(
+            FittedModel.load(),
+            coefficients=fitted,
+            runs=len(runs),
+            gpus=gpus,
+            precisions=precisions,
+            parameters=evaluator.parameters(runs),
+        ).save(SHIPPED)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....regressor import Gpu
 from ...instances import stale
+from .evidence import EXCHANGES, Evidence
 from .job import Job
 from .memory import out_of_memory
 from .prediction import Iteration, Memory
@@ -24,6 +25,23 @@ def parts_json(iteration: Iteration) -> dict[str, Any]:
     """What the seconds of an iteration are made of; they add up to it."""
     names = ("bubble", "tensor_parallel", "data_parallel", "pipeline_parallel", "optimizer")
     return {"compute": dict(iteration.compute), **{name: getattr(iteration, name) for name in names}}
+
+
+def interval_json(iteration: Iteration, evidence: Evidence | None) -> dict[str, Any]:
+    """What nine of ten such iterations take at least and at most, in all and by parts; null without evidence."""
+    if evidence is None:
+        return dict.fromkeys(("low", "high", "parts_low", "parts_high"))
+
+    def scaled(power: int) -> dict[str, Any]:
+        factor, exchange = evidence.factor**power, evidence.exchange_factor**power
+        parts = parts_json(iteration)
+        compute = {kind: seconds * factor for kind, seconds in parts.pop("compute").items()}
+        return {"compute": compute} | {
+            name: seconds * (exchange if name in EXCHANGES else factor) for name, seconds in parts.items()
+        }
+
+    low, high = iteration.seconds / evidence.factor, iteration.seconds * evidence.factor
+    return {"low": low, "high": high, "parts_low": scaled(-1), "parts_high": scaled(1)}
 
 
 def memory_json(memory: Memory) -> dict[str, float | bool]:
@@ -65,11 +83,12 @@ def iteration_json(
     """The whole answer on one job; raises InputError for what cannot be predicted."""
     iteration, prepared, graph = predictor.iteration(gpu, job), predictor.prepared(gpu, job), predictor.graphs.graph(job)
     samples = job.global_batch / iteration.seconds
-    cluster, memory = prepared.cluster, prepared.memory
+    cluster, memory, evidence = prepared.cluster, prepared.memory, predictor.evidence(gpu, job, iteration)
     return {
         "fits": memory.fits,
         "verdict": out_of_memory(prepared.stages, job, gpu.memory) or _fitting(memory, job),
         "seconds": iteration.seconds,
+        **interval_json(iteration, evidence),
         "iterations": iterations,
         "total_seconds": None if iterations is None else iterations * iteration.seconds,
         "samples_per_second": samples,
@@ -86,7 +105,8 @@ def iteration_json(
         "inter": None if cluster.inter is None else cluster.inter.name,
         "recipe": predictor.recipe,
         "job": job_json(job),
-        "assumptions": list(iteration.notes),
+        "evidence": [] if evidence is None else list(evidence.rests_on),
+        "assumptions": [*iteration.notes, *(() if evidence is None else evidence.not_measured)],
         "notes": price_notes([rent]),
     }
 

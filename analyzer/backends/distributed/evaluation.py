@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import compress
 
 import numpy as np
@@ -64,13 +64,19 @@ class RunEvaluator:
         key = tuple(runs)
         if belief is None and key in self._fits:
             return self._fits[key]
-        measured = [self._prepared(run) for run in runs]
+        measured = [self.measured(run) for run in runs]
         fitted = fit(measured, belief, lambda calls: self._progress(f"fitting {len(runs)} runs: {calls} evaluations"))
         if belief is None:
             self._fits[key] = fitted
         return fitted
 
-    def _prepared(self, run: Run) -> Measured:
+    def parameters(self, runs: Sequence[Run]) -> tuple[float, float]:
+        """Parameters of the smallest and of the largest model of runs."""
+        whole = {run.model: replace(run.job, data=1, tensor=1, pipeline=1, virtual_stages=1, layers_per_stage=None) for run in runs}
+        sizes = [self._graphs[model].graph(job).parameters for model, job in whole.items()]
+        return min(sizes), max(sizes)
+
+    def measured(self, run: Run) -> Measured:
         if run not in self._measured:
             cluster = cluster_for(run.gpu, run.job.gpus, run.gpus_per_node, run.intra, run.inter)
             prepared = prepare(self.graphs(run).graph(run.job), run.job, cluster)
@@ -82,7 +88,7 @@ class RunEvaluator:
         if recipe not in RECIPES:
             raise InputError(f"unknown recipe {recipe!r}; choose one of {', '.join(RECIPES)}")
         if recipe == "default":
-            return np.array([self._prepared(run).predict(coefficients) for run in runs])
+            return np.array([self.measured(run).predict(coefficients) for run in runs])
         seconds = []
         for run in runs:
             cluster = cluster_for(run.gpu, run.job.gpus, run.gpus_per_node, run.intra, run.inter)

@@ -37,6 +37,8 @@ class _FittedOn(Part):
 
     runs: Annotated[int, Field(ge=0)]
     gpus: list[Name]
+    precisions: list[Name]
+    parameters: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] | None
 
 
 class _RatesState(Part):
@@ -63,7 +65,7 @@ class _OperatorsState(Part):
 class DistributedManifest(Manifest):
     """The whole of ``model.json``."""
 
-    SCHEMA = "epochcast.distributed/v2"
+    SCHEMA = "epochcast.distributed/v3"
     COMMAND = "epochcast train distributed"
 
     coefficients: Annotated[dict[str, float], AfterValidator(_within_bounds)]
@@ -78,13 +80,16 @@ class FittedModel:
     Attributes:
         coefficients: the efficiencies.
         operators: operator times; ``None`` where no operators were given.
-        runs, gpus: how many measured runs set the efficiencies, and on which GPUs.
+        runs, gpus, precisions: how many measured runs set the efficiencies, on which GPUs and in which precisions.
+        parameters: of the smallest and the largest model among them.
     """
 
     coefficients: Coefficients
     operators: OperatorModel | None = None
     runs: int = 0
     gpus: tuple[str, ...] = ()
+    precisions: tuple[str, ...] = ()
+    parameters: tuple[float, float] | None = None
 
     def save(self, folder: Path) -> None:
         """Write the model into a folder, whole or not at all.
@@ -94,7 +99,12 @@ class FittedModel:
         """
         state = {
             "coefficients": self.coefficients,
-            "fitted_on": {"runs": self.runs, "gpus": self.gpus},
+            "fitted_on": {
+                "runs": self.runs,
+                "gpus": self.gpus,
+                "precisions": self.precisions,
+                "parameters": self.parameters,
+            },
             "operators": None if self.operators is None else _state(self.operators),
         }
         arrays: dict[str, NDArray[Any]] = {}
@@ -119,8 +129,9 @@ class FittedModel:
                 }
                 families[name] = FamilyModel(Trees.of_arrays(arrays, name, width(name), boosted=True), rates)
             operators = OperatorModel(families, state.boards)
-        fitted_on = manifest.fitted_on
-        return cls(Coefficients(**manifest.coefficients), operators, fitted_on.runs, tuple(fitted_on.gpus))
+        on = manifest.fitted_on
+        coefficients = Coefficients(**manifest.coefficients)
+        return cls(coefficients, operators, on.runs, tuple(on.gpus), tuple(on.precisions), on.parameters)
 
 
 def _state(model: OperatorModel) -> dict[str, Any]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ....regressor import Gpu
 from .coefficients import Coefficients
 from .communication import Cluster, Link, cluster_for
+from .evidence import Evidence, evidence_of, usual_source
+from .fitted_model import FittedModel
 from .graph import Graph
 from .iteration import PreparedJob, prepare, stage_times
 from .job import Job
 from .operator_time import OperatorTimes, RememberedTimes
 from .operator_time.calibrated import CalibratedTimes
+from .operator_time.learned import LearnedTimes
 from .precision import Precision, peak_flops, precision_named, require
 from .prediction import Iteration
 from .recipes import RECIPES, Graphs
@@ -33,20 +36,32 @@ class Predictor:
     Attributes:
         graphs: of the model.
         recipe: a name of :data:`.recipes.RECIPES`.
-        coefficients: of the recipes that take some.
-        times_of: source of operator times; None: the calibrated roofline.
+        fitted: efficiencies, and operator times learned on other GPUs; without the latter those of the shipped model are taken.
+        operators: source of operator times: ``calibrated``, ``learned``, the name of ``times_of``, or ``usual``, which is the
+            one of the first two that is closer for such a question (:func:`.evidence.usual_source`).
+        times_of: another source.
         gpus_per_node, intra, inter: of the cluster, as :func:`.communication.cluster_for` takes them.
     """
 
     graphs: Graphs
     recipe: str = "default"
-    coefficients: Coefficients = field(default_factory=Coefficients)
+    fitted: FittedModel = field(default_factory=lambda: FittedModel(Coefficients()))
+    operators: str = "usual"
     times_of: TimesOf | None = None
     gpus_per_node: int | None = None
     intra: Link | None = None
     inter: Link | None = None
     _clusters: dict[tuple[str, int], Cluster] = field(default_factory=dict, init=False, repr=False)
-    _times: dict[tuple[str, str, bool], OperatorTimes] = field(default_factory=dict, init=False, repr=False)
+    _times: dict[tuple[str, str, bool, str], OperatorTimes] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.fitted.operators is None:
+            self.fitted = replace(self.fitted, operators=FittedModel.load().operators)
+
+    @property
+    def coefficients(self) -> Coefficients:
+        """Efficiencies of the recipes that take some."""
+        return self.fitted.coefficients
 
     def cluster(self, gpu: Gpu, gpus: int) -> Cluster:
         """The cluster of a job on ``gpus`` GPUs; raises InputError if they do not fill its nodes."""
@@ -71,15 +86,36 @@ class Predictor:
 
     def times(self, gpu: Gpu, job: Job) -> OperatorTimes:
         """Operator times as the recipe asks for them; they remember what they were asked."""
-        precision = precision_named("fp32" if self.recipe in BLIND else job.precision)
-        key = (gpu.name, precision.name, job.fused_kernels)
+        precision, source = self._precision(job), self.source(gpu, job)
+        key = (gpu.name, precision.name, job.fused_kernels, source)
         if key not in self._times:
-            self._times[key] = (
-                CalibratedTimes(gpu, precision, self.coefficients, job.fused_kernels)
-                if self.times_of is None
-                else RememberedTimes(self.times_of(gpu, precision))
-            )
+            self._times[key] = self._times_from(source, gpu, precision, job.fused_kernels)
         return self._times[key]
+
+    def source(self, gpu: Gpu, job: Job) -> str:
+        """The source of operator times of a job."""
+        if self.operators != "usual":
+            return self.operators
+        return usual_source(self.fitted, gpu, self._precision(job), self.graphs.graph(job))
+
+    def evidence(self, gpu: Gpu, job: Job, iteration: Iteration) -> Evidence | None:
+        """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
+        if self.recipe != "default":
+            return None
+        return evidence_of(
+            self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration
+        )
+
+    def _precision(self, job: Job) -> Precision:
+        return precision_named("fp32" if self.recipe in BLIND else job.precision)
+
+    def _times_from(self, source: str, gpu: Gpu, precision: Precision, fused: bool) -> OperatorTimes:
+        if self.times_of is not None:
+            return RememberedTimes(self.times_of(gpu, precision))
+        if source == "calibrated":
+            return CalibratedTimes(gpu, precision, self.coefficients, fused)
+        assert self.fitted.operators is not None
+        return RememberedTimes(LearnedTimes(gpu, self.fitted.operators, precision.tf32))
 
     def timeline(self, gpu: Gpu, job: Job) -> Timeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""

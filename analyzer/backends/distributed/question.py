@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....extras import how_to_install
 from ....regressor import Catalog, Gpu
@@ -14,12 +14,9 @@ from ...instances import Instance
 from .answer import iteration_json
 from .job import Job
 from .models import Architecture
-from .predictor import Predictor, TimesOf
+from .predictor import Predictor
 from .rent import cheapest_rent
 from .search import available
-
-if TYPE_CHECKING:
-    from .operator_time.learned import OperatorModel
 
 _AS_GIVEN = (
     *("schedule", "virtual_stages", "layers_per_stage", "sequence_parallel", "optimizer", "attention"),
@@ -97,17 +94,7 @@ def answer_json(question: Question, instances: Sequence[Instance], iterations: i
     predictor, job, gpu = question.predictor, question.job(), question.gpus[0]
     rent = cheapest_rent(instances, gpu.name, job.gpus, predictor.cluster(gpu, job.gpus).gpus_per_node)
     answer = iteration_json(predictor, gpu, job, question.tokens_per_sample, rent, iterations)
-    return {"model": question.name, "operators": question.options["operators"], **answer}
-
-
-def learned_times(model: OperatorModel | None) -> TimesOf:
-    """Operator times learned on other GPUs; None: those of the shipped model."""
-    from .fitted_model import FittedModel
-    from .operator_time.learned import LearnedTimes
-
-    learned = model or FittedModel.load().operators
-    assert learned is not None
-    return lambda gpu, precision: LearnedTimes(gpu, learned, precision.tf32)
+    return {"model": question.name, "operators": predictor.source(gpu, job), **answer}
 
 
 def require_torch() -> None:

@@ -15,7 +15,7 @@ from ...backends.distributed.fitted_model import FittedModel
 from ...backends.distributed.job import Attention, Recomputation, ScheduleName
 from ...backends.distributed.precision import PRECISIONS, Precision
 from ...backends.distributed.predictor import Predictor, TimesOf
-from ...backends.distributed.question import Question, learned_times, require_torch
+from ...backends.distributed.question import Question, require_torch
 from ...backends.distributed.recipes import RECIPES
 from ...errors import InputError
 from .. import progress
@@ -23,7 +23,6 @@ from ..shared_options import gpus_option
 
 if TYPE_CHECKING:
     from ...backends.distributed.operator_time import OperatorTimes
-    from ...backends.distributed.operator_time.learned import OperatorModel
 
 _FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
@@ -117,9 +116,9 @@ _PREDICTOR = (
     click.option(
         "--operators",
         type=click.Choice(SOURCES),
-        default="calibrated",
-        show_default=True,
-        help="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), or from a corpus (table).",
+        default="usual",
+        help="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), or from a corpus (table). "
+        "[default: calibrated or learned, whichever is closer for the precision and kind of model]",
     ),
     click.option("--corpus", type=_FILE, metavar="PATH", help="Operators measured on that GPU, for --operators table."),
 )
@@ -153,8 +152,9 @@ def asked(options: Mapping[str, Any]) -> Question:
     predictor = Predictor(
         ModelGraphs.of(options["model"], plan=_plan(options["tensor_plan"])),
         options["recipe"],
-        fitted.coefficients,
-        _times_of(operators, corpus, fitted.operators, catalog),
+        fitted,
+        operators,
+        _times_of(operators, corpus, catalog),
         options["gpus_per_node"],
         intra,
         inter,
@@ -162,10 +162,8 @@ def asked(options: Mapping[str, Any]) -> Question:
     return Question(predictor, catalog, gpus, {**options, "layers_per_stage": _layers(options["layers_per_stage"])})
 
 
-def _times_of(source: str, corpus: Path | None, learned: OperatorModel | None, catalog: Catalog) -> TimesOf | None:
-    """Where operator times come from; None: the calibrated roofline."""
-    if source == "learned":
-        return learned_times(learned)
+def _times_of(source: str, corpus: Path | None, catalog: Catalog) -> TimesOf | None:
+    """Operator times that were measured; None for the sources of the predictor's own."""
     if corpus is not None:
         from ...backends.distributed.operator_time.corpus import read_corpus
         from ...backends.distributed.operator_time.table import Table

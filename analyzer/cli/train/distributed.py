@@ -49,7 +49,7 @@ def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | Non
         raise InputError("there is nothing to fit on; give measured runs with --data CSV, or operators with --operators PATH")
     require_place(out, DistributedManifest)
     answer: dict[str, Any] = {"rows": 0, "gpus": []}
-    fitted = FittedModel(FittedModel.load().coefficients)
+    fitted = replace(FittedModel.load(), operators=None)
     if data:
         fitted, told = fit_runs(data, None)
         answer |= told
@@ -80,7 +80,14 @@ def fit_runs(data: tuple[Path, ...], belief: Coefficients | None) -> tuple[Fitte
         "in_sample_mape": scores.mape,
         "in_sample_median_ape": scores.median_ape,
     }
-    return FittedModel(coefficients, runs=len(runs), gpus=tuple(gpus)), told
+    fitted = FittedModel(
+        coefficients,
+        runs=len(runs),
+        gpus=tuple(gpus),
+        precisions=tuple(sorted({run.job.precision for run in runs})),
+        parameters=evaluator.parameters(runs),
+    )
+    return fitted, told
 
 
 def _with_operators(fitted: FittedModel, path: Path, gpus: Path | None) -> tuple[FittedModel, dict[str, Any]]:

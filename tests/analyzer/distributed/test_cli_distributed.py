@@ -128,7 +128,7 @@ def tables(shared_graphs: None, tmp_path_factory: pytest.TempPathFactory) -> tup
     truth = replace(FittedModel.load().coefficients, bandwidth=0.5, launch=1.2e-5, node_link=0.6, network=0.5)
     gpu, rows = load_catalog()[A100], []
     for model in (MODEL, LARGER):
-        predictor = Predictor(ModelGraphs.of(model), coefficients=truth)
+        predictor = Predictor(ModelGraphs.of(model), fitted=FittedModel(truth))
         for number, (data, tensor, pipeline) in enumerate(((8, 1, 1), (8, 2, 1), (2, 2, 2), (4, 2, 2), (16, 1, 1), (4, 2, 1))):
             settings = {"data": data, "tensor": tensor, "pipeline": pipeline, "global_batch": 16 << number // 2}
             settings |= {"sequence_length": 128, "precision": "fp16"}

@@ -27,7 +27,7 @@ TEMPLATE = Job(global_batch=24, sequence_length=128, attention="eager")
 
 @pytest.fixture(scope="module")
 def predictor() -> Predictor:
-    return Predictor(ModelGraphs.of(MODEL), coefficients=FittedModel.load().coefficients)
+    return Predictor(ModelGraphs.of(MODEL), fitted=FittedModel.load())
 
 
 def test_every_configuration_is_tried_with_the_least_recomputation_that_fits(

@@ -60,7 +60,7 @@ def work_of(operators: Sequence[Operator], gpu: Gpu, precision: Precision, fused
             continue
         sizes[index] = (operator.fused_bytes if fused else operator.bytes) + _read_again(operator)
         tiles[index], depth[index], peak[index] = 1.0, 1.0, 1.0
-        if operator.flops:
+        if operator.flops and not _is_depthwise(operator):
             batch, m, n, k = products_of(operator)
             flops[index] = operator.flops * _padding(m) * _padding(n)
             tiles[index] = _waves(batch, m, n, gpu.sm_count)
@@ -80,6 +80,14 @@ _TWO_PASSES = {
 
 def _read_again(operator: Operator) -> float:
     return float(sum(tensor.bytes for tensor in operator.inputs[: _TWO_PASSES.get(operator.name, 0)]))
+
+
+def _is_depthwise(operator: Operator) -> bool:
+    """Whether it is a convolution with a kernel of its own for each channel: it adds up so little that memory bounds it."""
+    if not operator.name.startswith("aten.convolution"):
+        return False
+    weight = operator.inputs[2 if operator.name.startswith("aten.convolution_backward") else 1].shape
+    return weight[1] == 1 < weight[0]
 
 
 def _waves(batch: int, m: int, n: int, sm_count: int) -> float:

@@ -62,6 +62,10 @@ class OperatorModel:
     families: Mapping[str, FamilyModel]
     boards: Mapping[str, Board]
 
+    def measured(self, gpu: str, dtype: str) -> bool:
+        """Whether matrix products of a GPU (catalogue name) in a dtype were measured."""
+        return any((gpu, dtype) in self.families[family].rates for family in PRODUCTS if family in self.families)
+
     def rates(self, family: str, gpu: Gpu, dtype: str) -> Rates:
         """The rates of a GPU: its own where measured, else those of the most similar ones, weighted by :func:`distance`.
 

@@ -1,0 +1,219 @@
+"""What an answer rests on: errors on measurements that a fit left out, the source that they favour, and the interval.
+
+``held_out.csv`` is written by ``python -m benchmarks.distributed.held_out --write``, which states the protocol of each row. An
+answer's half-width is the quantile of its row; each thing that no row covers adds what a GPU that was not measured adds, as
+variances add up.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from ....regressor import Gpu
+from .fitted_model import FittedModel
+from .graph import Graph
+from .iteration import PreparedJob
+from .precision import Precision, precision_named
+from .prediction import Iteration
+
+TABLE = Path(__file__).with_name("held_out.csv")
+
+Kind = Literal["products", "convolutions", "operators", "exchanges"]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Errors on measurements that were left out.
+
+    Attributes:
+        kind: of what was measured: iterations of models of ``products`` or of ``convolutions``, iterations by their own measured
+            ``operators``, or ``exchanges`` (all-reduces).
+        bits: of the operands of products, 16 or 32; 0 where that does not matter.
+        gpu: ``measured`` or ``new``: whether the fit had that GPU.
+        source: of operator times.
+        n: measurements.
+        groups: how many left together, one after the other.
+        mape, roofline: mean absolute error of the source and of data sheets on the same rows, percent.
+        factor: nine of ten take predicted / factor to predicted * factor.
+        measured: what was measured, in words.
+        left_out: what left together, in words.
+    """
+
+    kind: Kind
+    bits: int
+    gpu: Literal["measured", "new"]
+    source: str
+    n: int
+    groups: int
+    mape: float
+    roofline: float
+    factor: float
+    measured: str
+    left_out: str
+
+    @property
+    def variance(self) -> float:
+        """Square of the interval's half-width, of logarithms."""
+        return math.log(self.factor) ** 2
+
+
+@cache
+def held_out() -> tuple[HeldOut, ...]:
+    """All rows of the table."""
+    numbers = {"bits": int, "n": int, "groups": int, "mape": float, "roofline": float, "factor": float}
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return tuple(HeldOut(**{name: numbers.get(name, str)(text) for name, text in row.items()}) for row in rows)  # type: ignore[arg-type]
+
+
+def usual_source(fitted: FittedModel, gpu: Gpu, precision: Precision, graph: Graph) -> str:
+    """The source of operator times for a question: what was measured of this GPU and dtype, else the least held-out error."""
+    if fitted.operators is not None and fitted.operators.measured(gpu.name, product_dtype(precision)):
+        return "learned"
+    rows = [row for row in held_out() if (row.kind, row.bits) == (kind_of(graph), bits_of(precision))]
+    return min(rows, key=lambda row: row.mape).source
+
+
+def kind_of(graph: Graph) -> Kind:
+    """Where most of the FLOPs are."""
+    flops: dict[bool, float] = {True: 0.0, False: 0.0}
+    for block in (graph.before, *graph.blocks, graph.after):
+        for operator in block.operators:
+            flops[operator.kind == "convolution"] += operator.flops
+    return "convolutions" if flops[True] > flops[False] else "products"
+
+
+def product_dtype(precision: Precision) -> str:
+    """Dtype of matrix products as operator corpora name it."""
+    return "tf32" if precision.tf32 else precision.autocast or precision.weights
+
+
+def bits_of(precision: Precision) -> int:
+    """Bits of the operands of matrix products in memory; TF32's are FP32 numbers."""
+    return 16 if product_dtype(precision) in ("float16", "bfloat16") else 32
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How sure an answer is, and why.
+
+    Attributes:
+        factor: nine of ten iterations take seconds / factor to seconds * factor; so do its parts, but for exchanges.
+        exchange_factor: the same of communication.
+        rests_on: sentences on what was measured.
+        not_measured: sentences on what was not, and is assumed.
+    """
+
+    factor: float
+    exchange_factor: float
+    rests_on: tuple[str, ...]
+    not_measured: tuple[str, ...]
+
+
+EXCHANGES = ("tensor_parallel", "data_parallel", "pipeline_parallel")
+"""Parts of an iteration that are communication."""
+
+
+def evidence_of(
+    source: str, fitted: FittedModel, gpu: Gpu, prepared: PreparedJob, graph: Graph, iteration: Iteration
+) -> Evidence:
+    """Evidence for an answer of the recipe ``default``.
+
+    Args:
+        source: of operator times.
+        fitted: the efficiencies and operator times in use.
+        gpu: of the answer.
+        prepared: the job on its cluster.
+        graph: of its model.
+        iteration: the answer.
+    """
+    job, precision = prepared.job, precision_named(prepared.job.precision)
+    row, covered, missing = _closest(source, fitted, gpu, precision, graph)
+    if job.gpus > 1 and (row.kind, row.bits) != ("products", 16):
+        missing.append(f"no iteration in {job.precision} on several GPUs was measured")
+    if source == "learned" and job.fused_kernels:
+        missing.append("operator times are of single kernels: what fusing them saves is left out")
+    if row.kind == "convolutions":
+        covered.append("convolutions take what their products of matrices take; `epochcast predict-model convmeter` is closer")
+    sentences = [f"operator times: {_SOURCES[source]}", _rests_on(row)]
+    variance = row.variance + len(missing) * _unmeasured()
+    exchanges = _row("exchanges", 0, "measured" if prepared.cluster.measured else "new", "")
+    if job.gpus > 1:
+        if prepared.cluster.measured:
+            sentences.append(_rests_on(exchanges))
+        else:
+            covered.append(f"all-reduces over {prepared.cluster.intra.name} were not measured; {_rests_on(exchanges)}")
+            share = sum(getattr(iteration, name) for name in EXCHANGES) / iteration.seconds
+            variance += share**2 * exchanges.variance
+    return Evidence(
+        factor=math.exp(math.sqrt(variance)),
+        exchange_factor=math.exp(math.sqrt(variance + exchanges.variance)),
+        rests_on=tuple(sentences),
+        not_measured=(*covered, *missing, *_size(fitted, graph, source)),
+    )
+
+
+_SOURCES: Mapping[str, str] = {
+    "calibrated": "a roofline calibrated on measured iterations",
+    "learned": "learned from measured operators",
+    "table": "measured operators of this GPU",
+    "profile": "operators measured here",
+}
+
+
+def _closest(
+    source: str, fitted: FittedModel, gpu: Gpu, precision: Precision, graph: Graph
+) -> tuple[HeldOut, list[str], list[str]]:
+    """The row whose measurements are most like the question; what was not measured that the row covers, and what it does not."""
+    if source in ("table", "profile"):
+        return _row("operators", 0, "measured", "profile"), [], []
+    learned = source == "learned"
+    known = fitted.operators is not None and fitted.operators.measured(gpu.name, product_dtype(precision))
+    if not learned:
+        known = gpu.name in fitted.gpus
+    row = _row(kind_of(graph), bits_of(precision), "measured" if known else "new", source)
+    covered: list[str] = []
+    missing: list[str] = []
+    if not known:
+        what = f"operator of a {gpu.name} in {precision.name}" if learned else f"iteration on a {gpu.name}"
+        (covered if row.gpu == "new" else missing).append(f"no {what} was measured")
+    if not learned and precision.name not in fitted.precisions:
+        measured = " and ".join(fitted.precisions) or "none"
+        missing.append(f"no iteration in {precision.name} was measured (measured: {measured})")
+    return row, covered, missing
+
+
+def _size(fitted: FittedModel, graph: Graph, source: str) -> tuple[str, ...]:
+    """A sentence where the model is larger or smaller than those that the efficiencies were fitted on."""
+    if source != "calibrated" or fitted.parameters is None:
+        return ()
+    low, high = fitted.parameters
+    size = graph.parameters
+    if low <= size <= high:
+        return ()
+    return (f"the model has {size / 1e9:.3g} billion parameters; those measured had {low / 1e9:.3g} to {high / 1e9:.3g}",)
+
+
+def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOut:
+    """The row of a GPU that was measured or not; where the table has but one of them, that."""
+    rows = {row.gpu: row for row in held_out() if (row.kind, row.bits, row.source) == (kind, bits, source)}
+    return rows.get(gpu) or next(iter(rows.values()))
+
+
+def _unmeasured() -> float:
+    """Variance that a GPU adds that was not measured: of learned operator times, the only ones on several GPUs."""
+    new, measured = (_row("products", 32, gpu, "learned") for gpu in ("new", "measured"))  # type: ignore[arg-type]
+    return new.variance - measured.variance
+
+
+def _rests_on(row: HeldOut) -> str:
+    return (
+        f"{row.n} {row.measured} were {row.mape:.1f} % off in the mean with {row.left_out} left out"
+        + (f" (by data sheets {row.roofline:.1f} %)" if math.isfinite(row.roofline) else "")
+    )
