@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.live.state_store import GpuChange
 
 from .conftest import Service
 from .test_words import read_length
@@ -218,13 +219,13 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
     parts = desktop.service.parts
     before = parts.store.reports()["GPU-node-1-0"]
     try:
-        parts.store.write_reports([replace(before, confidence=0.77)])
+        parts.store.write_gpus([GpuChange(replace(before, confidence=0.77))])
         parts.analysis.round()
         assert "77" not in page.locator("#gpu-GPU-node-1-0").text_content()
         page.evaluate("refresh()")
         assert "77" in page.locator("#gpu-GPU-node-1-0").text_content()
     finally:
-        parts.store.write_reports([before])
+        parts.store.write_gpus([GpuChange(before)])
         parts.analysis.round()
     assert focused(page) == "/gpus/GPU-node-1-3"
     assert page.evaluate("scrollY") == scrolled
