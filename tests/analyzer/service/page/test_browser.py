@@ -48,6 +48,10 @@ ROW = """rows => rows.map(row => [
     ([drawn, place]) => parseFloat(row.querySelector(drawn).getAttribute(place))),
 ])"""
 
+# A page that asks for news when the test does, and not every five seconds too; and whether it no longer scrolls.
+NO_TIMER = "for (let timer = setInterval(() => 0, 1e6); timer > 0; timer--) clearInterval(timer)"
+AT_REST = "() => new Promise(done => { const before = scrollY; setTimeout(() => done(scrollY === before), 200); })"
+
 # Where `docs/images/page/` shall be written anew: the folder. Else the pictures go to the test's own.
 IMAGES = os.environ.get("EPOCHCAST_PAGE_IMAGES")
 
@@ -212,9 +216,11 @@ def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
 
 def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watched) -> None:
     page = desktop.open("/jobs/slurm-1234")
+    page.evaluate(NO_TIMER)
     tab_to(page, "All ")
     page.keyboard.press("Enter")
     tab_to(page, "/gpus/GPU-node-1-3")
+    page.wait_for_function(AT_REST)
     scrolled = page.evaluate("scrollY")
     parts = desktop.service.parts
     before = parts.store.reports()["GPU-node-1-0"]
@@ -228,6 +234,7 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
         parts.store.write_gpus([GpuChange(before)])
         parts.analysis.round()
     assert focused(page) == "/gpus/GPU-node-1-3"
+    page.wait_for_function(AT_REST)
     assert page.evaluate("scrollY") == scrolled
     assert page.locator(".ranked").is_visible()
 
