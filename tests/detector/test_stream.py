@@ -12,7 +12,7 @@ from epochcast.detector.epochs import Job
 from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, heard
-from epochcast.detector.stream.course import KEPT
+from epochcast.detector.stream.course import KEPT, Boundaries
 from epochcast.detector.stream.follower import Follower
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
@@ -343,6 +343,19 @@ def test_pyramid_against_plain_pooling() -> None:
             if level:
                 np.testing.assert_array_equal(bins[1], parts[:, first // width :].min(axis=2))
                 np.testing.assert_array_equal(bins[2], parts[:, first // width :].max(axis=2))
+
+
+def test_a_boundary_is_the_nearest_within_the_tolerance_and_searches_take_the_place_of_those_before() -> None:
+    known = Boundaries()
+    assert known.near(10.0, 1.0) is None
+    for position in (10.0, 20.0, 30.0):
+        known.append(position, 0.5)
+    assert known.near(19.5, 1.0) == 20.0
+    assert known.near(18.5, 1.0) is None
+    known.merge(np.array([21.0, 31.0]), np.array([0.9, 0.8]), 10.0)
+    assert (known.positions.tolist(), known.matches.tolist()) == ([10.0, 21.0, 31.0], [0.5, 0.9, 0.8])
+    known.merge(np.arange(41.0, 41.0 + KEPT), np.ones(KEPT), 1.0)
+    assert (known.positions[0], known.positions.size) == (41.0, KEPT)
 
 
 def test_matches_are_the_normalised_correlation_of_all_metrics_together() -> None:
