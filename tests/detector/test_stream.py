@@ -17,6 +17,7 @@ from epochcast.detector.stream.follower import Follower
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
+from epochcast.detector.stream.work import Activity
 
 from .. import naive
 
@@ -343,6 +344,26 @@ def test_pyramid_against_plain_pooling() -> None:
             if level:
                 np.testing.assert_array_equal(bins[1], parts[:, first // width :].min(axis=2))
                 np.testing.assert_array_equal(bins[2], parts[:, first // width :].max(axis=2))
+
+
+def test_work_goes_on_until_there_is_rest_and_its_length_says_what_comes_after_it() -> None:
+    pyramid = Pyramid(1)
+    work = Activity(("sm_active",), pyramid)
+
+    def changes(level: float, samples: int) -> list[str]:
+        told = []
+        for _ in range(samples // FACTOR):
+            pyramid.append(np.full((1, FACTOR), level))
+            told.append(work.watch(0.0))
+        return told
+
+    changes(0.9, 2000)
+    work.settle()
+    assert set(changes(0.9, 400)) == {"no change"}
+    # Looked at every 24 samples, so that the second rest is just twice as long as the first: still nothing new to the job.
+    for rest, change in ((72, "rested"), (168, "rested"), (216, "idle"), (1608, "another")):
+        assert set(changes(0.0, rest)) == {"no change"}
+        assert [one for one in changes(0.9, 384) if one != "no change"] == [change]
 
 
 def test_a_boundary_is_the_nearest_within_the_tolerance_and_searches_take_the_place_of_those_before() -> None:
