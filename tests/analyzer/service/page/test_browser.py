@@ -48,8 +48,9 @@ ROW = """rows => rows.map(row => [
     ([drawn, place]) => parseFloat(row.querySelector(drawn).getAttribute(place))),
 ])"""
 
-# A page that asks for news when the test does, and not every five seconds too; and whether it no longer scrolls.
+# A page that asks for news when the test does, and not every five seconds too.
 NO_TIMER = "for (let timer = setInterval(() => 0, 1e6); timer > 0; timer--) clearInterval(timer)"
+# Whether it no longer scrolls.
 AT_REST = "() => new Promise(done => { const before = scrollY; setTimeout(() => done(scrollY === before), 200); })"
 
 # Where `docs/images/page/` shall be written anew: the folder. Else the pictures go to the test's own.
@@ -225,11 +226,12 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
     parts = desktop.service.parts
     before = parts.store.reports()["GPU-node-1-0"]
     try:
-        parts.store.write_gpus([GpuChange(replace(before, confidence=0.77))])
+        # Still sure (0.8): below, notes and hints would come and go, and whether the browser scrolls by their height varies.
+        parts.store.write_gpus([GpuChange(replace(before, confidence=0.87))])
         parts.analysis.round()
-        assert "77" not in page.locator("#gpu-GPU-node-1-0").text_content()
+        assert "87" not in page.locator("#gpu-GPU-node-1-0").text_content()
         page.evaluate("refresh()")
-        assert "77" in page.locator("#gpu-GPU-node-1-0").text_content()
+        assert "87" in page.locator("#gpu-GPU-node-1-0").text_content()
     finally:
         parts.store.write_gpus([GpuChange(before)])
         parts.analysis.round()
