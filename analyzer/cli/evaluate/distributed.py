@@ -17,6 +17,7 @@ from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
+from ..shared_options import json_option
 from ..tables import figure
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, lines, number, paragraphs, percent, report, within
@@ -70,7 +71,7 @@ _COLUMNS = {
     "--plot", type=PATH, metavar="FILE", help="Draw the error by configuration, with baselines (Fig. 2 of the paper)."
 )
 @click.option("--gpus", type=PATH, metavar="FILE", help="TOML file with GPUs of your own (protocol gpu).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def distributed(
     data: tuple[Path, ...],
     train: tuple[Path, ...],
