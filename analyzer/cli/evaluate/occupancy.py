@@ -125,7 +125,7 @@ def occupancy(
                  --recipe all
              epochcast evaluate occupancy --train old.csv --test new.csv
     """
-    check_rows(data, train, test, protocol=protocol)
+    check_rows(data, train, test, protocol=protocol, folds=folds)
     if folds is not None and protocol not in (None, "model", _CURVE):
         raise InputError(
             f"--folds groups the networks that leave one by one; protocol {protocol} has its own, leave --folds out"

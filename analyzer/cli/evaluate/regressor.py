@@ -100,7 +100,7 @@ def regressor(
     from ....regressor.evaluation import BASELINES
     from ...corpus.training_data import load_training_data
 
-    check_rows(data, train, test, protocol=protocol, anchors=anchors)
+    check_rows(data, train, test, protocol=protocol, anchors=anchors, seeds=seeds)
     if families and protocol != "new-workload":
         raise InputError("--families belongs to --protocol new-workload; give both")
     if anchors is not None and protocol != "P4-anchors":
