@@ -103,10 +103,14 @@ def distributed(
         raise InputError("--protocol gpu leaves GPUs out of measured operators; give both it and --operators PATH")
     if probe is not None and protocol != "gpu":
         raise InputError(f"--probe {probe} belongs to --protocol gpu; give both")
+    if gpus is not None and protocol != "gpu":
+        raise InputError("--gpus belongs to --protocol gpu; give both")
     require_torch()
     if operators is not None:
         if plot is not None:
             raise InputError("--plot draws errors by configuration, which --protocol gpu does not have; leave it out")
+        if recipe != "default":
+            raise InputError(f"--recipe {recipe} predicts runs, and --protocol gpu compares operator models; leave it out")
         return _by_gpu(data, operators, probe or 0, gpus, as_json)
     return _by_runs(data, train, test, protocol or "size", _ROWS if rows is None else rows, recipe, plot, as_json)
 

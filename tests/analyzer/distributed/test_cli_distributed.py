@@ -186,6 +186,8 @@ def test_evaluation_by_size_in_words(tables: tuple[Path, Path], tmp_path: Path, 
         ("--data a.csv --rows 3", "belongs to --protocol rows"),
         ("--data a.csv --protocol gpu", "--operators PATH"),
         ("--data a.csv --probe 3", "belongs to --protocol gpu"),
+        ("--data a.csv --gpus b.toml", "belongs to --protocol gpu"),
+        ("--data a.csv --protocol gpu --operators b.csv --recipe all", "--recipe all predicts runs"),
     ],
 )
 def test_evaluation_refuses_in_one_sentence(options: str, said: str, refused: Callable[..., str]) -> None:
