@@ -182,7 +182,7 @@ def _missing_lines(missing: tuple[Missing, ...]) -> list[str]:
     lines = []
     for gpu, own in sorted(by_gpu.items()):
         listed = ", ".join(f"{one.workload} ({seconds_text(one.epoch_s)})" for one in own[:_LISTED])
-        more = f" and {len(own) - _LISTED} longer ones" if len(own) > _LISTED else ""
+        more = f" and {count(len(own) - _LISTED, 'longer one')}" if len(own) > _LISTED else ""
         lines.append(f"missing on {gpu}, with the epoch time elsewhere: {listed}{more}")
     return lines
 

@@ -17,6 +17,7 @@ from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
+from ..shared_options import json_option
 from ..tables import figure
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, lines, number, paragraphs, percent, report, within
@@ -70,7 +71,7 @@ _COLUMNS = {
     "--plot", type=PATH, metavar="FILE", help="Draw the error by configuration, with baselines (Fig. 2 of the paper)."
 )
 @click.option("--gpus", type=PATH, metavar="FILE", help="TOML file with GPUs of your own (protocol gpu).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def distributed(
     data: tuple[Path, ...],
     train: tuple[Path, ...],
@@ -102,10 +103,14 @@ def distributed(
         raise InputError("--protocol gpu leaves GPUs out of measured operators; give both it and --operators PATH")
     if probe is not None and protocol != "gpu":
         raise InputError(f"--probe {probe} belongs to --protocol gpu; give both")
+    if gpus is not None and protocol != "gpu":
+        raise InputError("--gpus belongs to --protocol gpu; give both")
     require_torch()
     if operators is not None:
         if plot is not None:
             raise InputError("--plot draws errors by configuration, which --protocol gpu does not have; leave it out")
+        if recipe != "default":
+            raise InputError(f"--recipe {recipe} predicts runs, and --protocol gpu compares operator models; leave it out")
         return _by_gpu(data, operators, probe or 0, gpus, as_json)
     return _by_runs(data, train, test, protocol or "size", _ROWS if rows is None else rows, recipe, plot, as_json)
 
