@@ -137,6 +137,7 @@ def _imported(path: Path, run: Run) -> dict[str, Any]:
 def _coverage_text(found: Coverage) -> str:
     """Tables of devices and workloads, then what is paired, missing, left out, and can be evaluated."""
     names = [device.name for device in found.devices]
+    ran = f"{found.paired} of {count(len(found.workloads), 'workload')} ran on two or more GPUs"
     parts = [
         table(("device", "runs", "workloads", "telemetry", "epoch", "busy"), [_device_row(one) for one in found.devices]),
         "",
@@ -145,7 +146,7 @@ def _coverage_text(found: Coverage) -> str:
             [_workload_row(one, names) for one in found.workloads],
         ),
         "",
-        f"{found.paired} of {len(found.workloads)} workloads ran on two or more GPUs: {found.pairs} pairs to learn from",
+        f"{ran}: {count(found.pairs, 'pair')} to learn from",
         *_missing_lines(found.missing),
         *found.left_out,
         *_protocol_lines(found.protocols),

@@ -57,7 +57,7 @@ def _headline(answer: Mapping[str, Any]) -> str:
     flops = flops_text(answer["model_flops"] / answer["seconds"] / answer["gpus"])
     lines = [
         f"{answer['model']} on {where}",
-        f"{job_text(job)}; global batch {job['global_batch']} in {job['micro_batches']} micro-batches",
+        f"{job_text(job)}; global batch {job['global_batch']} in {count(job['micro_batches'], 'micro-batch', 'micro-batches')}",
         f"{seconds_text(answer['seconds'])} per iteration: {', '.join(rates)}; {flops} per GPU, {100 * answer['mfu']:.1f} % of "
         "its peak",
     ]

@@ -261,3 +261,11 @@ def test_no_gpu_for_nvml(checked: subprocess.CompletedProcess[str]) -> None:
 
 def test_the_agent_alone_tells_its_version() -> None:
     assert run("--version").stdout == f"epochcast-agent, version {version('epochcast')}\n"
+
+
+@pytest.mark.parametrize("command", ["check", "install", "uninstall"])
+def test_the_help_of_a_command_begins_with_what_it_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([command, "--help"])
+    usage, does, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: epochcast-agent {command}") and does.endswith(".")

@@ -88,7 +88,7 @@ def test_one_gpu_alone_lacks_a_second(
 ) -> None:
     _add(tmp_path, record_run, "LeNet5|32|32", "Tesla T4")
     said = printed("corpus", "report", tmp_path, status=1)
-    assert "0 of 1 workloads ran on two or more GPUs" in said and "measure the same workloads on a second GPU" in said
+    assert "0 of 1 workload ran on two or more GPUs" in said and "measure the same workloads on a second GPU" in said
     said = refused("train", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
     assert "no workload of the 1 profiles ran on two GPUs (they are of T4)" in said
 

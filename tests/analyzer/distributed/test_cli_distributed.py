@@ -36,10 +36,13 @@ def test_the_text_has_all_parts(printed: Callable[..., str], tmp_path: Path) -> 
     text = printed(*ASK, *_ONE, "--dp", "16", "--global-batch", "32", "--iterations", "10", "--timeline", trace)
     for said in ("per iteration", "tokens/s", "matmul", "optimizer step", "data-parallel", "fits: each GPU", "$", "assumed: "):
         assert said in text
+    assert "global batch 32 in 2 micro-batches\n" in text
     assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
     prices = tmp_path / "prices.csv"
     prices.write_text("cloud,instance,gpu,count,region,usd_per_hour,source,date\nx,t4,T4,1,any,1,here,2026-01-01\n")
-    assert f"no on-demand price of a {A100} is known" in printed(*ASK, *_ONE, "--prices", prices)
+    text = printed(*ASK, *_ONE, "--prices", prices)
+    assert f"no on-demand price of a {A100} is known" in text
+    assert "global batch 1 in 1 micro-batch\n" in text
 
 
 def test_out_of_memory_is_an_answer_and_said_first(answered: Callable[..., Any], printed: Callable[..., str]) -> None:
