@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from ..common.arguments import Parser
+from ..common.arguments import Parser, add_command
 from ..common.errors import InputError
 from ..common.settings_file import load
 from .check import report, text
@@ -48,7 +48,9 @@ def _parser() -> argparse.ArgumentParser:
         "--speed", type=float, metavar="X", help="play the trace X times as fast as it was recorded (default 1)"
     )
     parser.add_argument("--pid", type=int, metavar="N", help="also measure what this process and its descendants use")
-    parser.add_argument("--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use")
+    parser.add_argument(
+        "--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use; not with --pid"
+    )
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {Config.host})")
     parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {Config.port})")
     parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")
@@ -62,10 +64,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s, version {version('epochcast')}")
     commands = parser.add_subparsers(dest="command", title="commands", parser_class=Parser)
-    check = commands.add_parser(
+    check = add_command(
+        commands,
         "check",
-        help="show what this node can measure, from which source, and why the rest is missing",
-        epilog="example: epochcast-agent check --json",
+        "show what this node can measure, from which source, and why the rest is missing",
+        "epochcast-agent check --json",
     )
     check.add_argument("--json", action="store_true", help="print the result as JSON: gpus, sources, problems")
     add_commands(commands)

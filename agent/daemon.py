@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 
 from ..common.errors import InputError
-from ..common.files import write_whole
+from ..common.files import write_port
 from . import logs
 from .api import Api
 from .config import Config
@@ -105,7 +105,8 @@ class Daemon:
                 return
             if not sampled and self._node.last_sample_time is not None:
                 sampled = True
-                self._write_port()
+                # Only now: whoever waits for the file may ask for samples at once.
+                write_port(self._config.port_file, self._server.server_port)
             if not ready and (sampled or clock.monotonic() - began > LONGEST_START_S):
                 ready = True
                 self._say_ready()
@@ -113,12 +114,6 @@ class Daemon:
                 self._supervise()
             if watchdog is not None and self._node.ticks_since(clock.monotonic() - LONGEST_TICK_S):
                 notify("WATCHDOG=1")
-
-    def _write_port(self) -> None:
-        """Whoever waits for the file may ask for samples at once."""
-        if self._config.port_file is not None:
-            port = f"{self._server.server_address[1]}\n".encode()
-            write_whole(self._config.port_file, lambda file: file.write(port))
 
     def _supervise(self) -> None:
         try:

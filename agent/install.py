@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..common.arguments import add_command
 from ..common.errors import InputError
 from ..common.files import write_whole
 from ..common.settings_file import load
@@ -36,10 +37,11 @@ HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 
 def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     """Add ``install`` and ``uninstall`` to the command line."""
-    place = commands.add_parser(
+    place = add_command(
+        commands,
         "install",
-        help="run the agent as a systemd service, now and at every boot",
-        epilog="example: sudo epochcast-agent install --config agent.toml",
+        "run the agent as a systemd service, now and at every boot",
+        "sudo epochcast-agent install --config agent.toml",
     )
     place.add_argument(
         "--config",
@@ -48,8 +50,8 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
         default=argparse.SUPPRESS,
         help=f"settings file to install as /{CONFIG}",
     )
-    remove = commands.add_parser(
-        "uninstall", help="stop the service and remove its unit", epilog="example: sudo epochcast-agent uninstall --purge"
+    remove = add_command(
+        commands, "uninstall", "stop the service and remove its unit", "sudo epochcast-agent uninstall --purge"
     )
     remove.add_argument("--purge", action="store_true", help="remove the settings and drop-ins too")
 

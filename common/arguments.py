@@ -1,7 +1,7 @@
 """The parser of the programs that run beside trainings, which start without click."""
 
 import argparse
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
@@ -10,3 +10,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments and leave with status 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def add_command(commands: "argparse._SubParsersAction[Any]", name: str, does: str, example: str) -> argparse.ArgumentParser:
+    """Add a sub-command; what it does stands in the list of commands, and as a sentence in its own help."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=does, description=f"{does[:1].upper()}{does[1:]}.", epilog=f"example: {example}"
+    )
+    return parser

@@ -10,6 +10,15 @@ from typing import BinaryIO
 from .errors import InputError
 
 
+def write_port(path: Path | None, port: int) -> None:
+    """Tell whoever waits for the file at ``path`` on which port a program listens; None: nobody waits.
+
+    Raises InputError as `write_whole`.
+    """
+    if path is not None:
+        write_whole(path, lambda file: file.write(f"{port}\n".encode()))
+
+
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> Path:
     """Let ``write`` fill a file beside ``path``, bring it to the disk and move it there; a reader never sees a half.
 

@@ -23,7 +23,7 @@ _COMMANDS = {
     "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
     "predict-model": "Predict from the model itself, before anything has run.",
-    "occupancy-of": "Calculate the GPU occupancy of what a profile recorded.",
+    "occupancy-of": "Calculate the GPU occupancy of what a profiler recorded.",
     "simulate-packing": "Simulate packing jobs on shared GPUs by their predicted occupancy.",
     "recommend": "Rank cloud instances by cost or time.",
     "prices": "List instances and their prices, and import newer prices.",

@@ -137,6 +137,7 @@ def _imported(path: Path, run: Run) -> dict[str, Any]:
 def _coverage_text(found: Coverage) -> str:
     """Tables of devices and workloads, then what is paired, missing, left out, and can be evaluated."""
     names = [device.name for device in found.devices]
+    ran = f"{found.paired} of {count(len(found.workloads), 'workload')} ran on two or more GPUs"
     parts = [
         table(("device", "runs", "workloads", "telemetry", "epoch", "busy"), [_device_row(one) for one in found.devices]),
         "",
@@ -145,7 +146,7 @@ def _coverage_text(found: Coverage) -> str:
             [_workload_row(one, names) for one in found.workloads],
         ),
         "",
-        f"{found.paired} of {len(found.workloads)} workloads ran on two or more GPUs: {found.pairs} pairs to learn from",
+        f"{ran}: {count(found.pairs, 'pair')} to learn from",
         *_missing_lines(found.missing),
         *found.left_out,
         *_protocol_lines(found.protocols),
@@ -182,7 +183,7 @@ def _missing_lines(missing: tuple[Missing, ...]) -> list[str]:
     lines = []
     for gpu, own in sorted(by_gpu.items()):
         listed = ", ".join(f"{one.workload} ({seconds_text(one.epoch_s)})" for one in own[:_LISTED])
-        more = f" and {len(own) - _LISTED} longer ones" if len(own) > _LISTED else ""
+        more = f" and {count(len(own) - _LISTED, 'longer one')}" if len(own) > _LISTED else ""
         lines.append(f"missing on {gpu}, with the epoch time elsewhere: {listed}{more}")
     return lines
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..backends.distributed.evidence import Evidence
+from ..backends.distributed.prediction import Iteration
 from ..words import count, money, number
 from .tables import seconds_text, table, with_prefix
 
@@ -27,11 +29,21 @@ def prediction_text(answer: Mapping[str, Any]) -> str:
         _made_of(answer),
         _memory(answer),
         cost_text(answer["cost"], answer["gpu"], answer["seconds"], answer["iterations"]),
-        "\n".join(
-            [*(f"rests on: {note}" for note in answer["evidence"]), *(f"assumed: {note}" for note in answer["assumptions"])]
-        ),
+        "\n".join(_sentences(answer["evidence"], answer["assumptions"])),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def evidence_text(best: Iteration, evidence: Evidence | None) -> list[str]:
+    """Below the configurations of a search: how sure the first of them is, and why."""
+    if evidence is None:
+        return _sentences((), best.notes)
+    interval = _interval(best.seconds / evidence.factor, best.seconds * evidence.factor)
+    return [f"the first{interval}", *_sentences(evidence.rests_on, (*best.notes, *evidence.not_measured))]
+
+
+def _sentences(rests_on: Sequence[str], assumed: Sequence[str]) -> list[str]:
+    return [*(f"rests on: {sentence}" for sentence in rests_on), *(f"assumed: {sentence}" for sentence in assumed)]
 
 
 def job_text(job: Mapping[str, Any]) -> str:
@@ -59,7 +71,7 @@ def _headline(answer: Mapping[str, Any]) -> str:
     flops = flops_text(answer["model_flops"] / answer["seconds"] / answer["gpus"])
     lines = [
         f"{answer['model']} on {where}",
-        f"{job_text(job)}; global batch {job['global_batch']} in {job['micro_batches']} micro-batches",
+        f"{job_text(job)}; global batch {job['global_batch']} in {count(job['micro_batches'], 'micro-batch', 'micro-batches')}",
         f"{seconds_text(answer['seconds'])} per iteration{_interval(answer['low'], answer['high'])}: {', '.join(rates)}; "
         f"{flops} per GPU, {100 * answer['mfu']:.1f} % of its peak",
     ]

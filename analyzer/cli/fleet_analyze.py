@@ -174,7 +174,7 @@ def analyze(
     if as_json:
         click.echo(json.dumps({**told, "out": str(out), "report": str(out / "report.html")}, indent=2))
     else:
-        over = f", of which {run['taken_over']} were taken over from an earlier run" if run["taken_over"] else ""
+        over = f"; {run['taken_over']} taken over from an earlier run" if run["taken_over"] else ""
         failed = f"{told['failed']} of {count(run['traces'], 'trace')} could not be analysed"
         terminal.say(f"{count(told['gpus'], 'GPU')}, {count(told['jobs'], 'job')}, {failed}{over}")
         terminal.say(f"report: {out / 'report.html'}")

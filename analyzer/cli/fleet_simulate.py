@@ -20,12 +20,11 @@ from .quantities import Duration
     "--minutes",
     type=Duration("minutes"),
     default=10.0,
-    show_default="10",
-    help="Length of the telemetry, at 10 rows a second: minutes, or 1h.",
+    help="Length of the telemetry, at 10 rows a second: minutes, or 1h. [default: 10]",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed; each one gives a different fleet.")
 @click.option(
-    "--broken", type=float, default=0.0, show_default="0", metavar="SHARE", help="Share of traces that cannot be read, 0 to 1."
+    "--broken", type=float, default=0.0, metavar="SHARE", help="Share of traces that cannot be read, 0 to 1. [default: 0]"
 )
 @click.option(
     "--processes", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="Number of worker processes."

@@ -20,7 +20,7 @@ recipe_option = click.option(
     type=click.Choice(["default", "paper"]),
     default="default",
     show_default=True,
-    help="Epochcast's own predictor, or the black-box paper's (train it first).",
+    help="Epochcast's own predictor, or the black-box paper's (none is shipped: train it).",
 )
 
 

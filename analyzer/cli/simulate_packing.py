@@ -96,8 +96,7 @@ _MEASURED = "measured"
     type=click.FloatRange(0, 5),
     metavar="RATIO",
     default=0.0,
-    show_default="0",
-    help="Mean relative error of the predicted occupancy, 0 to 5.",
+    help="Mean relative error of the predicted occupancy, 0 to 5. [default: 0]",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the streams and the errors."

@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator
 
-from .style import BLUE, GREEN, ORANGE, drawing, plain_log_axis
+from .style import BLUE, GREEN, ORANGE, drawing, plain_log_axis, ticks_at
 
 Configuration = tuple[str, tuple[int, int, int]]
 
@@ -115,9 +114,7 @@ def learning_curve_figure(curves: Mapping[str, Sequence[Point]]) -> Figure:
                     label=name,
                 )
             axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_locator(FixedLocator(_apart(sorted(sizes))))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            ticks_at(axes.xaxis, _apart(sorted(sizes)))
             axes.set_ylim(bottom=0)
             axes.set(xlabel=f"{kind} to learn from", ylabel="mean relative error, %")
         handles, labels = figure.axes[0].get_legend_handles_labels()

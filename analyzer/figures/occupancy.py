@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from ..backends.occupancy.batch_sweep import WITHIN
@@ -22,7 +22,7 @@ from ..backends.occupancy.launch.kernel_names import short_name
 from ..backends.occupancy.launch.kernel_table import Summary
 from ..backends.occupancy.launch.timeline import Timeline
 from ..errors import InputError
-from .style import BLUE, GREEN, ORANGE, drawing
+from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
 
 _NAME_LENGTH = 60
 _LIMIT = "0.45"
@@ -130,13 +130,8 @@ def occupancy_by_batch_figure(curves: Sequence[BatchCurve], occupancy: str, nvml
     rows = math.ceil(len(curves) / columns)
     with drawing():
         figure = Figure(figsize=(max(3.2 * columns, 6.4), 0.7 + 2.4 * rows), layout="constrained")
-        panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for curve, axes in zip(curves, panels, strict=False):
+        for curve, axes in zip(curves, panels_of(figure, len(curves), columns, "batch size"), strict=True):
             _batch_panel(axes, curve)
-        for axes in panels[len(curves) :]:
-            axes.remove()
-        for axes in panels[max(0, len(curves) - columns) : len(curves)]:  # the lowest of each column
-            axes.set_xlabel("batch size")
         figure.legend(handles=_batch_legend(curves, occupancy, nvml_utilisation), loc="outside lower center", ncols=2)
         return figure
 
@@ -147,12 +142,7 @@ def _batch_panel(axes: Axes, curve: BatchCurve) -> None:
     axes.plot(curve.batches, curve.occupancy, color=BLUE, linewidth=1.2, marker="o", markersize=3)
     if curve.smallest is not None:
         axes.axvline(curve.smallest, color=GREEN, linestyle=":", linewidth=1.2)
-    if curve.batches[-1] >= 8 * curve.batches[0]:
-        axes.set_xscale("log", base=2)
-    ticks = curve.batches[:: math.ceil(len(curve.batches) / _MOST_TICKS)]
-    axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    sizes_axis(axes, curve.batches, _MOST_TICKS)
     axes.set_ylim(0, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
     axes.set_title(curve.title, parse_math=False)

@@ -11,11 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, NullFormatter
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .style import BLUE, GREEN, ORANGE, drawing
+from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
 
 _PER_ROW = 4
 _MOST_TICKS = 6
@@ -59,13 +58,8 @@ def scaling_figure(curves: Sequence[ScalingCurve], xlabel: str) -> Figure:
     rows = math.ceil(len(curves) / columns)
     with drawing():
         figure = Figure(figsize=(max(2.6 * columns, 5.2), 0.9 + 2.2 * rows), layout="constrained")
-        panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for curve, axes in zip(curves, panels, strict=False):
+        for curve, axes in zip(curves, panels_of(figure, len(curves), columns, xlabel), strict=True):
             _panel(axes, curve)
-        for axes in panels[len(curves) :]:
-            axes.set_visible(False)
-        for axes in panels[max(0, len(curves) - columns) : len(curves)]:  # the lowest of each column
-            axes.set_xlabel(xlabel)
         figure.supylabel("images per second", fontsize="medium")
         figure.legend(handles=_legend(curves), loc="outside lower center", ncols=3)
         return figure
@@ -85,12 +79,7 @@ def _panel(axes: Axes, curve: ScalingCurve) -> None:
         )
     if curve.turning_point is not None:
         axes.axvline(curve.turning_point, color=GREEN, linestyle=":", linewidth=1.2)
-    if curve.sizes[-1] >= 8 * curve.sizes[0]:
-        axes.set_xscale("log", base=2)
-    ticks = curve.sizes[:: math.ceil(len(curve.sizes) / _MOST_TICKS)]
-    axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    sizes_axis(axes, curve.sizes, _MOST_TICKS)
     axes.set_ylim(bottom=0)
     axes.set_title(curve.title, parse_math=False)
 

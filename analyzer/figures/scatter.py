@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes, right_answers
+from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes, panels_of, right_answers
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
 _TARGET_LOOKS = tuple(zip("os^D", _COLORS, strict=True))  # marker and colour of each target GPU, by turns
@@ -130,10 +130,7 @@ def ratio_scatter_figure(panels: Sequence[Panel], label: str = "measured") -> Fi
     ends = np.array([0.0, 1.0])
     with drawing():
         figure = Figure(figsize=(0.5 + 2.7 * columns, 0.8 + 2.6 * rows), layout="constrained")
-        all_axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for axes in all_axes[len(panels) :]:
-            axes.remove()
-        for panel, axes in zip(panels, all_axes, strict=False):
+        for panel, axes in zip(panels, panels_of(figure, len(panels), columns), strict=True):
             right_answers(axes, ends, band=0.1)
             _dots(axes, panel, looks, markersize=3, alpha=0.6)
             axes.set_title(f"{panel.title}: MRE {panel.error:.1f} %", parse_math=False)

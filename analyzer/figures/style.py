@@ -1,11 +1,12 @@
-"""What all figures share: colours, look, series, logarithmic axes, and the two ways out, a file and a page.
+"""What all figures share: colours, look, panels, series, axes, and the two ways out, a file and a page.
 
 Series differ by position, line style and marker as well as by colour (Okabe and Ito's colour-blind safe palette)."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from ...common.files import write_whole
@@ -122,6 +123,33 @@ def plain_log_axis(axis: XAxis | YAxis, unit: str = "") -> None:
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)))
     axis.set_major_formatter(lambda value, _: _plain(value) + unit)
     axis.set_minor_formatter(NullFormatter())
+
+
+def ticks_at(axis: XAxis | YAxis, places: Sequence[float] | NDArray[np.float64]) -> None:
+    """Make a tick at each of the places, its number written out, and no others."""
+    axis.set_major_locator(FixedLocator(list(places)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def sizes_axis(axes: Axes, sizes: NDArray[np.float64], most: int) -> None:
+    """Make the horizontal axis one of batches or devices, shape (n,), ascending: ticks at them, ``most`` at most.
+
+    It is logarithmic where they span a factor of eight.
+    """
+    if sizes[-1] >= 8 * sizes[0]:
+        axes.set_xscale("log", base=2)
+    ticks_at(axes.xaxis, sizes[:: math.ceil(len(sizes) / most)])
+
+
+def panels_of(figure: Figure, count: int, columns: int, xlabel: str = "") -> list[Axes]:
+    """``count`` axes, ``columns`` in each row but the last, with ``xlabel`` below the lowest of each column."""
+    panels = list(figure.subplots(math.ceil(count / columns), columns, squeeze=False).flat)
+    for axes in panels[count:]:
+        axes.remove()
+    for axes in panels[max(0, count - columns) : count]:
+        axes.set_xlabel(xlabel)
+    return panels[:count]
 
 
 def time_unit(seconds: Iterable[float]) -> tuple[str, float]:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ... import __version__
 from ..csv_text import parse_csv, read_text
 from ..errors import InputError
+from ..service.config import load_settings
 from ..telemetry import TelemetryError
 from ..telemetry.gpu_report import Device
 from ..telemetry.prometheus import PrometheusSource, Way
@@ -67,8 +68,6 @@ def _access(url: str, config: Path | None, token_file: Path | None) -> Prometheu
         return PrometheusSettings(url=url, token_file=token_file)
     if token_file is not None:
         raise InputError("--token-file and --config exclude each other: write token_file into the configuration")
-    from ..service.config import load_settings
-
     told = load_settings(config).prometheus
     found = [one for one in told if one.url.rstrip("/") == url.rstrip("/")]
     if len(found) != 1:

@@ -2,7 +2,7 @@
 
 github.com/skypilot-org/skypilot-catalog, ``catalogs/vN/CLOUD/vms.csv``. Its columns are InstanceType, AcceleratorName,
 AcceleratorCount, vCPUs, MemoryGiB, Price, SpotPrice, Region and AvailabilityZone; both prices are USD per hour of the whole
-instance, except on Google Cloud (``gcp_hosts.py``). One row stands for one zone.
+instance, except on Google Cloud (see `skypilot_names`). One row stands for one zone.
 """
 
 from __future__ import annotations

@@ -148,10 +148,6 @@ class StateStore:
             epochs += [_epoch_row(uuid, epoch) for epoch in one.epochs]
         self._write((_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
 
-    def write_reports(self, reports: Iterable[Report]) -> None:
-        """Write reports alone, as `write_gpus` does."""
-        self.write_gpus([GpuChange(report) for report in reports])
-
     def reports(self, *, by_nodes: bool = True, since: float = 0.0) -> dict[str, Report]:
         """The newest report of every GPU told of after ``since`` [unix s], by UUID.
 
@@ -164,10 +160,6 @@ class StateStore:
         """The newest report of one GPU; None of one never seen."""
         rows = self._rows("SELECT report FROM gpu WHERE uuid = ?", (gpu,))
         return _report(gpu, rows[0][0]) if rows else None
-
-    def write_epochs(self, gpu: str, epochs: Sequence[EpochRecord], *, instead_of: Sequence[float] = ()) -> None:
-        """Add epochs of a GPU; those that begin at ``instead_of`` were found again, better, and go."""
-        self._write((_DROP_EPOCH, [(gpu, start) for start in instead_of]), (_WRITE_EPOCH, [_epoch_row(gpu, e) for e in epochs]))
 
     def epochs(self, gpu: str, *, since: float | None = None, limit: int = 1000, profiles: bool = True) -> list[EpochRecord]:
         """The newest epochs of a GPU that ended after ``since`` [unix s], oldest first, with their profiles or without."""

@@ -180,8 +180,9 @@ class Watcher:
             before: Report | None = None
             known: list[EpochRecord] = []
             with self._counted():  # what an earlier watch reported
-                before = self._store.report(rows.device.uuid)
-                known = self._store.epochs(rows.device.uuid, limit=KNOWN, profiles=False)
+                # Both or none: with the report alone, epochs that it has counted would count again.
+                uuid = rows.device.uuid
+                before, known = self._store.report(uuid), self._store.epochs(uuid, limit=KNOWN, profiles=False)
             gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known)
         self._note(gpu, gpu.watch, gpu.watch.take(rows))
 

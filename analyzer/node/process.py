@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from ...common.authentication import bearer_token
-from ...common.files import write_whole
+from ...common.files import write_port
 from ...common.http_server import Limits, Server
 from ...common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from ...regressor import load_catalog
@@ -58,10 +58,8 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
             serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
             serving.start()
             log.info("listening on %s port %d, asking %s", config.host, server.server_port, config.agent)
-            if config.port_file is not None:
-                port = f"{server.server_port}\n".encode()
-                write_whole(config.port_file, lambda file: file.write(port))
             try:
+                write_port(config.port_file, server.server_port)
                 watcher.run(stop)
             finally:
                 server.shutdown()

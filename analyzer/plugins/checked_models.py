@@ -19,6 +19,19 @@ class Told(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Rented(Told):
+    """The cheapest way to rent the devices of an answer, on demand and whole instances."""
+
+    instance: str
+    cloud: str
+    region: str
+    gpu: str
+    gpus_each: int
+    count: int
+    usd_per_hour: Annotated[float, Field(description="Of all instances.")]
+    price_of: Annotated[str, Field(description="Date of the price.")]
+
+
 GpuName = Annotated[str, Field(min_length=1, max_length=100, description="Any name that the GPU catalogue knows.")]
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]

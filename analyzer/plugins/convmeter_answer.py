@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .checked_models import Told
+from .checked_models import Rented, Told
 
 
 class Fitted(Told):
@@ -54,17 +54,9 @@ class TrainingMemory(Told):
     fits: Annotated[bool | None, Field(description="Null where it is not certain.")]
 
 
-class EpochCost(Told):
+class EpochCost(Rented):
     """The cheapest way to rent the devices, on demand and whole instances."""
 
-    instance: str
-    cloud: str
-    region: str
-    gpu: str
-    gpus_each: int
-    count: int
-    usd_per_hour: Annotated[float, Field(description="Of all instances.")]
-    price_of: Annotated[str, Field(description="Date of the price.")]
     usd_per_epoch: float
     usd: float | None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ..backends.distributed.job import Attention, Recomputation, ScheduleName
-from .checked_models import Told
+from .checked_models import Rented, Told
 
 
 class Parts(Told):
@@ -33,17 +33,9 @@ class Memory(Told):
     fits: bool
 
 
-class IterationCost(Told):
+class IterationCost(Rented):
     """The cheapest way to rent the GPUs, on demand and whole instances."""
 
-    instance: str
-    cloud: str
-    region: str
-    gpu: str
-    gpus_each: int
-    count: int
-    usd_per_hour: Annotated[float, Field(description="Of all instances.")]
-    price_of: Annotated[str, Field(description="Date of the price.")]
     usd_per_iteration: float
     usd: Annotated[float | None, Field(description="Of all iterations; null where their number was not given.")]
 

@@ -349,17 +349,18 @@ class Analysis:
         failed = {job: before[job] for job in self._failed if job in before}
         self._records = {**current, **failed, **{record.answer.id: record for record in ended[:_MOST_ENDED]}}
         self._answered = {job: answered for job, answered in self._answered.items() if job in current}
-        changed = {job: record.to_json() for job, record in self._records.items() if self._is_new(before.get(job), record)}
+        changed = {job: record.to_json() for job, record in self._records.items() if _is_new(before.get(job), record)}
         self._store.write_jobs(changed, gone=[job for job in before if job not in self._records])
 
-    def _is_new(self, before: JobRecord | None, record: JobRecord) -> bool:
-        """Whether it differs from what was written; one that goes on is written once in a while to say so."""
-        return (
-            before is None
-            or before.answer != record.answer
-            or before.members != record.members
-            or [report.profile for report in before.reports] != [report.profile for report in record.reports]
-        )
+
+def _is_new(before: JobRecord | None, record: JobRecord) -> bool:
+    """Whether a record differs from what was written of its job."""
+    return (
+        before is None
+        or before.answer != record.answer
+        or before.members != record.members
+        or [report.profile for report in before.reports] != [report.profile for report in record.reports]
+    )
 
 
 def _planned(plan: JobPlan, epochs: int | None = None) -> JobQuestion:

@@ -119,6 +119,8 @@ def _first(error: ValidationError) -> str:
         return f"has the unknown setting {place!r}; {remedy(str(first['loc'][-1]), _known(first['loc'][:-1]))}"
     if first["type"] == "missing":
         return f"lacks {place}, which is required"
+    if first["type"] in ("dataclass_type", "model_type"):
+        return f"sets {place} to {seen}; it must be a table"
     message = (
         first["msg"].removeprefix("Value error, ").rstrip(".").replace("Input should", "it must").replace("Input is", "it is")
     )

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ...common.files import write_whole
+from ...common.files import write_port
 from ..answers.advisor import Advisor
 from ..errors import InputError
 from ..live.metrics import GONE_S, DetectionMetrics, View, families
@@ -148,8 +148,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self._port_file is not None:
-            write_whole(self._port_file, lambda file: file.write(f"{self._port}\n".encode()))
+        write_port(self._port_file, self._port)
 
 
 class ProcessMetrics(Collector):

@@ -58,11 +58,10 @@ class Workers:
         self._pool: ProcessPool | None = None
         self._asked: set[ProcessFuture[Any]] = set()
 
-    def run(self, function: Callable[..., Any], *args: Any, timeout: float | None = None) -> Any:
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return ``function(*args)``, called in a worker process; the calling thread waits.
 
-        The function is one of a module, and arguments and result are pickled: give and return plain values. ``timeout``:
-        seconds that it may take; by default, and at most, those of all questions.
+        The function is one of a module, and arguments and result are pickled: give and return plain values.
 
         Raises:
             InputError: the function raised a ValueError (its message is told to the user), took too long, wanted more memory
@@ -70,13 +69,12 @@ class Workers:
             WorkersBusyError: too many questions wait.
             RuntimeError: the function failed otherwise, which is a bug; its traceback is logged.
         """
-        seconds = self._seconds if timeout is None else min(timeout, self._seconds)
         if not self._room.acquire(blocking=False):
             raise WorkersBusyError("all worker processes are busy and other requests wait for them; try again in a few seconds")
         try:
-            future = self._scheduled(function, args, seconds)
+            future = self._scheduled(function, args)
             try:
-                outcome, value = future.result(timeout=seconds + _GRACE_S)
+                outcome, value = future.result(timeout=self._seconds + _GRACE_S)
             except CancelledError:
                 raise WorkersBusyError(_ENDS) from None
             except Late:
@@ -85,7 +83,7 @@ class Workers:
                     future.cancel()  # type: ignore[no-untyped-call]
                     raise WorkersBusyError("no worker process was free in time; try again in a few seconds") from None
                 self.restarts += 1
-                raise InputError(f"this takes longer than the limit of {seconds:g} s; send something smaller") from None
+                raise InputError(f"this takes longer than the limit of {self._seconds:g} s; send something smaller") from None
             except (ProcessExpired, BrokenProcessPool) as error:
                 self.restarts += 1
                 log.warning("a worker process ended: %s", error)
@@ -107,7 +105,7 @@ class Workers:
                 future.cancel()  # type: ignore[no-untyped-call]
             pool.join()
 
-    def _scheduled(self, function: Callable[..., Any], args: tuple[Any, ...], seconds: float) -> ProcessFuture[Any]:
+    def _scheduled(self, function: Callable[..., Any], args: tuple[Any, ...]) -> ProcessFuture[Any]:
         with self._lock:  # so that ``stop`` sees every question, and none starts a pool behind its back
             if self._stopped:
                 raise WorkersBusyError(_ENDS)
@@ -116,7 +114,7 @@ class Workers:
                 self._pool = ProcessPool(
                     self._count, _MOST_TASKS, initializer=_confine, initargs=(self._memory_bytes,), context=get_context("spawn")
                 )
-            future = self._pool.schedule(_guarded, args=(function, args), timeout=seconds)
+            future = self._pool.schedule(_guarded, args=(function, args), timeout=self._seconds)
             self._asked.add(future)
             return future
 

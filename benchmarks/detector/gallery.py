@@ -85,7 +85,7 @@ def outcome(score: TraceScore) -> str:
     if score.error is None:
         return f"**Silent** ({sure}); true: {score.true_period:.2f} s{of_work}."
     f1 = "" if score.boundary_f1 is None else f", boundary F1 {score.boundary_f1:.2f}"
-    both = "" if score.jobs < 2 else f"; reports {score.jobs_found} of {score.jobs} jobs"
+    both = "" if score.jobs < 2 else f"; {score.jobs_found} of {score.jobs} jobs right"
     word = "Right" if score.right else "Wrong"
     truth = f"{score.found_period:.2f} s, true {score.true_period:.2f} s{of_work}"
     return f"**{word}**: {score.error:.1f} % off ({truth}){f1}, {sure}{both}."

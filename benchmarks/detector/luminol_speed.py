@@ -6,12 +6,9 @@ CPU seconds of this process, the best of the repeats, the worst in brackets. The
 lengths from 60000 on are repeated twice only. The simulated hour is one job of four metrics at 10 Hz.
 """
 
-import os
-import platform
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +17,7 @@ from epochcast.detector.evaluation import period_error
 from epochcast.detector.simulator import simulate
 
 from ..page import options
+from ..processes import machine
 
 LENGTHS = (600, 1999, 2000, 6000, 60_000, 600_000)
 METRICS = ("dram_active", "sm_active", "pcie_rx", "power")
@@ -34,14 +32,6 @@ def cpu_seconds(call: Callable[[], object], repeats: int, loops: int = 1) -> tup
             call()
         spent.append((time.process_time() - start) / loops)
     return min(spent), max(spent)
-
-
-def machine() -> str:
-    """CPU model, cores and load: what an absolute time is worth nothing without."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    return f"{model}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, NumPy {np.__version__}"
 
 
 def show_luminol(repeats: int, longest: int) -> None:
@@ -75,6 +65,6 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--longest", type=int, default=LENGTHS[-1], help="samples")
     chosen = parser.parse_args()
-    print(machine())
+    print(f"{machine()}, NumPy {np.__version__}")
     show_luminol(chosen.repeats, chosen.longest)
     show_tracker(chosen.repeats)

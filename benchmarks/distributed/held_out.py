@@ -1,15 +1,15 @@
 """How far off predicted iterations are on what was left out, by source of operator times; what intervals and defaults rest on.
 
-- *products, 32 bits*: NeuSight's measured models (FP32, one GPU). ``new``: learned operator times without that GPU. ``measured``:
-  with it; no iteration is fitted on either way.
+- *products, 32 bits*: NeuSight's measured models (FP32, one GPU). ``new``: learned operator times without that GPU.
+  ``measured``: with it; no iteration is fitted on either way.
 - *products, 16 bits*: vTrain's runs; efficiencies are fitted without the model size that is predicted.
 - *convolutions*: torchvision's training steps on three GPUs that nothing was fitted on.
 - *operators*: our iterations on a CPU, by their own operators measured one by one.
-- *exchanges*: all-reduces within a node. ``measured``: latency and bandwidth fitted without the octave of sizes that is predicted;
-  ``new``: the link's data sheet.
+- *exchanges*: all-reduces within a node. ``measured``: latency and bandwidth fitted without the octave of sizes that is
+  predicted; ``new``: the link's data sheet.
 
-An interval is the conformal quantile of the rows of a line. Of GPUs that were not measured it is Student's prediction interval over
-the GPUs, whose errors differ: five of them are too few for a quantile.
+An interval is the conformal quantile of the rows of a line. Of GPUs that were not measured it is Student's prediction interval
+over the GPUs, whose errors differ: five of them are too few for a quantile.
 
 Run: python -m benchmarks.distributed.held_out [--write]
 """
@@ -85,11 +85,13 @@ def products_in_32_bits() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
     table = measured.assign(roofline=seconds(Roofline))
     new = table.assign(predicted=seconds(lambda gpu: LearnedTimes(gpu, without[gpu.name])), group=table["gpu"])
     known = table.assign(predicted=seconds(lambda gpu: LearnedTimes(gpu, learned)), group=table["model"])
-    roofline = table.assign(predicted=seconds(lambda gpu: CalibratedTimes(gpu, fp32, SHIPPED.coefficients)), group=table["gpu"])
+    calibrated = table.assign(
+        predicted=seconds(lambda gpu: CalibratedTimes(gpu, fp32, SHIPPED.coefficients)), group=table["gpu"]
+    )
     what = "measured FP32 passes of transformers on one GPU"
-    yield line("products", 32, "new", "learned", new, what, "the GPU")
-    yield line("products", 32, "measured", "learned", known, what, "all iterations")
-    yield line("products", 32, "new", "calibrated", roofline, what, "all iterations")
+    yield line("products", 32, "new", "learned", new, what, "with the GPU left out")
+    yield line("products", 32, "measured", "learned", known, what, "none of which were fitted on")
+    yield line("products", 32, "new", "calibrated", calibrated, what, "none of which were fitted on")
 
 
 def products_in_16_bits() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
@@ -103,9 +105,9 @@ def products_in_16_bits() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
         group=lambda points: points["size"],
     )
     what = "measured FP16 iterations of GPT-like models on 64 to 512 A100"
-    yield line("products", 16, "measured", "calibrated", table, what, "the model size")
+    yield line("products", 16, "measured", "calibrated", table, what, "with the model size left out")
     learned = table.assign(predicted=learned_without_size(evaluator, runs))
-    yield line("products", 16, "measured", "learned", learned, what, "the model size")
+    yield line("products", 16, "measured", "learned", learned, what, "with the model size left out")
 
 
 def learned_without_size(evaluator: RunEvaluator, runs: Sequence[Run]) -> Floats:
@@ -148,7 +150,7 @@ def convolutions() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
                     )
         what = f"measured FP{bits} steps of ConvNets of 12 images on one GPU"
         for source, own in found.items():
-            yield line("convolutions", bits, "new", source, pd.DataFrame(own), what, "all iterations")
+            yield line("convolutions", bits, "new", source, pd.DataFrame(own), what, "none of which were fitted on")
 
 
 def computing(graph: Graph) -> list[Operator]:
@@ -161,7 +163,7 @@ def own_operators() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
     """Iterations on a CPU by their operators."""
     table = pd.read_csv(cpu_iterations.ROWS).query("clock == 'wall'")
     table = table.assign(seconds=table["measured_s"], predicted=table["predicted_s"], roofline=np.nan, group=table["model"])
-    yield line("operators", 0, "measured", "profile", table, "measured iterations on a CPU", "all iterations")
+    yield line("operators", 0, "measured", "profile", table, "measured iterations on a CPU", "none of which were fitted on")
 
 
 def exchanges() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
@@ -181,7 +183,10 @@ def exchanges() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
                     }
                 )
             )
-    for gpu, way, left_out in (("measured", "latency and bandwidth", "an octave of sizes"), ("new", "data sheet", "all of them")):
+    for gpu, way, left_out in (
+        ("measured", "latency and bandwidth", "with an octave of sizes left out"),
+        ("new", "data sheet", "none of which were fitted on"),
+    ):
         table = pd.concat(found[way], ignore_index=True)
         each = table.groupby(["group", "octave"], as_index=False).median()
         yield line("exchanges", 0, gpu, "", each, "sizes of measured all-reduces of A100 and V100", left_out)

@@ -7,12 +7,9 @@ is one profile for all GPUs of the catalogue, without --explain; every call has 
 its precision each is answered three times: on the whole, as FP32 code, and in mixed precision.
 """
 
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import sklearn
@@ -25,6 +22,7 @@ from epochcast.regressor.predictor import SHIPPED
 from epochcast.regressor.trees import Trees
 
 from ..page import REGRESSOR, markdown_table, options, publish
+from ..processes import machine
 from .public_pairs import DATA, RATES
 
 WARM_UP = 5
@@ -94,14 +92,6 @@ def timed(what: str, call: Callable[[int], object], repeats: int, target: str = 
 def text(seconds: float) -> str:
     """Seconds, or milliseconds below one."""
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.2f} ms"
-
-
-def machine() -> str:
-    """CPU model, cores and load: what an absolute time is worth nothing without."""
-    cpuinfo = Path("/proc/cpuinfo")
-    entries = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((entry.split(":", 1)[1].strip() for entry in entries if entry.startswith("model name")), platform.processor())
-    return f"{model}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
 
 
 if __name__ == "__main__":

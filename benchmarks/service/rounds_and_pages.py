@@ -18,6 +18,7 @@ import numpy as np
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
@@ -54,10 +55,12 @@ def main() -> None:
         took = []
         for number in range(options.rounds + 1):
             reports = [report(gpu, number, example) for gpu in range(options.gpus)]
+            changes = []
             for one in reports:
                 new = one.epochs if number == 0 else one.epochs[-1:]
-                parts.store.write_epochs(one.device.uuid, [replace(epoch, profile=one.profile) for epoch in new])
-            parts.store.write_reports([replace(one, epochs=one.epochs[-MOST_EPOCHS:]) for one in reports])
+                told = replace(one, epochs=one.epochs[-MOST_EPOCHS:])
+                changes.append(GpuChange(told, [replace(epoch, profile=one.profile) for epoch in new]))
+            parts.store.write_gpus(changes)
             began = time.process_time()
             parts.analysis.round()
             took.append(time.process_time() - began)

@@ -104,8 +104,6 @@ def _range(kind: click.IntRange | click.FloatRange) -> str:
 def _default(option: click.Option) -> str:
     if option.required:
         return "required"
-    if isinstance(option.show_default, str):
-        return option.show_default
     default: Any = option.to_info_dict()["default"]
     if default is None or default is False or callable(default) or "Sentinel" in repr(default):
         return ""
@@ -134,11 +132,4 @@ def _argparse(parser: argparse.ArgumentParser) -> str:
 def _subcommands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            helps = {choice.dest: choice.help for choice in action._choices_actions}
-            for name, inner in action.choices.items():
-                inner.description = inner.description or _sentence(helps.get(name) or "")
-                yield name, inner
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+            yield from action.choices.items()

@@ -1,11 +1,13 @@
 """The command as a user runs it: a process, its exit status, its stderr."""
 
 import json
+import logging
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from epochcast.agent import logs
 from epochcast.agent.cli import main
 
 
@@ -34,10 +37,17 @@ def refused(*arguments: object) -> str:
 
 def refused_at_once(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """Do the same for what is refused before anything has started, without a process."""
+    root = logging.getLogger()
+    level, of_threads, of_hangup = root.level, threading.excepthook, signal.getsignal(signal.SIGHUP)
     try:
         status: object = main([str(argument) for argument in arguments])
     except SystemExit as exit:
         status = exit.code
+    finally:  # a process that ends there would take these with it; here other tests come after it
+        root.removeHandler(logs._handler)
+        root.setLevel(level)
+        threading.excepthook = of_threads
+        signal.signal(signal.SIGHUP, of_hangup)
     assert status == 2
     out, errors = capsys.readouterr()
     assert out == ""
@@ -251,3 +261,11 @@ def test_no_gpu_for_nvml(checked: subprocess.CompletedProcess[str]) -> None:
 
 def test_the_agent_alone_tells_its_version() -> None:
     assert run("--version").stdout == f"epochcast-agent, version {version('epochcast')}\n"
+
+
+@pytest.mark.parametrize("command", ["check", "install", "uninstall"])
+def test_the_help_of_a_command_begins_with_what_it_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([command, "--help"])
+    usage, does, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: epochcast-agent {command}") and does.endswith(".")

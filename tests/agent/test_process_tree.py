@@ -138,6 +138,27 @@ def test_ended_threads_stay_in_the_switches() -> None:
     assert switches[-1] >= switches[0] + 20  # each of ten threads runs to start and to end
 
 
+def test_a_kernel_without_clocks_of_processes_has_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_such_clock(clock: int) -> int:
+        raise OSError(clock)
+
+    monkeypatch.setattr(time, "clock_gettime_ns", no_such_clock)
+    with running("while os.times().system < 0.1: os.stat('/')\ntime.sleep(60)") as process:
+        tree = ProcessTree(process.pid)
+        go(process)
+        before, counters, after = (0, 0), [0], (0, 1)
+        while before != after or after[1] < 0.1 * os.sysconf("SC_CLK_TCK"):
+            before = user_and_system_ticks(process.pid)
+            counters = tree.read()[0]
+            after = user_and_system_ticks(process.pid)
+        assert counters[COUNTERS.index("cpu_time")] == sum(after) * 10**9 // os.sysconf("SC_CLK_TCK")
+
+
+def user_and_system_ticks(pid: int) -> tuple[int, int]:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return int(user), int(system)
+
+
 def test_what_runs_beside_the_agent_is_left_out_and_what_its_parent_starts_later_is_not() -> None:
     """The agent of `record`: a child of what runs the command."""
     reader = (

@@ -12,11 +12,12 @@ from epochcast.detector.epochs import Job
 from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, heard
-from epochcast.detector.stream.course import KEPT
+from epochcast.detector.stream.course import KEPT, Boundaries
 from epochcast.detector.stream.follower import Follower
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
+from epochcast.detector.stream.work import Activity
 
 from .. import naive
 
@@ -343,6 +344,39 @@ def test_pyramid_against_plain_pooling() -> None:
             if level:
                 np.testing.assert_array_equal(bins[1], parts[:, first // width :].min(axis=2))
                 np.testing.assert_array_equal(bins[2], parts[:, first // width :].max(axis=2))
+
+
+def test_work_goes_on_until_there_is_rest_and_its_length_says_what_comes_after_it() -> None:
+    pyramid = Pyramid(1)
+    work = Activity(("sm_active",), pyramid)
+
+    def changes(level: float, samples: int) -> list[str]:
+        told = []
+        for _ in range(samples // FACTOR):
+            pyramid.append(np.full((1, FACTOR), level))
+            told.append(work.watch(0.0))
+        return told
+
+    changes(0.9, 2000)
+    work.settle()
+    assert set(changes(0.9, 400)) == {"no change"}
+    # Looked at every 24 samples, so that the second rest is just twice as long as the first: still nothing new to the job.
+    for rest, change in ((72, "rested"), (168, "rested"), (216, "idle"), (1608, "another")):
+        assert set(changes(0.0, rest)) == {"no change"}
+        assert [one for one in changes(0.9, 384) if one != "no change"] == [change]
+
+
+def test_a_boundary_is_the_nearest_within_the_tolerance_and_searches_take_the_place_of_those_before() -> None:
+    known = Boundaries()
+    assert known.near(10.0, 1.0) is None
+    for position in (10.0, 20.0, 30.0):
+        known.append(position, 0.5)
+    assert known.near(19.5, 1.0) == 20.0
+    assert known.near(18.5, 1.0) is None
+    known.merge(np.array([21.0, 31.0]), np.array([0.9, 0.8]), 10.0)
+    assert (known.positions.tolist(), known.matches.tolist()) == ([10.0, 21.0, 31.0], [0.5, 0.9, 0.8])
+    known.merge(np.arange(41.0, 41.0 + KEPT), np.ones(KEPT), 1.0)
+    assert (known.positions[0], known.positions.size) == (41.0, KEPT)
 
 
 def test_matches_are_the_normalised_correlation_of_all_metrics_together() -> None:

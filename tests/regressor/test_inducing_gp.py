@@ -6,6 +6,7 @@ from sklearn.gaussian_process.kernels import Matern
 from epochcast.regressor import InputError
 from epochcast.regressor.arrays import under
 from epochcast.regressor.inducing_gp import InducingGaussianProcess, PairProcesses
+from epochcast.regressor.telemetry_correction import SCALE_FLOOR
 
 
 def smooth(X: np.ndarray) -> np.ndarray:
@@ -45,6 +46,11 @@ def test_knows_where_it_knows_nothing(rows: np.ndarray) -> None:
     mean, unknown = process.predict_with_variance(np.array([[0.0, 0.0], [30.0, 30.0]]))
     assert unknown[0] < 0.05 and unknown[1] > 0.99
     assert mean[1] == pytest.approx(np.median(smooth(rows)))
+
+
+def test_the_smallest_scale_is_the_noise_of_source_and_target() -> None:
+    noise = InducingGaussianProcess().noise
+    assert pytest.approx(np.hypot(noise, noise)) == SCALE_FLOOR
 
 
 def test_no_row_is_an_inducing_point(rows: np.ndarray) -> None:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from epochcast.regressor import Gpu, Predictor, Profile, load_catalog
 from epochcast.regressor.order import in_order
+from epochcast.regressor.pairs import Pair
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
+from epochcast.regressor.predictor import _ordered
 
 GPUS = list(load_catalog().values())
 
@@ -43,6 +45,11 @@ def test_what_is_in_order_stays_and_what_contradicts_meets_in_the_middle() -> No
     assert moved[1] == -0.3, "the source keeps its own"
     moved = in_order(np.array([0.2, -0.2, 0.0]), [better, worse, source], ["fp32"], source)
     assert moved[0] - moved[1] == pytest.approx(slack, abs=1e-9)
+
+
+def test_a_single_answer_that_is_in_order_with_its_source_stays(make_profile: Callable[..., Profile]) -> None:
+    worse, source = (next(gpu for gpu in GPUS if gpu.name == name) for name in ("T4", "H100 SXM5"))
+    assert _ordered([Pair(make_profile("H100 SXM5"), source, worse)], np.array([0.5]), ["mixed"]).tolist() == [0.5]
 
 
 @pytest.mark.parametrize("source", ["T4", "A100 SXM4 80GB", "RTX 4090"])

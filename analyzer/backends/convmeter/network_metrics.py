@@ -14,7 +14,7 @@ def metrics_of(text: str, image_size: int, block: str = "") -> NetworkMetrics:
     """Metrics of one image; torch is loaded only for what is not known beforehand.
 
     Args:
-        text: ``….onnx`` is a file, all else as :func:`.find_network.find_network` says.
+        text: ``….onnx`` is a file, all else as :func:`..networks.find_network.find_network` says.
         image_size: side of the square image, pixels.
         block: path (``layer2.0``) or class and number (``Bottleneck4``) of a block to count alone; the answer has its path.
 

@@ -51,12 +51,6 @@ def strong_scaling(
     return _points(metrics, [global_batch // count for count in counts], counts, devices_per_node)
 
 
-def batch_scaling(metrics: pd.DataFrame, batches: Sequence[int], devices: int, devices_per_node: int | None) -> pd.DataFrame:
-    """Points of one network with each number of images per device, in ascending order; Fig. 9."""
-    sizes = sorted(set(batches))
-    return _points(metrics, sizes, [devices] * len(sizes), devices_per_node)
-
-
 def _points(
     metrics: pd.DataFrame, batches: Sequence[int], devices: Sequence[int], devices_per_node: int | None
 ) -> pd.DataFrame:

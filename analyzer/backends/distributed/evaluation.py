@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import compress
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,11 +73,13 @@ class RunEvaluator:
 
     def parameters(self, runs: Sequence[Run]) -> tuple[float, float]:
         """Parameters of the smallest and of the largest model of runs."""
-        whole = {run.model: replace(run.job, data=1, tensor=1, pipeline=1, virtual_stages=1, layers_per_stage=None) for run in runs}
+        unsplit: dict[str, Any] = {"data": 1, "tensor": 1, "pipeline": 1, "virtual_stages": 1, "layers_per_stage": None}
+        whole = {run.model: replace(run.job, **unsplit) for run in runs}
         sizes = [self._graphs[model].graph(job).parameters for model, job in whole.items()]
         return min(sizes), max(sizes)
 
     def measured(self, run: Run) -> Measured:
+        """A run with what no coefficient changes, made once; raises InputError where it cannot be predicted."""
         if run not in self._measured:
             cluster = cluster_for(run.gpu, run.job.gpus, run.gpus_per_node, run.intra, run.inter)
             prepared = prepare(self.graphs(run).graph(run.job), run.job, cluster)

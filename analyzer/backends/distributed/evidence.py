@@ -15,6 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ....regressor import Gpu
 from .fitted_model import FittedModel
 from .graph import Graph
@@ -32,8 +35,8 @@ class HeldOut:
     """Errors on measurements that were left out.
 
     Attributes:
-        kind: of what was measured: iterations of models of ``products`` or of ``convolutions``, iterations by their own measured
-            ``operators``, or ``exchanges`` (all-reduces).
+        kind: of what was measured: iterations of models of ``products`` or of ``convolutions``, iterations by their own
+            measured ``operators``, or ``exchanges`` (all-reduces).
         bits: of the operands of products, 16 or 32; 0 where that does not matter.
         gpu: ``measured`` or ``new``: whether the fit had that GPU.
         source: of operator times.
@@ -42,7 +45,7 @@ class HeldOut:
         mape, roofline: mean absolute error of the source and of data sheets on the same rows, percent.
         factor: nine of ten take predicted / factor to predicted * factor.
         measured: what was measured, in words.
-        left_out: what left together, in words.
+        left_out: how, in words.
     """
 
     kind: Kind
@@ -69,7 +72,7 @@ def held_out() -> tuple[HeldOut, ...]:
     numbers = {"bits": int, "n": int, "groups": int, "mape": float, "roofline": float, "factor": float}
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return tuple(HeldOut(**{name: numbers.get(name, str)(text) for name, text in row.items()}) for row in rows)  # type: ignore[arg-type]
+    return tuple(HeldOut(**{name: numbers.get(name, str)(text) for name, text in row.items()}) for row in rows)
 
 
 def usual_source(fitted: FittedModel, gpu: Gpu, precision: Precision, graph: Graph) -> str:
@@ -155,7 +158,7 @@ def evidence_of(
         factor=math.exp(math.sqrt(variance)),
         exchange_factor=math.exp(math.sqrt(variance + exchanges.variance)),
         rests_on=tuple(sentences),
-        not_measured=(*covered, *missing, *_size(fitted, graph, source)),
+        not_measured=(*covered, *missing, *_size(fitted, graph, source, job.tensor)),
     )
 
 
@@ -167,10 +170,23 @@ _SOURCES: Mapping[str, str] = {
 }
 
 
+def inside(
+    measured: NDArray[np.float64],
+    predicted: NDArray[np.float64],
+    bits: int,
+    gpu: Literal["measured", "new"],
+    source: str,
+) -> float:
+    """Share of iterations of products, seconds of shape (n,) each, within the interval of their row; NaN without any."""
+    known = np.isfinite(predicted)
+    errors = np.abs(np.log(measured[known] / predicted[known]))
+    return float((errors <= math.log(_row("products", bits, gpu, source).factor)).mean()) if known.any() else math.nan
+
+
 def _closest(
     source: str, fitted: FittedModel, gpu: Gpu, precision: Precision, graph: Graph
 ) -> tuple[HeldOut, list[str], list[str]]:
-    """The row whose measurements are most like the question; what was not measured that the row covers, and what it does not."""
+    """The row most like the question; sentences on what was not measured that the row covers, and on what it does not."""
     if source in ("table", "profile"):
         return _row("operators", 0, "measured", "profile"), [], []
     learned = source == "learned"
@@ -181,7 +197,7 @@ def _closest(
     covered: list[str] = []
     missing: list[str] = []
     if not known:
-        what = f"operator of a {gpu.name} in {precision.name}" if learned else f"iteration on a {gpu.name}"
+        what = f"operator of {gpu.name} in {precision.name}" if learned else f"iteration on {gpu.name}"
         (covered if row.gpu == "new" else missing).append(f"no {what} was measured")
     if not learned and precision.name not in fitted.precisions:
         measured = " and ".join(fitted.precisions) or "none"
@@ -189,15 +205,20 @@ def _closest(
     return row, covered, missing
 
 
-def _size(fitted: FittedModel, graph: Graph, source: str) -> tuple[str, ...]:
+def _size(fitted: FittedModel, graph: Graph, source: str, tensor: int) -> tuple[str, ...]:
     """A sentence where the model is larger or smaller than those that the efficiencies were fitted on."""
     if source != "calibrated" or fitted.parameters is None:
         return ()
+    weights = [weight for block in (graph.before, *graph.blocks, graph.after) for weight in block.weights]
+    tied = [weight for weight in graph.after.weights if weight.name in graph.tied]
+    size, twice = (
+        sum(weight.tensor.elements * (tensor if weight.sliced else 1) for weight in each) for each in (weights, tied)
+    )
     low, high = fitted.parameters
-    size = graph.parameters
-    if low <= size <= high:
+    if low <= size - twice <= high:
         return ()
-    return (f"the model has {size / 1e9:.3g} billion parameters; those measured had {low / 1e9:.3g} to {high / 1e9:.3g}",)
+    text = " to ".join(f"{number / 1e9:.3g}" for number in (low, high))
+    return (f"the model has {(size - twice) / 1e9:.3g} billion parameters; those measured had {text}",)
 
 
 def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOut:
@@ -208,12 +229,10 @@ def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) ->
 
 def _unmeasured() -> float:
     """Variance that a GPU adds that was not measured: of learned operator times, the only ones on several GPUs."""
-    new, measured = (_row("products", 32, gpu, "learned") for gpu in ("new", "measured"))  # type: ignore[arg-type]
+    new, measured = (_row("products", 32, gpu, "learned") for gpu in ("new", "measured"))
     return new.variance - measured.variance
 
 
 def _rests_on(row: HeldOut) -> str:
-    return (
-        f"{row.n} {row.measured} were {row.mape:.1f} % off in the mean with {row.left_out} left out"
-        + (f" (by data sheets {row.roofline:.1f} %)" if math.isfinite(row.roofline) else "")
-    )
+    sheets = f" (by data sheets {row.roofline:.1f} %)" if row.roofline > row.mape else ""
+    return f"{row.n} {row.measured}, {row.left_out}, were {row.mape:.1f} % off in the mean{sheets}"

@@ -96,15 +96,15 @@ class Predictor:
         """The source of operator times of a job."""
         if self.operators != "usual":
             return self.operators
+        if self.recipe != "default":  # as their figures were measured
+            return "calibrated"
         return usual_source(self.fitted, gpu, self._precision(job), self.graphs.graph(job))
 
     def evidence(self, gpu: Gpu, job: Job, iteration: Iteration) -> Evidence | None:
         """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
         if self.recipe != "default":
             return None
-        return evidence_of(
-            self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration
-        )
+        return evidence_of(self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
 
     def _precision(self, job: Job) -> Precision:
         return precision_named("fp32" if self.recipe in BLIND else job.precision)

@@ -20,9 +20,6 @@ from torch.nn import functional
 SEQUENCE_AXIS = 1
 """Activations are (batch, sequence, hidden)."""
 
-FREE = ("copy_to_tensor_ranks", "scatter_sequence")
-"""Operators without communication forward; they stand in a trace only because their gradients communicate."""
-
 
 @torch.library.custom_op("epochcast::all_reduce", mutates_args=())
 def all_reduce(tensor: Tensor, ranks: int) -> Tensor:

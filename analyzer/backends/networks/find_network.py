@@ -58,16 +58,17 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
             f"an image of {image_size} x {image_size} pixels cannot be given to {text}; give a size from 1 to {LARGEST_IMAGE}"
         )
     build = _builder(text, image_size)
-    network, inputs = build() if device != "meta" else built_without_memory(text, build)
+    network, inputs = built(text, build, device)
     if inputs is None:
         inputs = (torch.empty(1, 3, image_size, image_size, device=device),)
     return network.to(device), tree_map_only(Tensor, lambda one: one.to(device), inputs)
 
 
-_Built = tuple[nn.Module, tuple[Any, ...] | None]
+WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
+"""A network, and what it is called with where that is its own."""
 
 
-def _builder(text: str, image_size: int) -> Callable[[], _Built]:
+def _builder(text: str, image_size: int) -> Callable[[], WithOrWithoutInputs]:
     library, _, name = text.rpartition(":")
     if library in _LIBRARIES or not library:
         if not library and name in NETWORKS:
@@ -142,7 +143,7 @@ def _unknown(text: str, library: str, name: str) -> str:
     return f"unknown network {text!r}; {hint} (one of your own is an import path, package.module:factory)"
 
 
-def _from_factory(path: str, image_size: int) -> _Built:
+def _from_factory(path: str, image_size: int) -> WithOrWithoutInputs:
     factory = import_factory(path)
     options = needed_arguments(factory, _UNASKED)
     if "image_size" in signature(factory).parameters:
@@ -153,19 +154,20 @@ def _from_factory(path: str, image_size: int) -> _Built:
     return network, inputs
 
 
-def built_without_memory(text: str, build: Callable[[], _Built]) -> _Built:
-    """Build on the meta device where the network's constructor works there, and as it is where not.
+def built(text: str, build: Callable[[], WithOrWithoutInputs], device: str) -> WithOrWithoutInputs:
+    """What ``build`` gives: for ``meta`` without memory where the network's constructor works there, and as it is where not.
 
     Raises:
         InputError: it fails; ``text`` names the network.
     """
-    try:
-        with _weights_on_meta():
-            return build()
-    except InputError:
-        raise
-    except (Exception, SystemExit):  # it computes with its weights, or fails anywhere
-        pass
+    if device == "meta":
+        try:
+            with _weights_on_meta():
+                return build()
+        except InputError:
+            raise
+        except (Exception, SystemExit):  # it computes with its weights, or fails anywhere
+            pass
     try:
         return build()
     except InputError:

@@ -80,13 +80,11 @@ _OURS: dict[str, Kind] = {
 }
 """Those of the namespace ``epochcast``."""
 
-_FREE = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias", "device"}
-"""What computes and moves nothing, beside views: `empty` is also what batch normalisation calls for statistics it lacks."""
-
-_VIEWS_IN_PLACE = {
+_FREE = {
+    *("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias", "device"),
     *("as_strided_", "detach", "detach_", "lift_fresh", "squeeze_", "unsqueeze_", "t_", "transpose_", "sym_size", "sym_stride"),
 }
-"""What a ConvNet's metrics leave out besides; a training step counts one pass over memory for it, as its figures always did."""
+"""Views in place, and what else moves nothing: `empty` is also what batch normalisation calls for statistics it lacks."""
 
 
 def name_of(operator: Any) -> str:
@@ -105,6 +103,6 @@ def kind_of(operator: Any) -> Kind | None:
 def moving_kind_of(operator: Any) -> MovingKind | None:
     """Kind of layer if it is none that computes; None for views and bare allocations."""
     name = name_of(operator)
-    if operator.is_view or name in _FREE or name in _VIEWS_IN_PLACE:
+    if operator.is_view or name in _FREE:
         return None
     return _MOVING_KINDS.get(name, "elementwise")

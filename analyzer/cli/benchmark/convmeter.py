@@ -68,8 +68,7 @@ from ..shared_options import device_option, json_option, table_out_option
     "--budget",
     type=Duration("seconds", least=0),
     default=1200.0,
-    show_default="20m",
-    help="Time to measure for: seconds, or 20m, 1h.",
+    help="Time to measure for: seconds, or 20m, 1h. [default: 20m]",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the random order.")
 @table_out_option

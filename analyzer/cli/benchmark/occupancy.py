@@ -55,8 +55,7 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
     "--budget",
     type=Duration("seconds", least=0),
     default=1500.0,
-    show_default="25m",
-    help="Time to measure for: seconds, or 20m, 1h.",
+    help="Time to measure for: seconds, or 20m, 1h. [default: 25m]",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the configurations and their order.")
 @table_out_option

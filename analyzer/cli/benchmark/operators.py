@@ -37,8 +37,7 @@ _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
     "--budget",
     type=Duration("seconds", least=0),
     default=600.0,
-    show_default="10m",
-    help="Time to measure for: seconds, or 20m, 1h.",
+    help="Time to measure for: seconds, or 20m, 1h. [default: 10m]",
 )
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the order and the random operators.")
 @click.option(

@@ -23,6 +23,7 @@ from ...backends.convmeter.points import PHASES
 from ...backends.convmeter.predictor import fit_predict
 from .. import progress
 from ..choices import one_of_many
+from ..shared_options import json_option
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, number, percent, report
 
@@ -65,7 +66,7 @@ _COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of folds": number("s
 )
 @click.option("--all-networks", is_flag=True, help="Include networks that --families says are no ConvNets.")
 @click.option("--plot", type=PATH, metavar="FILE", help="Draw measured against predicted (Figs. 3, 5 and 7 of the paper).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def convmeter(
     data: tuple[Path, ...],
     train: tuple[Path, ...],

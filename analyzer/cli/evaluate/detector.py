@@ -30,6 +30,7 @@ from ...plain_json import plain_json
 from ...traces.trace import Trace
 from .. import progress, terminal
 from ..old_names import method_option
+from ..shared_options import json_option
 from .command import ALL, PATH
 from .detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
 
@@ -71,7 +72,7 @@ _Result = TypeVar("_Result")
     show_default=True,
     help="Epochs are equal in time (wall) or in work done.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def detector(
     data: tuple[Path, ...],
     events: Path | None,

@@ -17,6 +17,7 @@ from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
+from ..shared_options import json_option
 from ..tables import figure
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, lines, number, paragraphs, percent, report, within
@@ -34,6 +35,7 @@ _COLUMNS = {
     "R2": number("r2"),
     "n": number("n"),
     "answered": percent("coverage"),
+    "inside": percent("inside"),
     "regret %": number("regret"),
 }
 
@@ -70,7 +72,7 @@ _COLUMNS = {
     "--plot", type=PATH, metavar="FILE", help="Draw the error by configuration, with baselines (Fig. 2 of the paper)."
 )
 @click.option("--gpus", type=PATH, metavar="FILE", help="TOML file with GPUs of your own (protocol gpu).")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def distributed(
     data: tuple[Path, ...],
     train: tuple[Path, ...],
@@ -102,10 +104,14 @@ def distributed(
         raise InputError("--protocol gpu leaves GPUs out of measured operators; give both it and --operators PATH")
     if probe is not None and protocol != "gpu":
         raise InputError(f"--probe {probe} belongs to --protocol gpu; give both")
+    if gpus is not None and protocol != "gpu":
+        raise InputError("--gpus belongs to --protocol gpu; give both")
     require_torch()
     if operators is not None:
         if plot is not None:
             raise InputError("--plot draws errors by configuration, which --protocol gpu does not have; leave it out")
+        if recipe != "default":
+            raise InputError(f"--recipe {recipe} predicts runs, and --protocol gpu compares operator models; leave it out")
         return _by_gpu(data, operators, probe or 0, gpus, as_json)
     return _by_runs(data, train, test, protocol or "size", _ROWS if rows is None else rows, recipe, plot, as_json)
 
@@ -140,7 +146,7 @@ def _by_runs(
     answers = each_recipe(recipe, list(RECIPES), list(RECIPES), measure)
     drawn = settings.get("rows", 0)
     common = {"protocol": None if train else protocol, "settings": settings}
-    figures = {name: {"recipe": name, **common, **_figures(rows, drawn)} for name, rows in answers.items()}
+    figures = {name: {"recipe": name, **common, **_figures(name, rows, drawn)} for name, rows in answers.items()}
     if plot is not None:
         from ...figures import save_figure
         from ...figures.errors import errors_figure
@@ -150,18 +156,22 @@ def _by_runs(
     return 0
 
 
-def _figures(answers: Answers, rows: int) -> dict[str, Any]:
+def _figures(recipe: str, answers: Answers, rows: int) -> dict[str, Any]:
     """The contract's keys, by model size and by the kinds of parallelism that are mixed.
+
+    ``inside`` is the share of runs within the interval that an answer on a measured GPU and precision has.
 
     Fits on a few ``rows`` test the same runs under several draws: what following a prediction costs is not known of those.
     """
     from ...backends.distributed.evaluation import regret
+    from ...backends.distributed.evidence import inside
 
     by = {key: {name: asdict(scores) for name, scores in answers.by(key).items()} for key in ("size", "parallelism")}
     return {
         **asdict(answers.figures),
         "spread": [draw.mape for draw in answers.by_test().values()] if rows else [],
         "regret": None if rows else regret(answers),
+        "inside": inside(answers.measured, answers.predicted, 16, "measured", "calibrated") if recipe == "default" else None,
         "by": by,
     }
 
@@ -182,7 +192,10 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
         costs = first["regret"] or {}
         sizes = {size: {**line, "regret": costs.get(size)} for size, line in first["by"]["size"].items()}
         by = {"size": sizes, "parallelism": first["by"]["parallelism"]}
-    legend = "regret: how much longer the configuration predicted to be fastest takes than the fastest, where it is worst"
+    legend = (
+        "inside: share within the 90 % interval; regret: how much longer the configuration predicted to be fastest takes than "
+        "the fastest, where it is worst"
+    )
     worst = [{**line, "regret": max(line["regret"].values()) if line["regret"] else None} for line in answers]
     return report(_heading(first), worst, _COLUMNS, by, _GROUPS, legend=legend if first["regret"] else "")
 
@@ -229,6 +242,7 @@ def by_gpu_text(answer: Line) -> str:
         "models end to end, MAPE % (standard deviation over the probes drawn); NeuSight was trained on these GPUs, ours "
         "leave each one out",
         lines("GPU", {"n": number("n"), **methods}, whole),
+        f"{100 * answer['inside']:.0f} % lie within the 90 % interval of a GPU that was not measured",
         f"left out: {', '.join(f'{count} rows ({reason})' for reason, count in answer['left_out'].items()) or 'nothing'}",
     ]
     if answer["operators"]:

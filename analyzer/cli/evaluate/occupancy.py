@@ -25,6 +25,7 @@ from .. import progress, terminal
 from ..choices import one_of_many
 from ..occupancy_text import TARGETS as TARGETS_TEXT
 from ..occupancy_text import labels_text
+from ..shared_options import gpus_option, json_option
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, lines, number, percent, report, within
 
@@ -92,9 +93,9 @@ _COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of tests": number("s
 )
 @click.option("--labels", type=click.Choice(LABELS), help="Use only rows with these labels, if a table has several kinds.")
 @click.option("--gpu", metavar="NAME", help="GPU it was measured on, if a table does not name it.")
-@click.option("--gpus", type=PATH, metavar="FILE", help="TOML file with GPUs of your own.")
+@gpus_option
 @click.option("--plot", type=PATH, metavar="FILE", help="Draw measured against predicted, or the learning curve.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def occupancy(
     data: tuple[Path, ...],
     train: tuple[Path, ...],
@@ -124,7 +125,7 @@ def occupancy(
                  --recipe all
              epochcast evaluate occupancy --train old.csv --test new.csv
     """
-    check_rows(data, train, test, protocol=protocol)
+    check_rows(data, train, test, protocol=protocol, folds=folds)
     if folds is not None and protocol not in (None, "model", _CURVE):
         raise InputError(
             f"--folds groups the networks that leave one by one; protocol {protocol} has its own, leave --folds out"

@@ -10,8 +10,9 @@ import click
 
 from ...errors import InputError
 from .. import progress, terminal
+from ..shared_options import gpus_option, json_option
 from ..tables import figure
-from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
+from .command import ALL, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, number, percent, report
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ _GROUPS = {
     metavar="N",
     help="Number of shuffles of the groups (P1, P2). [default: 5, the paper's models 1]",
 )
-@click.option("--gpus", type=PATH, metavar="FILE", help="TOML file with GPUs of your own.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@gpus_option
+@json_option
 def regressor(
     data: tuple[Path, ...],
     train: tuple[Path, ...],
@@ -99,7 +100,7 @@ def regressor(
     from ....regressor.evaluation import BASELINES
     from ...corpus.training_data import load_training_data
 
-    check_rows(data, train, test, protocol=protocol, anchors=anchors)
+    check_rows(data, train, test, protocol=protocol, anchors=anchors, seeds=seeds)
     if families and protocol != "new-workload":
         raise InputError("--families belongs to --protocol new-workload; give both")
     if anchors is not None and protocol != "P4-anchors":

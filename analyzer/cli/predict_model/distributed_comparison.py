@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...backends.distributed.answer import job_json, memory_json
+from ...backends.distributed.answer import interval_json, job_json, memory_json
 from ...backends.distributed.precision import precision_named, require
 from ...backends.distributed.question import Question
 from ...backends.distributed.search import available, degrees
@@ -41,8 +41,16 @@ def compare(question: Question, gpus_total: Sequence[int], strategies: str | Non
             except InputError as error:
                 refused[data, tensor, pipeline] = str(error)
                 continue
+            interval = interval_json(iteration, question.predictor.evidence(gpu, job, iteration))
             rows.append(
-                {"job": job_json(job), "seconds": iteration.seconds, "memory": memory_json(memory), "fits": memory.fits}
+                {
+                    "job": job_json(job),
+                    "seconds": iteration.seconds,
+                    "low": interval["low"],
+                    "high": interval["high"],
+                    "memory": memory_json(memory),
+                    "fits": memory.fits,
+                }
             )
     if not rows:
         raise InputError(next(iter(refused.values())))

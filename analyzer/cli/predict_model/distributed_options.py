@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
-SOURCES = ("calibrated", "learned", "profile", "table")
+SOURCES = ("usual", "calibrated", "learned", "profile", "table")
 
 _JOB = (
     click.option("--dp", "data", type=_COUNT, metavar="N", help="Data-parallel ranks. [default: 1]"),
@@ -117,8 +117,9 @@ _PREDICTOR = (
         "--operators",
         type=click.Choice(SOURCES),
         default="usual",
-        help="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), or from a corpus (table). "
-        "[default: calibrated or learned, whichever is closer for the precision and kind of model]",
+        show_default=True,
+        help="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), from a corpus (table), or "
+        "calibrated or learned, whichever is closer for such a question (usual).",
     ),
     click.option("--corpus", type=_FILE, metavar="PATH", help="Operators measured on that GPU, for --operators table."),
 )

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import click
 
 from ....regressor import Gpu
-from ...backends.distributed.answer import cost_json, job_json, memory_json, parts_json, price_notes
+from ...backends.distributed.answer import cost_json, interval_json, job_json, memory_json, parts_json, price_notes
 from ...backends.distributed.predictor import utilisation
 from ...backends.distributed.question import Question
 from ...backends.distributed.rent import Rent, cheapest_rent
@@ -20,6 +20,7 @@ from ...errors import InputError
 from ...instances import Instance
 from ...words import money
 from .. import progress, terminal
+from ..distributed_text import evidence_text
 from ..tables import seconds_text, table
 
 _COUNTS = tuple(2**power for power in range(10))
@@ -92,11 +93,14 @@ def search_all(
 
 def _json(question: Question, one: Candidate, iterations: int | None) -> dict[str, Any]:
     iteration, memory, tokens = one.iteration, one.iteration.memory, question.tokens_per_sample
+    interval = interval_json(iteration, question.predictor.evidence(one.gpu, one.job, iteration))
     return {
         "gpu": one.gpu.name,
         "gpus": one.job.gpus,
         "job": job_json(one.job),
         "seconds": iteration.seconds,
+        "low": interval["low"],
+        "high": interval["high"],
         "samples_per_second": one.job.global_batch / iteration.seconds,
         "tokens_per_second": None if tokens is None else tokens * one.job.global_batch / iteration.seconds,
         "mfu": _mfu(question, one),
@@ -137,8 +141,8 @@ def _text(question: Question, found: Found, fitting: int, iterations: int | None
         "",
         table(header, rows),
     ]
-    best = found.candidates[0].iteration
-    lines += [f"assumed: {note}" for note in best.notes]
+    best = found.candidates[0]
+    lines += evidence_text(best.iteration, question.predictor.evidence(best.gpu, best.job, best.iteration))
     return "\n".join(lines)
 
 

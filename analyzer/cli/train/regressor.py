@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from ....regressor import PaperPredictor, Predictor, load_catalog
+from ....regressor.manifest import PaperManifest, RegressorManifest
+from ....regressor.model_folder import require_place
 from ....regressor.precision import Precision
 from ...corpus.training_data import load_training_data
 from .. import progress, terminal
@@ -56,6 +58,7 @@ def regressor(
     """
     began = time.monotonic()
     catalog = load_catalog(gpus)
+    require_place(out, RegressorManifest if recipe == "default" else PaperManifest)  # before a fit of minutes
     profiles, left_out = load_training_data(data, catalog)
     for sentence in left_out:
         terminal.note(sentence)

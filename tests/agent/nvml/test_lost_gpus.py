@@ -40,6 +40,17 @@ def test_a_lost_gpu_is_left_out_and_comes_back_while_the_other_goes_on(
     assert set(rows(source, 16.3)) == {"0", "1"}
 
 
+def test_a_gpu_that_stays_away_is_tried_every_minute(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
+    nvml_driver("gpus 2")
+    source = open_source()
+    nvml_driver("gpus 2\nlost 0")
+    for elapsed in (0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0):
+        assert set(rows(source, elapsed)) == {"1"}
+    nvml_driver("gpus 2")
+    assert set(rows(source, 182.9)) == {"1"}
+    assert set(rows(source, 183.0)) == {"0", "1"}
+
+
 def test_a_gpu_that_answers_unknown_error_to_everything_is_gone(
     open_source: Open, nvml_driver: Driver, caplog: pytest.LogCaptureFixture, rows: Any
 ) -> None:

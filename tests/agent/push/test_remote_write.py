@@ -71,11 +71,17 @@ def read_prometheus(prometheus: Any) -> Series:
     }
 
 
+def pushing(gpus: Gpus, database: Any, interval: float = 0.5) -> Pusher:
+    """Push what they have to a database from now on, every so many seconds."""
+    pusher = Pusher(gpus.node, Push(url=f"{database.url}/api/v1/write", interval=interval))
+    pusher.start()
+    return pusher
+
+
 def test_prometheus_has_every_sample_exactly(database: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(2)
-    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5), "node7")
-    pusher.start()
+    pusher = pushing(gpus, prometheus)
     gpus.add_live(1)
     pusher.stop()
     assert gpus.produced > 250
@@ -87,8 +93,7 @@ def test_prometheus_has_every_sample_exactly(database: Any) -> None:
 def test_prometheus_sees_a_gpu_disappear(database: Any, until: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(2)
-    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5))
-    pusher.start()
+    pusher = pushing(gpus, prometheus)
     gpus.add_live(1.5)
     until(lambda: len(prometheus.query("epochcast_gpu_power_watts")) == 2)
     silent = gpus.stores.pop()
@@ -106,8 +111,7 @@ def test_prometheus_sees_a_gpu_disappear(database: Any, until: Any) -> None:
     time.sleep(0.2)
     restarted = Gpus(1)
     restarted.add(1)
-    again = Pusher(restarted.node, Push(url=f"{prometheus.url}/api/v1/write"))
-    again.start()
+    again = pushing(restarted, prometheus, interval=5.0)
     again.stop()
     assert again.sender.requests.keys() == {"204"}
 
@@ -138,8 +142,7 @@ def test_a_real_agent_pushes_what_it_samples(
 def test_an_outage_within_the_queue_loses_nothing(database: Any, until: Any) -> None:
     prometheus = database("prometheus")
     gpus = Gpus(2)
-    pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write", interval=0.5))
-    pusher.start()
+    pusher = pushing(gpus, prometheus)
     gpus.add_live(1)
     prometheus.stop()
     gpus.add_live(1.5)
@@ -159,8 +162,7 @@ def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(databa
     gpus = Gpus(1)
     gpus.add(30)
     for _ in range(2):  # the second agent knows nothing of the first, nor would one that was reinstalled
-        pusher = Pusher(gpus.node, Push(url=f"{prometheus.url}/api/v1/write"))
-        pusher.start()
+        pusher = pushing(gpus, prometheus, interval=5.0)
         pusher.stop()
     assert pusher.sender.requests == {"400": 1}
     assert pusher.sender.rejected == gpus.produced + len(gpus.expected)
@@ -170,8 +172,7 @@ def test_prometheus_refuses_what_is_older_than_it_has_and_that_is_counted(databa
 def test_victoria_metrics_has_every_sample_exactly(database: Any, until: Any) -> None:
     victoria = database("victoria-metrics")
     gpus = Gpus(2)
-    pusher = Pusher(gpus.node, Push(url=f"{victoria.url}/api/v1/write", interval=0.5), "node7")
-    pusher.start()
+    pusher = pushing(gpus, victoria)
     gpus.add_live(1)
     pusher.stop()
     assert pusher.sender.sent == gpus.produced + len(gpus.expected)

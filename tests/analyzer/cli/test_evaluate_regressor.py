@@ -137,6 +137,7 @@ def test_a_gpu_of_ones_own(
         (["--train", "{data}"], "give either --data or both"),
         (["--train", "{data}", "--test", "{data}", "--protocol", "P2"], "--protocol splits one table"),
         (["--train", "{data}", "--test", "{data}", "--anchors", "3"], "--anchors splits one table"),
+        (["--train", "{data}", "--test", "{data}", "--seeds", "2"], "--seeds splits one table"),
         (["--data", "{data}", "--anchors", "3"], "--anchors 3 belongs to --protocol P4-anchors"),
         (
             ["--data", "{data}", "--protocol", "P9"],

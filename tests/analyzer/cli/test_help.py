@@ -16,6 +16,7 @@ def test_help_fits_a_terminal_and_has_an_example(path: tuple[str, ...], command:
     words = " ".join(("epochcast", *path))
     lines = command.get_help(click.Context(command, info_name=words, terminal_width=80)).splitlines()
     assert max(map(len, lines)) <= 80
+    assert "[default: (" not in " ".join(" ".join(lines).split()), "a default as it is typed"
     assert not [line for line in lines if line.endswith("...") and not line.startswith("Usage:")], "no summary is cut"
     assert isinstance(command, click.Group) or f"Example: {words}" in " ".join(" ".join(lines).split())
 

@@ -85,6 +85,7 @@ def test_on_a_device_it_has_weights_and_runs() -> None:
 
 
 @pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("device", ["meta", "cpu"])
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -95,9 +96,9 @@ def test_on_a_device_it_has_weights_and_runs() -> None:
         ("MNIST_CNNN", "did you mean MNIST_CNN?"),
     ],
 )
-def test_what_cannot_be_found_or_built_is_refused_in_one_sentence(text: str, said: str) -> None:
+def test_what_cannot_be_found_or_built_is_refused_in_one_sentence(text: str, said: str, device: str) -> None:
     with pytest.raises(InputError, match=said) as refused:
-        find_network(text, 32)
+        find_network(text, 32, device)
     assert "\n" not in str(refused.value)
 
 

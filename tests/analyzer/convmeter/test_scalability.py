@@ -8,7 +8,6 @@ import pytest
 
 from epochcast.analyzer.backends.convmeter.scalability import (
     Scaling,
-    batch_scaling,
     cost_points,
     strong_scaling,
     weak_scaling,
@@ -36,11 +35,6 @@ def test_strong_scaling_keeps_the_images_of_a_step() -> None:
 def test_strong_scaling_refuses_what_cannot_be_shared() -> None:
     with pytest.raises(InputError, match=r"^a global batch of 96 cannot be shared equally by 5 devices; give a multiple"):
         strong_scaling(METRICS, 96, [1, 5, 7], None)
-
-
-def test_batches_are_for_one_number_of_devices() -> None:
-    points = batch_scaling(METRICS, [64, 8], 6, 4)
-    assert points[["batch", "devices", "nodes"]].to_numpy().tolist() == [[8, 6, 2], [64, 6, 2]]
 
 
 def test_an_epoch_is_the_papers_formula() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.cli.corpus import _missing_lines
 from epochcast.analyzer.corpus import append_run
+from epochcast.analyzer.corpus.coverage import Missing
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.regressor import load_catalog, load_corpus
 
@@ -69,9 +71,16 @@ def test_the_report_counts_a_corpus_once_and_names_what_is_missing(corpus: Path,
 
 def test_the_report_as_text(corpus: Path, printed: Callable[..., str]) -> None:
     said = printed("corpus", "report", corpus)
+    assert "2.00 to 2.00 s  80 to 80 %" in said
     assert "5 of 6 workloads ran on two or more GPUs: 30 pairs to learn from" in said
     assert "missing on L4, with the epoch time elsewhere: ResNet18|32|64|500 (1.50 s), LeNet5|37|64|500 (7.00 s)" in said
     assert "accuracy on new GPUs can be evaluated (P4)" in said
+
+
+def test_the_report_lists_the_ten_shortest_that_are_missing() -> None:
+    eleven = tuple(Missing("L4", f"w{number}", 1.0 + number) for number in range(11))
+    (some,), (all_,) = _missing_lines(eleven), _missing_lines(eleven[:10])
+    assert some == f"{all_} and 1 longer one" and all_.endswith(", w9 (10.0 s)")
 
 
 def test_one_gpu_alone_lacks_a_second(
@@ -79,7 +88,7 @@ def test_one_gpu_alone_lacks_a_second(
 ) -> None:
     _add(tmp_path, record_run, "LeNet5|32|32", "Tesla T4")
     said = printed("corpus", "report", tmp_path, status=1)
-    assert "0 of 1 workloads ran on two or more GPUs" in said and "measure the same workloads on a second GPU" in said
+    assert "0 of 1 workload ran on two or more GPUs" in said and "measure the same workloads on a second GPU" in said
     said = refused("train", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
     assert "no workload of the 1 profiles ran on two GPUs (they are of T4)" in said
 

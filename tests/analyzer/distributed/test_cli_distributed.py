@@ -17,6 +17,7 @@ from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.predictor import Predictor
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.words import money
 from epochcast.regressor import load_catalog
 
 pytestmark = pytest.mark.usefixtures("shared_graphs")
@@ -35,10 +36,13 @@ def test_the_text_has_all_parts(printed: Callable[..., str], tmp_path: Path) -> 
     text = printed(*ASK, *_ONE, "--dp", "16", "--global-batch", "32", "--iterations", "10", "--timeline", trace)
     for said in ("per iteration", "tokens/s", "matmul", "optimizer step", "data-parallel", "fits: each GPU", "$", "assumed: "):
         assert said in text
+    assert "global batch 32 in 2 micro-batches\n" in text
     assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
     prices = tmp_path / "prices.csv"
     prices.write_text("cloud,instance,gpu,count,region,usd_per_hour,source,date\nx,t4,T4,1,any,1,here,2026-01-01\n")
-    assert f"no on-demand price of a {A100} is known" in printed(*ASK, *_ONE, "--prices", prices)
+    text = printed(*ASK, *_ONE, "--prices", prices)
+    assert f"no on-demand price of a {A100} is known" in text
+    assert "global batch 1 in 1 micro-batch\n" in text
 
 
 def test_out_of_memory_is_an_answer_and_said_first(answered: Callable[..., Any], printed: Callable[..., str]) -> None:
@@ -99,12 +103,16 @@ def test_a_search_ranks_and_exits_1_where_nothing_fits(
     assert "fits into memory; take more GPUs" in capsys.readouterr().err
 
 
-def test_a_budget_keeps_what_it_pays_for(answered: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_keeps_what_it_pays_for(
+    answered: Callable[..., Any], printed: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     search = (*ASK, *_ONE, "--gpu", "T4", "--search", "--gpus-total", "1", "--gpus-total", "2", "--global-batch", "16")
     search += ("--precision", "fp16", "--micro-batch", "2", "--zero", "0", "--top", "1000", "--iterations", "100")
     everything = answered(*search)
     assert everything["ranked_by"] == "cost"
     costs = [one["cost"]["usd"] for one in everything["configurations"]]
+    rows = printed(*search).splitlines()[4 : 4 + len(costs)]
+    assert [row.split()[-1] for row in rows] == [money(usd) for usd in costs]
     assert costs == sorted(costs) and len({one["gpu"] for one in everything["configurations"]}) == 2
     middle = sum(costs[len(costs) // 2 :][:2]) / 2
     within = answered(*search, "--budget", middle)
@@ -181,6 +189,8 @@ def test_evaluation_by_size_in_words(tables: tuple[Path, Path], tmp_path: Path, 
         ("--data a.csv --rows 3", "belongs to --protocol rows"),
         ("--data a.csv --protocol gpu", "--operators PATH"),
         ("--data a.csv --probe 3", "belongs to --protocol gpu"),
+        ("--data a.csv --gpus b.toml", "belongs to --protocol gpu"),
+        ("--data a.csv --protocol gpu --operators b.csv --recipe all", "--recipe all predicts runs"),
     ],
 )
 def test_evaluation_refuses_in_one_sentence(options: str, said: str, refused: Callable[..., str]) -> None:

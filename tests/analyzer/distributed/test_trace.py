@@ -236,6 +236,20 @@ def test_what_stands_within_no_grad_has_no_backward_and_autocast_within_counts()
     assert [op.dtype for op in operators if op.name == "aten.exp.default"] == ["float32"]
 
 
+def test_a_view_in_place_costs_as_little_as_a_view() -> None:
+    class Turned(nn.Module):
+        def __init__(self, in_place) -> None:
+            super().__init__()
+            self.layer, self.in_place = nn.Linear(8, 8), in_place
+
+        def forward(self, x):
+            x = self.layer(x)
+            return (x.transpose_(1, 2).unsqueeze_(0) if self.in_place else x.transpose(1, 2).unsqueeze(0)) * 2
+
+    plain, in_place = (trace(Turned(one), (torch.zeros(2, 3, 8),), PRECISIONS["fp32"], blocks=None) for one in (False, True))
+    assert traced(in_place) == traced(plain)
+
+
 def test_the_module_and_autocast_are_left_as_they_were() -> None:
     model = Text()
     before = {name: value.clone() for name, value in model.state_dict().items()}

@@ -118,7 +118,9 @@ def test_a_run_that_is_ended_in_the_middle_goes_on(
     assert all(found[name].equals(once[name]) for name in once)
 
 
-def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(traces: Path, tmp_path: Path) -> None:
+def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "traces" / "node"
     folder.mkdir(parents=True)
     for number in range(3):
@@ -129,6 +131,8 @@ def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(traces:
     second = analyze(tmp_path / "traces", "--out", tmp_path / "out", "--processes", 1)
     assert (first["gpus"], second["gpus"]) == (3, 2)
     assert second["run"]["taken_over"] == 1
+    assert main(["fleet", "analyze", str(tmp_path / "traces"), "--out", str(tmp_path / "out"), "--processes", "1"]) == 0
+    assert "0 of 2 traces could not be analysed; 2 taken over from an earlier run" in capsys.readouterr().out
     assert pq.read_table(tmp_path / "out" / "gpus.parquet")["uuid"].to_pylist() == ["GPU-4", "GPU-2"]
 
 

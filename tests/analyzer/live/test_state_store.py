@@ -85,7 +85,7 @@ def test_a_report_with_a_value_that_cannot_be_is_refused(where: str, name: str, 
 
 def test_a_report_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     store = StateStore(tmp_path / "state.db")
-    store.write_reports([REPORT, replace(REPORT, device=device("GPU-2"))])
+    store.write_gpus([GpuChange(REPORT), GpuChange(replace(REPORT, device=device("GPU-2")))])
     with sqlite3.connect(tmp_path / "state.db") as other:
         other.execute("UPDATE gpu SET report = '{\"schema\": \"of tomorrow\"}' WHERE uuid = 'GPU-2'")
     assert set(store.reports()) == {"GPU-1"}
@@ -149,7 +149,7 @@ def test_a_state_that_is_damaged_inside_is_set_aside(tmp_path: Path, caplog: pyt
         whole = whole[: 4096 * page] + b"\xff" * 4096 + whole[4096 * (page + 1) :]
     path.write_bytes(whole)
     store = StateStore(path, check=True)
-    store.write_reports([REPORT])
+    store.write_gpus([GpuChange(REPORT)])
     assert (store.reports(), store.epochs("GPU-1")) == ({"GPU-1": REPORT}, [])
     store.close()
     (aside,) = tmp_path.glob("state.db.broken-*")
@@ -164,7 +164,7 @@ def test_another_process_sees_changes(tmp_path: Path) -> None:
     writer, reader = StateStore(tmp_path / "state.db"), StateStore(tmp_path / "state.db")
     before = reader.changes
     assert reader.changes == before
-    writer.write_reports([REPORT])
+    writer.write_gpus([GpuChange(REPORT)])
     assert reader.changes != before
     assert reader.report("GPU-1") == REPORT
     writer.close()

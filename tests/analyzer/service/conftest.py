@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins import Settings as PluginSettings
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.analysis import Analysis
@@ -64,9 +64,7 @@ def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Repo
 def fill(store: StateStore) -> None:
     """Write two GPUs of a Slurm job, and one by itself."""
     reports = [report(0, slurm_job="4711"), report(1, slurm_job="4711"), report(2)]
-    store.write_reports(reports)
-    for one in reports:
-        store.write_epochs(one.device.uuid, [replace(epoch, profile=one.profile) for epoch in one.epochs])
+    store.write_gpus([GpuChange(one, [replace(epoch, profile=one.profile) for epoch in one.epochs]) for one in reports])
 
 
 @pytest.fixture(scope="session")

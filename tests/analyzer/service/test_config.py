@@ -68,6 +68,8 @@ def test_the_example_is_taken_as_it_stands(root: Path, tmp_path: Path) -> None:
         ('port = "1"', "sets port to '1'; it must be a valid integer"),
         ("port = true", "sets port to True"),
         ("port = 70000", "sets port to 70000; it must be less than or equal to 65535"),
+        ('agents = ["http://a:9911"]', "sets agents[0] to 'http://a:9911'; it must be a table"),
+        ("limits = 1", "sets limits to 1; it must be a table"),
         ("keep_days = nan", "sets keep_days to nan"),
         ("read_only = 0", "sets read_only to 0"),
         ("objective = 'fun'", "sets objective to 'fun'"),

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.live.gpu_watch import GpuWatch
+from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
@@ -104,7 +105,7 @@ def test_the_live_service_gives_the_same_document(
     for part in np.array_split(np.arange(drawn.time.size), drawn.time.size // 20):
         watch.take(Rows(device, drawn.time[part], {name: values[part] for name, values in drawn.metrics.items()}, 10.0))
     settings = Settings(state=tmp_path / "state.db", read_only=False, limits=UNLIMITED)
-    for parts in made(settings, lambda store: store.write_reports([watch.report()]), advisor, workers, backends):
+    for parts in made(settings, lambda store: store.write_gpus([GpuChange(watch.report())]), advisor, workers, backends):
         live = TestClient(create_app(parts))
         (job,) = live.get("/api/v1/jobs").json()["jobs"]
         answer = live.get(f"/api/v1/jobs/{job['id']}").json()

@@ -18,6 +18,7 @@ from .....regressor import Catalog
 from .....regressor import InputError as RegressorInputError
 from .....regressor.scoring import absolute_percentage_errors, score
 from ....errors import InputError
+from ..evidence import inside
 from ..graph import Operator
 from .fitting import fit_operators
 from .learned import LearnedTimes
@@ -80,6 +81,7 @@ class GpuEvaluation:
             "rmse": scores.rmse,
             "r2": scores.r2,
             "coverage": best["n"] / asked if asked else float("nan"),
+            "inside": inside(table["seconds"].to_numpy(), table["zero"].to_numpy(), 32, "new", "learned"),
             "by": {
                 f"{gpu} {mode}": self._by_method(table[(table["gpu"] == gpu) & (table["mode"] == mode)])
                 for gpu, mode in places_by(table, "gpu", "mode")

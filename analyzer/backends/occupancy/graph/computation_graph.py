@@ -62,7 +62,7 @@ class ComputationGraph:
     Args:
         name: of the network.
         batch: samples that the sizes are for.
-        words: operator types, n of :data:`..vocabulary.VOCABULARY`, in the order of execution.
+        words: operator types, n of :data:`.vocabulary.VOCABULARY`, in the order of execution.
         hyper_parameters: shape (n, len(HYPER_PARAMETERS)).
         sizes: shape (n, len(SIZES)), elements and FLOPs.
         fixed: shape (n, len(SIZES)), how much of the sizes is the same for every batch: weights, masks, positions.

@@ -14,15 +14,14 @@ from torch.utils._pytree import tree_map_only
 
 from .....extras import how_to_install
 from ....errors import InputError
-from ...networks.find_network import built_without_memory, find_network, import_torchvision
+from ...networks.find_network import built, find_network, import_torchvision
 from ...networks.plain import lenet5
 from ...reader.failures import one_line
-from ...user_factory import import_factory, module_and_inputs, type_and_text
+from ...user_factory import import_factory, module_and_inputs
 from ..configuration import Configuration
 from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
 
 Built = tuple[nn.Module, tuple[Any, ...]]
-_WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
 
 _SMALLEST_LENET = 16
 """Pixels: below, two convolutions and two poolings leave nothing."""
@@ -77,7 +76,7 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
 
 def _of_the_user(configuration: Configuration, device: str) -> Built:
     name = configuration.network
-    network, inputs = _built(name, lambda: _from_factory(configuration), device)
+    network, inputs = built(name, lambda: _from_factory(configuration), device)
     network = network.to(device).eval()
     if inputs is None:
         _change_channels(network, configuration.channels, name)
@@ -117,23 +116,11 @@ def _samples(tensor: Tensor, batch: int) -> Tensor:
     return torch.empty((batch, *tensor.shape[1:]) if tensor.dim() else (), dtype=tensor.dtype, device="meta")
 
 
-def _built(name: str, build: Callable[[], _WithOrWithoutInputs], device: str) -> _WithOrWithoutInputs:
-    """What ``build`` gives, without memory where it is for the meta device."""
-    if device == "meta":
-        return built_without_memory(name, build)
-    try:
-        return build()
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the network {name!r} cannot be built: {type_and_text(error)}") from error
-
-
 def _known(configuration: Configuration, device: str) -> nn.Module:
     name = configuration.network
     network = NETWORKS[name]
     try:
-        return _built(name, _builder(configuration), device)[0]
+        return built(name, _builder(configuration), device)[0]
     except InputError as error:
         missing = error.__cause__
         if isinstance(missing, ImportError):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.telemetry.gpu_report import Report
@@ -30,7 +30,7 @@ def analysis(store: StateStore, advisor: Advisor) -> MakeAnalysis:
     """Writes reports to the store and makes one round of a new analysis, which is as after a restart."""
 
     def made(*reports: Report, **settings: Any) -> Analysis:
-        store.write_reports(reports)
+        store.write_gpus(map(GpuChange, reports))
         one = Analysis(store, advisor, Settings(**settings))
         one.round()
         return one

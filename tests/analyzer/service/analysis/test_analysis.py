@@ -15,7 +15,7 @@ from epochcast.analyzer.answers.answer_schema import JobAnswer, JobPlan
 from epochcast.analyzer.answers.job_result import JobQuestion, JobResult
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service import analysis as analysis_module
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
@@ -112,7 +112,7 @@ def test_a_job_that_ended_is_answered_still_and_after_a_restart(analysis: MakeAn
 def test_a_job_that_became_part_of_another_is_no_job_that_ended(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report("GPU-a", verdict="none"), report("GPU-b", label="1", verdict="none"))
     assert len(found.snapshot.jobs) == 2
-    store.write_reports([report("GPU-a"), report("GPU-b", label="1")])
+    store.write_gpus([GpuChange(report("GPU-a")), GpuChange(report("GPU-b", label="1"))])
     found.round()
     assert only(found).gpus == ["GPU-a", "GPU-b"] and list(store.jobs()) == [only(found).id]
 
@@ -136,10 +136,10 @@ def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
 ) -> None:
     found = analysis(report())
     before = only(found).prediction
-    store.write_reports([report(epochs=9)])
+    store.write_gpus([GpuChange(report(epochs=9))])
     found.round()
     assert only(found).epochs_seen == 9 and only(found).prediction is before
-    store.write_reports([replace(report(epochs=9), profile=replace(_profile(report()), epoch_s=29.9))])
+    store.write_gpus([GpuChange(replace(report(epochs=9), profile=replace(_profile(report()), epoch_s=29.9)))])
     found.round()
     assert only(found).epoch_s == 29.9 and only(found).prediction is before, "figures alone can wait for some seconds"
     monkeypatch.setattr(analysis_module, "_RENEW_S", 0.0)
@@ -151,10 +151,10 @@ def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
 def test_what_was_held_back_comes_by_itself(store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analysis_module, "_RENEW_S", 1.0)
     monkeypatch.setattr(analysis_module, "_LOOK_S", 0.05)
-    store.write_reports([report()])
+    store.write_gpus([GpuChange(report())])
     one = Analysis(store, advisor, Settings())
     one.round()
-    store.write_reports([replace(report(), profile=replace(_profile(report()), epoch_s=29.9))])
+    store.write_gpus([GpuChange(replace(report(), profile=replace(_profile(report()), epoch_s=29.9)))])
     one.start()  # sees no later change of the store
     try:
         for _ in range(200):
@@ -169,7 +169,7 @@ def test_what_was_held_back_comes_by_itself(store: StateStore, advisor: Advisor,
 
 def test_seconds_are_not_held_back(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report(verdict="none"))
-    store.write_reports([report()])
+    store.write_gpus([GpuChange(report())])
     found.round()
     prediction = only(found).prediction
     assert prediction is not None and prediction.epoch_s == 30.0
@@ -243,7 +243,8 @@ def test_gpus_that_nobody_tells_of_do_not_count_as_working(analysis: MakeAnalysi
 
 
 def test_epochs_beyond_those_of_the_report_are_counted_in_the_store(analysis: MakeAnalysis, store: StateStore) -> None:
-    store.write_epochs("GPU-a", [EpochRecord(BEGAN + n, BEGAN + n + 1, 1.0, BEGAN) for n in range(-50, 250)])
+    epochs = [EpochRecord(BEGAN + n, BEGAN + n + 1, 1.0, BEGAN) for n in range(-50, 250)]
+    store.write_gpus([GpuChange(report(), epochs)])
     assert only(analysis(report(epochs=MOST_EPOCHS))).epochs_seen == 250
 
 
@@ -295,7 +296,7 @@ def test_the_thread_sees_what_another_process_writes(store: StateStore, advisor:
     one.start()
     other = StateStore(store.path)
     try:
-        other.write_reports([report()])
+        other.write_gpus([GpuChange(report())])
         for _ in range(200):
             if one.snapshot.jobs:
                 break

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.app import create_app
@@ -62,7 +62,7 @@ def fleet_parts(tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, back
 def fresh_parts(fleet_parts: Parts) -> Parts:
     """The same, told of just now: on a busy machine the fleet would fall silent between two tests."""
     reports = fleet_parts.store.reports().values()
-    fleet_parts.store.write_reports([replace(report, last_sample=time.time() - 0.4) for report in reports])
+    fleet_parts.store.write_gpus([GpuChange(replace(report, last_sample=time.time() - 0.4)) for report in reports])
     fleet_parts.analysis.round()
     return fleet_parts
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
 from epochcast.detector import Cycle
 from epochcast.regressor.profile import Profile
@@ -28,7 +28,6 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
             seconds = period * (1.07 if number == 0 else 1 + noise.gauss(0, 0.006)) * (1.16 if number == epochs - 4 else 1)
             found.append(EpochRecord(start, start + seconds, 0.31 if number == epochs - 4 else 0.94, since))
             start += seconds
-        store.write_epochs(device.uuid, found)
         report = Report(
             device,
             state="answered",
@@ -69,7 +68,8 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
     reports.append(
         Report(_device("node-4", 1, "NVIDIA A10G"), "searching", "none", None, 0.0, now - 41, 0, last_sample=now - 0.3)
     )
-    store.write_reports(reports)
+    # All epochs are of the reports: none of these has more than a report holds.
+    store.write_gpus([GpuChange(report, report.epochs) for report in reports])
     write_sources(store, now)
 
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from epochcast.analyzer.answers.answer_schema import Savings
 from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
-from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.detector import Cycle
@@ -94,7 +94,7 @@ def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
     def silent(store: StateStore) -> None:
         fill(store)
         report: Report = store.reports()["GPU-node-2-0"]
-        store.write_reports([replace(report, last_sample=time.time() - 900)])
+        store.write_gpus([GpuChange(replace(report, last_sample=time.time() - 900))])
 
     shown = client_of(silent).get("/gpus/GPU-node-2-0").text
     assert "No sample for 15\N{NO-BREAK SPACE}min" in shown
@@ -104,7 +104,7 @@ def test_a_job_whose_gpus_are_all_silent_is_not_now(client_of: Any) -> None:
     def silent(store: StateStore) -> None:
         fill(store)
         reports = [replace(report, last_sample=time.time() - 86400 * 1104) for report in store.reports().values()]
-        store.write_reports(reports)
+        store.write_gpus(map(GpuChange, reports))
 
     def numbers(page: str) -> dict[str, str]:
         tiles = re.findall(r"<div[^>]*><dt>([^<]+)</dt><dd[^>]*>(\d+)", page)
@@ -123,7 +123,8 @@ def test_without_telemetry_nothing_is_called_well(client_of: Any) -> None:
     def over(store: StateStore) -> None:
         fill(store)
         old_s = 86400.0 * 1104
-        store.write_reports([replace(report, last_sample=time.time() - old_s) for report in store.reports().values()])
+        reports = [replace(report, last_sample=time.time() - old_s) for report in store.reports().values()]
+        store.write_gpus(map(GpuChange, reports))
         store.write_health(WatcherHealth(told=time.time()), [SourceStatus("files", "/traces", True, "", 9, 0, None, old_s)])
 
     well, silent, empty = (client_of(filled).get("/").text for filled in (up, over, lambda store: None))
@@ -166,7 +167,7 @@ def _pages(client: TestClient) -> dict[str, str]:
 
 
 def test_epochs_that_are_unsure_are_no_good_news(client_of: Any) -> None:
-    for name, page in _pages(client_of(lambda store: store.write_reports([_report()]))).items():
+    for name, page in _pages(client_of(lambda store: store.write_gpus([GpuChange(_report())]))).items():
         assert 'class="badge wait" title="There seem to be epochs' in page and "epochs unsure</span>" in page, name
         assert "epochs found" not in page, name
         assert name == "gpu" or "not sure yet" in page, name
@@ -176,7 +177,7 @@ def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
     profile = replace(Profile.from_json(example_profile()), unit="cycle")
     cycle = Cycle("checkpoint", 60.0, 0.93, "the GPU rests, and pcie_tx is far above usual", 0.2, 5.0)
     report = _report(confidence=0.93, cycles=(cycle,), profile=profile)
-    pages = _pages(client_of(lambda store: store.write_reports([report])))
+    pages = _pages(client_of(lambda store: store.write_gpus([GpuChange(report)])))
     for name in ("job", "gpu"):
         assert "<dt>cycle time</dt>" in pages[name] and "epochs found" not in pages[name]
     assert pages["overview"].count("<small>per cycle</small>") == 2, "of the job and of its GPU"
