@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from ..backends.distributed.graph import Extraction
 from ..backends.distributed.job import Attention, Recomputation, ScheduleName
 from ..backends.distributed.models.architecture import Architecture
 from ..backends.distributed.models.huggingface import MODEL_TYPES, read_content
@@ -118,6 +119,9 @@ class DistributedQuestion(Asked):
     operators: Annotated[
         Literal["calibrated", "learned"], Field(description="Operator times: calibrated roofline, or learned on other GPUs.")
     ] = "calibrated"
+    graph: Annotated[
+        Extraction, Field(description="How the operators are found: recorded below torch's dispatcher, or by torch.fx.")
+    ] = "recording"
     iterations: Annotated[int | None, Field(ge=1, le=10**12, description="Adds time and cost of so many.")] = None
 
     @field_validator("config")
@@ -174,7 +178,7 @@ class Distributed:
         intra, inter = (link_named(name) if name else None for name in (question.intra, question.inter))
         fitted = FittedModel.load()
         predictor = Predictor(
-            ModelGraphs(architecture),
+            ModelGraphs(architecture, extraction=question.graph),
             coefficients=fitted.coefficients,
             times_of=learned_times(fitted.operators) if question.operators == "learned" else None,
             gpus_per_node=question.gpus_per_node,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ....regressor import Gpu
 from .coefficients import Coefficients
@@ -80,6 +80,12 @@ class Predictor:
                 else RememberedTimes(self.times_of(gpu, precision))
             )
         return self._times[key]
+
+    def measure(self, gpu: Gpu, job: Job) -> None:
+        """Ask for the times of all operators of the job at once: a source that measures runs them in the same rounds."""
+        graph = self.graphs.graph(replace(job, precision="fp32") if self.recipe in BLIND else job)
+        parts = (graph.before, *graph.blocks, graph.after)
+        self.times(gpu, job).seconds([operator for block in parts for operator in block.operators])
 
     def timeline(self, gpu: Gpu, job: Job) -> Timeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""

@@ -35,8 +35,8 @@ class Question:
         predictor: of the model.
         catalog: GPUs, with the user's own.
         gpus: those named.
-        options: ``model`` and ``operators`` as they are called, ``precisions``, ``no_master_weights``, and the settings of a
-            `.job.Job` by name; None asks for the usual ``data``, ``tensor``, ``pipeline``, ``micro_batch``, ``global_batch``,
+        options: ``model``, ``operators`` and ``graph`` as they are called, ``precisions``, ``no_master_weights``, and the
+            settings of a `.job.Job` by name; None asks for the usual ``data``, ``tensor``, ``pipeline``, ``micro_batch``, ``global_batch``,
             ``sequence_length``, ``recomputation`` or ``zero``.
     """
 
@@ -97,7 +97,8 @@ def answer_json(question: Question, instances: Sequence[Instance], iterations: i
     predictor, job, gpu = question.predictor, question.job(), question.gpus[0]
     rent = cheapest_rent(instances, gpu.name, job.gpus, predictor.cluster(gpu, job.gpus).gpus_per_node)
     answer = iteration_json(predictor, gpu, job, question.tokens_per_sample, rent, iterations)
-    return {"model": question.name, "operators": question.options["operators"], **answer}
+    asked = {name: question.options[name] for name in ("operators", "graph")}
+    return {"model": question.name, **asked, **answer}
 
 
 def learned_times(model: OperatorModel | None) -> TimesOf:

@@ -62,7 +62,7 @@ def scatter_sequence(tensor: Tensor, ranks: int, dim: int) -> Tensor:
 
 def _part(tensor: Tensor, ranks: int, dim: int) -> int:
     """Length of a rank's part along ``dim``; raises InputError if the sequence does not divide."""
-    length = tensor.shape[dim]
+    length = int(tensor.shape[dim])
     if length % ranks:
         raise InputError(
             f"a sequence of {length} does not divide over {ranks} tensor ranks; take a multiple, or leave sequence parallelism "
