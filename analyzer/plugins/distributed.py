@@ -12,6 +12,7 @@ from ..backends.distributed.job import Attention, Recomputation, ScheduleName
 from ..backends.distributed.models.architecture import Architecture
 from ..backends.distributed.models.huggingface import MODEL_TYPES, read_content
 from ..backends.distributed.models.named import NAMED, named
+from ..backends.distributed.precision import PRECISIONS, precision_named
 from ..backends.distributed.question import require_torch
 from ..errors import InputError
 from . import Settings
@@ -123,6 +124,13 @@ class DistributedQuestion(Asked):
         Extraction, Field(description="How the operators are found: recorded below torch's dispatcher, or by torch.fx.")
     ] = "recording"
     iterations: Annotated[int | None, Field(ge=1, le=10**12, description="Adds time and cost of so many.")] = None
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _is_measured(cls, precision: Any) -> Any:
+        if isinstance(precision, str) and precision not in PRECISIONS:
+            precision_named(precision)
+        return precision
 
     @field_validator("config")
     @classmethod

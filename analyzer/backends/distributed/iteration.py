@@ -267,10 +267,10 @@ def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
 def _update(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> float:
     """Seconds of the optimizer's step: measured where one rank steps all weights as they are, else by what it moves."""
     job = prepared.job
+    whole = job.gpus == job.data and not job.zero
     weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
     measured = getattr(times, "optimizer_seconds", None)
-    as_they_are = job.gpus == 1 and update_is_plain(weights, job)
-    if measured is not None and as_they_are:
+    if measured is not None and whole and update_is_plain(weights, job):
         return float(measured(weights, job.optimizer))
     return prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * c.optimizer)
 

@@ -36,8 +36,8 @@ class Question:
         catalog: GPUs, with the user's own.
         gpus: those named.
         options: ``model``, ``operators`` and ``graph`` as they are called, ``precisions``, ``no_master_weights``, and the
-            settings of a `.job.Job` by name; None asks for the usual ``data``, ``tensor``, ``pipeline``, ``micro_batch``, ``global_batch``,
-            ``sequence_length``, ``recomputation`` or ``zero``.
+            settings of a `.job.Job` by name; None asks for the usual ``data``, ``tensor``, ``pipeline``, ``micro_batch``,
+            ``global_batch``, ``sequence_length``, ``recomputation`` or ``zero``.
     """
 
     predictor: Predictor

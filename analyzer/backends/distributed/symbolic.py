@@ -1,8 +1,7 @@
 """The paper's way to a model's operators (section III): the graph of ``torch.fx``, whose nodes run in place of the forward.
 
 fx runs the forward once on stand-ins without values and writes down what it calls; a layer of ``torch.nn`` is one node. Control
-flow, ``torch.no_grad`` and ``torch.autocast`` within the module are gone from the graph, and an ``autograd.Function`` is its
-forward.
+flow, ``torch.no_grad`` and ``torch.autocast`` within the module are gone from the graph, and ``x += y`` is ``x + y`` in it.
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ def _remedy(error: Exception, found: bool, otherwise: str) -> str:
     if "Meta kernel" in text:
         return "torch cannot tell what this operator answers without running it; put others in its place"
     if any(word in text for word in _NEEDS_VALUES):
-        return "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward"
+        return (
+            "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward, and "
+            "put a dense layer as wide as the active ones in place of experts"
+        )
     if isinstance(error, TypeError) and not found:
         return "forward is called with the example inputs in order; wrap a module that takes them by name"
     return otherwise

@@ -17,7 +17,7 @@ from .. import progress, terminal
 from ..distributed_text import prediction_text
 from ..shared_options import json_option, prices_option
 from .distributed_comparison import compare
-from .distributed_options import asked, check_one_process, distributed_options, one_of
+from .distributed_options import asked, check_device, distributed_options, one_of
 from .distributed_search import search_all
 
 _FILE = click.Path(path_type=Path)
@@ -98,11 +98,9 @@ def distributed(
                  --gpu "H100 SXM5" --global-batch 8 --compare \\
                  --strategies "4,2,1 2,4,1 1,8,1 1,2,4" --plot precisions.png
     """
+    others = {"--search": search, "--compare": comparing, "--timeline": timeline is not None, "--prices": prices is not None}
+    check_device(options, others)
     _check(search, comparing, gpus_total, budget, strategies, plot, timeline)
-    check_one_process(
-        options,
-        {"--search": search, "--compare": comparing, "--timeline": timeline is not None, "--prices": prices is not None},
-    )
     question = asked(options)
     instances, notes = load_instances(prices, question.catalog)
     for note in notes:

@@ -150,14 +150,10 @@ def asked(options: Mapping[str, Any]) -> Question:
     """
     catalog = load_catalog(options["gpus"])
     on_cpu = options["device"] == "cpu"
-    if not on_cpu and not options["gpu_names"]:
-        raise InputError("no GPU is named; give --gpu NAME, or measure this machine with --operators profile --device cpu")
     gpus = tuple(catalog.resolve(name) for name in options["gpu_names"])
     calibration = options["calibration"]
     fitted = FittedModel.load(calibration) if calibration else FittedModel.load()
     operators, corpus = options["operators"], options["corpus"]
-    if options["device"] and operators != "profile":
-        raise InputError("--device is what --operators profile measures; give that too, or leave --device out")
     if (operators == "table") != (corpus is not None):
         raise InputError("--corpus PATH is what --operators table looks operators up in; give both or neither")
     links = load_links(options["links"])
@@ -225,9 +221,13 @@ def _measured(device: Literal["cuda", "cpu"], precision: Precision) -> OperatorT
     )
 
 
-def check_one_process(options: Mapping[str, Any], others: Mapping[str, bool]) -> None:
-    """Raise InputError where ``--device cpu`` meets options of several processes or of a GPU; ``others`` by name, if given."""
+def check_device(options: Mapping[str, Any], others: Mapping[str, bool]) -> None:
+    """Raise InputError where no GPU is named, or ``--device cpu`` meets what is of GPUs; ``others`` by name, if given."""
+    if options["device"] and options["operators"] != "profile":
+        raise InputError("--device is what --operators profile measures; give that too, or leave --device out")
     if options["device"] != "cpu":
+        if not options["gpu_names"]:
+            raise InputError("no GPU is named; give --gpu NAME, or measure this machine with --operators profile --device cpu")
         return
     degrees = {"--dp": "data", "--tp": "tensor", "--pp": "pipeline"}
     of_gpus = {"--gpu": "gpu_names", "--intra": "intra", "--inter": "inter", "--links": "links", "--calibration": "calibration"}
