@@ -92,6 +92,26 @@ def test_branches_on_defaults_and_on_inputs_that_are_no_tensors_are_taken() -> N
     assert _names(_graph(module, x, None, 3)) == ["addmm", "tanh"]
 
 
+class Nested(nn.Module):
+    """Takes what it is given in any number, tensors within others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, *inputs: Any, **_: Any) -> torch.Tensor:
+        first, (second, times) = inputs
+        return self.linear(first["x"]) * second * times
+
+
+def test_inputs_of_any_form_are_stood_in_for() -> None:
+    x = torch.zeros(2, 4)
+    inputs = ({"x": x}, (torch.zeros(2, 4), 3))
+    graphs = [_graph(Nested(), *inputs, by=by) for by in ("recording", "fx")]
+    assert graphs[0] == graphs[1]
+    assert _names(graphs[1]) == ["addmm", "mul", "mul"]
+
+
 def test_the_module_is_as_before() -> None:
     module = Module(lambda y, *_: y * torch.tensor(3.0))
     before = dict(vars(module))
