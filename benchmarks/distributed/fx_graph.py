@@ -9,7 +9,7 @@ phase, shapes, dtypes, FLOPs and arguments; "same graph" also has their blocks, 
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -39,19 +39,11 @@ TORCHVISION = (
 )
 TIMM = (
     *("resnet18", "vit_tiny_patch16_224", "deit_tiny_patch16_224", "swin_tiny_patch4_window7_224", "mixer_s32_224"),
-    *(
-        "tnt_s_patch16_224",
-        "nf_resnet26",
-        "efficientnet_lite0",
-        "mobilevit_xxs",
-        "xcit_nano_12_p16_224",
-        "beit_base_patch16_224",
-    ),
-    *("poolformer_s12", "edgenext_xx_small", "gmlp_ti16_224", "crossvit_tiny_240", "levit_128s", "coat_tiny", "pit_ti_224"),
+    *("tnt_s_patch16_224", "nf_resnet26", "efficientnet_lite0", "mobilevit_xxs", "xcit_nano_12_p16_224"),
+    *("beit_base_patch16_224", "poolformer_s12", "edgenext_xx_small", "gmlp_ti16_224", "crossvit_tiny_240", "levit_128s"),
+    *("coat_tiny", "pit_ti_224"),
 )
 HUGGING_FACE = ("gpt2", "llama", "bert", "opt", "qwen2", "vit", "distilbert")
-
-_Traced = Callable[[Extraction], Graph]
 
 
 def built_in(name: str, extraction: Extraction) -> Graph:
@@ -100,92 +92,54 @@ GROUPS: Mapping[str, tuple[Callable[[str, Extraction], Graph], tuple[str, ...]]]
 }
 
 
-@dataclass
-class Comparison:
-    """Of one group: models with the same graph, with the same operators, and what is different of the others."""
+OUTCOMES = ("same graph", "same operators", "other operators", "fx refuses", "both refuse")
 
-    models: int = 0
-    same_graph: int = 0
-    same_operators: int = 0
-    differences: dict[str, str] = field(default_factory=dict)
-    by_fx_alone: dict[str, str] = field(default_factory=dict)
-    by_neither: dict[str, str] = field(default_factory=dict)
 
-    def add(self, name: str, traced: _Traced) -> None:
-        """Trace a model both ways and compare."""
-        self.models += 1
-        try:
-            recorded = traced("recording")
-        except InputError as error:
-            self.by_neither[name] = str(error)
-            return
-        try:
-            symbolic = traced("fx")
-        except InputError as error:
-            self.by_fx_alone[name] = _reason(error)
-            return
-        here, there = _operators(recorded), _operators(symbolic)
-        self.same_graph += recorded == symbolic
-        self.same_operators += here == there
-        if here != there:
-            self.differences[name] = f"{_names(here - there)} by the dispatcher, {_names(there - here)} by fx"
-        elif recorded != symbolic:
-            self.differences[name] = "the same operators, elsewhere or saving other bytes"
+def outcome(traced: Callable[[Extraction], Graph]) -> tuple[str, str]:
+    """One of :data:`OUTCOMES`, and in words what is different or why it is refused."""
+    try:
+        recorded = traced("recording")
+    except InputError as error:
+        return "both refuse", str(error)
+    try:
+        symbolic = traced("fx")
+    except InputError as error:
+        return "fx refuses", str(error).rpartition("; leave out")[0].partition("): ")[2] or str(error)
+    if recorded == symbolic:
+        return "same graph", ""
+    ours, theirs = _operators(recorded), _operators(symbolic)
+    if ours == theirs:
+        return "same operators", "elsewhere, or saving other bytes"
+    return "other operators", f"{_names(ours - theirs)} recorded, {_names(theirs - ours)} by fx"
 
 
 def _operators(graph: Graph) -> Counter[Operator]:
     parts = (graph.before, *graph.blocks, graph.after)
     # How many bytes a fused chain moves is a matter of order, which "same graph" compares.
-    return Counter(replace(one, fused_bytes=0.0) for block in parts for one in block.operators)
+    return Counter(replace(operator, fused_bytes=0.0) for block in parts for operator in block.operators)
 
 
 def _names(operators: Counter[Operator]) -> str:
-    names: Counter[str] = Counter()
-    for one, times in operators.items():
-        names[f"`{one.name.removeprefix('aten.')}`"] += times
-    return ", ".join(f"{times} {name}" for name, times in names.most_common(3)) or "nothing"
-
-
-def _reason(error: InputError) -> str:
-    """What fx says, without where and without the remedy."""
-    return str(error).rpartition("; leave out")[0].partition("): ")[2] or str(error)
+    return ", ".join(sorted({f"`{operator.name}`" for operator in operators})) or "nothing"
 
 
 def lines() -> Iterator[str]:
-    """A table by group; then what is different, and what fx refuses, with the models."""
-    groups = {name: Comparison() for name in GROUPS}
+    """A table by group; then what is different and what is refused, with the models."""
+    counts = {group: Counter[str]() for group in (*GROUPS, "all")}
+    details: dict[tuple[str, str], list[str]] = defaultdict(list)
     for group, (builder, names) in GROUPS.items():
         for name in names:
             print(name, file=sys.stderr)
-            groups[group].add(name, partial(builder, name))
-    total = Comparison(
-        *(sum(getattr(one, name) for one in groups.values()) for name in ("models", "same_graph", "same_operators"))
-    )
-    for one in groups.values():
-        for name in ("differences", "by_fx_alone", "by_neither"):
-            getattr(total, name).update(getattr(one, name))
-    rows = [
-        (
-            name,
-            *map(str, (one.models, one.same_graph, one.same_operators)),
-            *map(str, (one.models - one.same_operators - len(one.by_fx_alone) - len(one.by_neither), len(one.by_fx_alone))),
-            str(len(one.by_neither)),
-        )
-        for name, one in (*groups.items(), ("all", total))
-    ]
-    header = ("models", "n", "same graph", "same operators", "other operators", "fx refuses", "both refuse")
-    yield from markdown_table(header, rows)
-    for title, by_model in (
-        ("Other", total.differences),
-        ("fx refuses", total.by_fx_alone),
-        ("Both refuse", total.by_neither),
-    ):
-        if by_model:
-            models = defaultdict(list)
-            for name, what in by_model.items():
-                models[what].append(name.rpartition(":")[2])
-            yield ""
-            yield f"{title}: " + "; ".join(f"{', '.join(names)} ({what})" for what, names in models.items()) + "."
+            kind, detail = outcome(partial(builder, name))
+            counts[group][kind] += 1
+            counts["all"][kind] += 1
+            if detail:
+                details[kind, detail].append(name.rpartition(":")[2])
+    rows = [(group, str(by.total()), *(str(by[kind]) for kind in OUTCOMES)) for group, by in counts.items()]
+    yield from markdown_table(("models", "n", *OUTCOMES), rows)
+    yield ""
+    for (kind, detail), models in sorted(details.items()):
+        yield f"- {kind}: {', '.join(models)} ({detail})"
 
 
 if __name__ == "__main__":

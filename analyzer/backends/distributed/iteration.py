@@ -265,9 +265,9 @@ def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
 
 
 def _update(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> float:
-    """Seconds of the optimizer's step: measured where one rank steps all weights as they are, else by what it moves."""
+    """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by what it moves."""
     job = prepared.job
-    whole = job.gpus == job.data and not job.zero
+    whole = job.gpus == job.data and not job.zero and prepared.memory.fits
     weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
     measured = getattr(times, "optimizer_seconds", None)
     if measured is not None and whole and update_is_plain(weights, job):

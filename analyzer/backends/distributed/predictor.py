@@ -81,11 +81,14 @@ class Predictor:
             )
         return self._times[key]
 
-    def measure(self, gpu: Gpu, job: Job) -> None:
-        """Ask for the times of all operators of the job at once: a source that measures runs them in the same rounds."""
+    def measure(self, gpu: Gpu, job: Job) -> tuple[str, ...]:
+        """Measure all operators of the job in the same rounds; the answer names those that could not be run (``profile``)."""
+        require(gpu, precision_named(job.precision))
         graph = self.graphs.graph(replace(job, precision="fp32") if self.recipe in BLIND else job)
         parts = (graph.before, *graph.blocks, graph.after)
-        self.times(gpu, job).seconds([operator for block in parts for operator in block.operators])
+        times = self.times(gpu, job)
+        times.seconds([operator for block in parts for operator in block.operators])
+        return tuple(sorted({operator.name for operator in getattr(times, "estimated", ())}))
 
     def timeline(self, gpu: Gpu, job: Job) -> Timeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""

@@ -97,8 +97,8 @@ def answer_json(question: Question, instances: Sequence[Instance], iterations: i
     predictor, job, gpu = question.predictor, question.job(), question.gpus[0]
     rent = cheapest_rent(instances, gpu.name, job.gpus, predictor.cluster(gpu, job.gpus).gpus_per_node)
     answer = iteration_json(predictor, gpu, job, question.tokens_per_sample, rent, iterations)
-    asked = {name: question.options[name] for name in ("operators", "graph")}
-    return {"model": question.name, **asked, **answer}
+    sources = {name: question.options[name] for name in ("operators", "graph")}
+    return {"model": question.name, **sources, **answer}
 
 
 def learned_times(model: OperatorModel | None) -> TimesOf:

@@ -144,10 +144,15 @@ def _one(question: Question, instances: Sequence[Instance], iterations: int | No
     """The answer on one job, as JSON has it."""
     gpu = one_of(question.gpus, "--gpu", "--search")
     one_of(question.options["precisions"], "--precision", "--compare and --search")
+    estimated: Sequence[str] = ()
     if question.options["operators"] == "profile":
-        question.predictor.measure(gpu, question.job())
+        estimated = question.predictor.measure(gpu, question.job())
         progress.clear()
     answer = answer_json(question, instances, iterations)
+    if estimated:
+        answer["assumptions"].append(
+            f"operators that cannot be run alone take their bytes at the bandwidth here: {', '.join(estimated)}"
+        )
     if question.options["device"] == "cpu":
         from ...backends.distributed.this_machine import of_this_machine
 

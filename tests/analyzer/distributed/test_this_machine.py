@@ -18,7 +18,9 @@ from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: 
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare  # noqa: E402
 from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time import RememberedTimes  # noqa: E402
+from epochcast.analyzer.backends.distributed.predictor import Predictor  # noqa: E402
 from epochcast.analyzer.plugins.distributed_answer import DistributedAnswer  # noqa: E402
+from epochcast.regressor import load_catalog  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -71,11 +73,27 @@ def test_what_is_of_gpus_is_refused_in_one_sentence(options: str, said: str, ref
 class Measured:
     """A source of operator times that measures the optimizer too."""
 
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.estimated: dict[Operator, str] = {}
+
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
+        self.numbers.append(len(operators))
         return np.ones(len(operators))
 
     def optimizer_seconds(self, weights: Sequence[Weight], optimizer: str) -> float:
         return float(sum(one.tensor.elements for one in weights)) * (1 if optimizer == "adam" else 2)
+
+
+def test_all_operators_are_asked_for_at_once_and_those_that_cannot_run_are_named() -> None:
+    source = Measured()
+    predictor = Predictor(ModelGraphs.of("gpt:hidden=16,layers=2,heads=2,vocab=32"), times_of=lambda *_: source)
+    gpu, job = load_catalog()["T4"], Job(precision="fp32", sequence_length=8)
+    assert predictor.measure(gpu, job) == ()
+    graph = predictor.graphs.graph(job)
+    assert source.numbers == [sum(len(block.operators) for block in (graph.before, *graph.blocks, graph.after))]
+    source.estimated = {operator: "unknown" for operator in graph.before.operators if operator.kind == "embedding"}
+    assert predictor.measure(gpu, job) == ("aten.embedding.default", "aten.embedding_dense_backward.default")
 
 
 def test_the_optimizer_is_measured_where_a_rank_steps_all_weights_as_they_are() -> None:
@@ -83,9 +101,9 @@ def test_the_optimizer_is_measured_where_a_rank_steps_all_weights_as_they_are() 
     plain = Job(precision="amp-bf16", sequence_length=8, global_batch=4)
     elements = graphs.graph(plain).parameters
 
-    def update(**changes: Any) -> float:
-        job = replace(plain, **changes)
-        prepared = prepare(graphs.graph(job), job, cluster_for("A100 SXM4 80GB", job.gpus))
+    def update(memory: int = 80 * 2**30, **changes: Any) -> float:
+        job, gpu = replace(plain, **changes), replace(load_catalog()["A100 SXM4 80GB"], memory=memory)
+        prepared = prepare(graphs.graph(job), job, cluster_for(gpu, job.gpus))
         return iteration(prepared, RememberedTimes(Measured()), Coefficients()).optimizer
 
     assert update() == update(data=2) == update(precision="bf16", master_weights=False) == elements
@@ -96,5 +114,6 @@ def test_the_optimizer_is_measured_where_a_rank_steps_all_weights_as_they_are() 
         {"pipeline": 2},
         {"precision": "bf16"},
         {"precision": "amp-fp16"},
+        {"memory": 2**20},
     ):
         assert 0 < update(**changes) < 1  # bytes over bandwidth: microseconds
