@@ -46,10 +46,9 @@ def test_one_process_is_predicted_from_operators_measured_here(
     assert answer["seconds"] == pytest.approx(sum(compute.values()) + sum(parts.values()))
     assert parts["optimizer"] > 0 and parts["data_parallel"] == 0
     assert any("threads as its operators were measured with: 1 " in note for note in answer["assumptions"])
-    # Read from the cache of the first answer: the operators of torch.fx are the same.
     paper = answered(*ASK, *HERE, "--precision", "fp32", "--recipe", "seed", "--graph", "fx")
-    assert paper["graph"] == "fx" and paper["parts"]["compute"] == pytest.approx(compute)
-    assert paper["seconds"] == pytest.approx(sum(compute.values()))  # Eq. 1 has no optimizer
+    assert paper["graph"] == "fx" and set(paper["parts"]["compute"]) == set(compute)
+    assert paper["seconds"] == pytest.approx(sum(paper["parts"]["compute"].values()))  # Eq. 1 has no optimizer
     text = printed(*ASK, *HERE, "--precision", "fp32")
     assert "this machine needs" in text and "GPU" not in text and "cost" not in text
 

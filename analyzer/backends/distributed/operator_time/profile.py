@@ -6,7 +6,6 @@ import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,7 +71,6 @@ class ProfiledTimes:
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
         """Seconds of each operator, shape (n,); communication counts as 0. Measures those not known yet."""
-        operators = [replace(operator, fused_bytes=0.0) for operator in operators]  # of its neighbours, not of itself
         computing = [one for one in dict.fromkeys(operators) if one.kind != "communication"]
         self._read_cache([one for one in computing if one not in self.timings])
         self._measure([one for one in computing if one not in self.timings])
