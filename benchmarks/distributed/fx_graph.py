@@ -92,7 +92,7 @@ GROUPS: Mapping[str, tuple[Callable[[str, Extraction], Graph], tuple[str, ...]]]
 }
 
 
-OUTCOMES = ("same graph", "same operators", "other operators", "fx refuses", "both refuse")
+OUTCOMES = ("same graph", "same operators in another order", "other operators", "fx refuses", "both refuse")
 
 
 def outcome(traced: Callable[[Extraction], Graph]) -> tuple[str, str]:
@@ -109,7 +109,7 @@ def outcome(traced: Callable[[Extraction], Graph]) -> tuple[str, str]:
         return "same graph", ""
     ours, theirs = _operators(recorded), _operators(symbolic)
     if ours == theirs:
-        return "same operators", "elsewhere, or saving other bytes"
+        return OUTCOMES[1], "or saving other bytes"
     return "other operators", f"{_names(ours - theirs)} recorded, {_names(theirs - ours)} by fx"
 
 

@@ -14,6 +14,8 @@ from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
+from epochcast.analyzer.plugins import Settings  # noqa: E402
+from epochcast.analyzer.plugins.distributed import Distributed, DistributedQuestion  # noqa: E402
 
 GPT = "gpt:hidden=16,layers=2,heads=4,vocab=40"
 LLAMA = "llama:hidden=16,layers=2,heads=4,kv_heads=2,vocab=40"
@@ -154,3 +156,22 @@ def test_what_fx_sees_otherwise(rest: Callable[..., Any], phase: str, recorded: 
     names = {by: _names(_graph(Module(rest), by=by), phase) for by in ("recording", "fx")}
     assert symbolic is None or (symbolic in names["fx"] and symbolic not in names["recording"])
     assert recorded is None or (recorded in names["recording"] and recorded not in names["fx"])
+
+
+@pytest.mark.parametrize("extraction", ["recording", "fx"])
+def test_command_and_service_trace_as_they_are_asked(
+    extraction: Any, refused: Callable[..., str], answered: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("traced by fx")
+
+    monkeypatch.setattr("epochcast.analyzer.backends.distributed.recording.forward_by_fx", fails)
+    ask = ("predict-model", "distributed", "--model", GPT, "--gpu", "T4", "--sequence-length", "8", "--graph", extraction)
+    config = {"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40}
+    question = DistributedQuestion(config=config, gpu="T4", sequence_length=8, graph=extraction)
+    if extraction == "recording":
+        assert answered(*ask)["graph"] == Distributed(Settings()).answer(question).graph == "recording"
+        return
+    assert "traced by fx" in refused(*ask)
+    with pytest.raises(InputError, match="traced by fx"):
+        Distributed(Settings()).answer(question)
