@@ -22,6 +22,9 @@ endif
 ifneq (,$(findstring convnets,$(EXTRAS)))
 MEASURED += convmeter.memory
 endif
+ifneq (,$(and $(findstring convnets,$(EXTRAS)),$(findstring occupancy,$(EXTRAS))))
+MEASURED += distributed.fx_graph
+endif
 # The table of modelled labels comes first: the others read it.
 ifneq (,$(findstring occupancy,$(EXTRAS)))
 MEASURED += occupancy.modelled_table occupancy.modelled_kernels occupancy.accuracy occupancy.latency_head occupancy.packing model_speed

@@ -28,7 +28,7 @@ def prediction_text(answer: Mapping[str, Any]) -> str:
         _headline(answer),
         _made_of(answer),
         _memory(answer),
-        cost_text(answer["cost"], answer["gpu"], answer["seconds"], answer["iterations"]),
+        "" if answer["mfu"] is None else cost_text(answer["cost"], answer["gpu"], answer["seconds"], answer["iterations"]),
         "\n".join(_sentences(answer["evidence"], answer["assumptions"])),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -60,7 +60,7 @@ def job_text(job: Mapping[str, Any]) -> str:
 
 def _headline(answer: Mapping[str, Any]) -> str:
     job = answer["job"]
-    where = f"{answer['gpus']} {answer['gpu']}"
+    where = answer["gpu"] if answer["mfu"] is None else f"{answer['gpus']} {answer['gpu']}"
     if answer["inter"]:
         where += f" in nodes of {answer['gpus_per_node']}, {answer['intra']}, {answer['inter']} between nodes"
     elif answer["gpus"] > 1:
@@ -73,7 +73,7 @@ def _headline(answer: Mapping[str, Any]) -> str:
         f"{answer['model']} on {where}",
         f"{job_text(job)}; global batch {job['global_batch']} in {count(job['micro_batches'], 'micro-batch', 'micro-batches')}",
         f"{seconds_text(answer['seconds'])} per iteration{_interval(answer['low'], answer['high'])}: {', '.join(rates)}; "
-        f"{flops} per GPU, {100 * answer['mfu']:.1f} % of its peak",
+        + (flops if answer["mfu"] is None else f"{flops} per GPU, {100 * answer['mfu']:.1f} % of its peak"),
     ]
     if answer["iterations"] is not None:
         lines.append(f"{answer['iterations']} iterations: {seconds_text(answer['total_seconds'])}")
@@ -107,7 +107,7 @@ def _memory(answer: Mapping[str, Any]) -> str:
     names = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer states", "activations": "activations"}
     rows = [(label, f"{memory[name] / _GIB:.2f}") for name, label in names.items()]
     rows += [("in all", f"{memory['total'] / _GIB:.2f}"), ("available", f"{memory['capacity'] / _GIB:.2f}")]
-    text = table(("memory of the fullest GPU", "GiB"), rows)
+    text = table(("memory" if answer["mfu"] is None else "memory of the fullest GPU", "GiB"), rows)
     return f"{text}\n{answer['verdict']}" if answer["fits"] else text
 
 

@@ -7,10 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from ..backends.distributed.graph import Extraction
 from ..backends.distributed.job import Attention, Recomputation, ScheduleName
 from ..backends.distributed.models.architecture import Architecture
 from ..backends.distributed.models.huggingface import MODEL_TYPES, read_content
 from ..backends.distributed.models.named import NAMED, named
+from ..backends.distributed.precision import PRECISIONS, precision_named
 from ..backends.distributed.question import require_torch
 from ..errors import InputError
 from . import Settings
@@ -119,7 +121,17 @@ class DistributedQuestion(Asked):
         Literal["usual", "calibrated", "learned"],
         Field(description="Operator times: calibrated roofline, learned on other GPUs, or the closer one for such a question."),
     ] = "usual"
+    graph: Annotated[
+        Extraction, Field(description="How the operators are found: recorded below torch's dispatcher, or by torch.fx.")
+    ] = "recording"
     iterations: Annotated[int | None, Field(ge=1, le=10**12, description="Adds time and cost of so many.")] = None
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _is_measured(cls, precision: Any) -> Any:
+        if isinstance(precision, str) and precision not in PRECISIONS:
+            precision_named(precision)
+        return precision
 
     @field_validator("config")
     @classmethod
@@ -174,7 +186,7 @@ class Distributed:
         gpu = catalog.resolve(question.gpu)
         intra, inter = (link_named(name) if name else None for name in (question.intra, question.inter))
         predictor = Predictor(
-            ModelGraphs(architecture),
+            ModelGraphs(architecture, extraction=question.graph),
             fitted=FittedModel.load(),
             operators=question.operators,
             gpus_per_node=question.gpus_per_node,

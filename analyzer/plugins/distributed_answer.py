@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ..backends.distributed.graph import Extraction
 from ..backends.distributed.job import Attention, Recomputation, ScheduleName
 from .checked_models import Rented, Told
 
@@ -71,6 +72,7 @@ class DistributedAnswer(Told):
 
     model: str
     operators: Annotated[str, Field(description="Source of operator times.")]
+    graph: Annotated[Extraction, Field(description="How the operators were found: recorded, or by torch.fx.")]
     fits: bool
     verdict: Annotated[str, Field(description="Whether it fits into memory, in words.")]
     seconds: Annotated[float, Field(description="Of one iteration.")]
@@ -81,13 +83,15 @@ class DistributedAnswer(Told):
     samples_per_second: float
     tokens_per_second: float | None
     model_flops: float
-    mfu: Annotated[float, Field(description="Share of the GPUs' peak that the model's operations make up.")]
+    mfu: Annotated[
+        float | None, Field(description="Share of the GPUs' peak that the model's operations make up; null on a CPU.")
+    ]
     parts: Parts
     parts_low: Parts
     parts_high: Parts
     memory: Memory
     cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
-    gpu: str
+    gpu: Annotated[str, Field(description="Or the CPU that was measured.")]
     gpus: int
     gpus_per_node: int
     intra: str

@@ -205,6 +205,7 @@ CASES = [
         f"{DISTRIBUTED} --dp 16 --inter mine --links links.toml --zero 1 --recomputation full --overlap",
         *each(DISTRIBUTED + " --dp 2 --recipe {}", "seed", "roofline", "neusight-style", "vtrain-style"),
         f"{DISTRIBUTED} --operators learned --precision fp32",
+        f"{DISTRIBUTED} --tp 2 --graph fx",
         f"{DISTRIBUTED} --search --gpus-total 4 --global-batch 16 --top 5",
         f"{DISTRIBUTED} --compare --strategies '4,1,1 2,2,1 1,2,2' --global-batch 16",
         needs=("torch",),

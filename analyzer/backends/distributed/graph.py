@@ -16,6 +16,8 @@ from typing import Any, Literal
 from ..reader.aten_operators import Kind
 
 Phase = Literal["forward", "backward"]
+Extraction = Literal["recording", "fx"]
+"""How a module's operators are found: what torch's dispatcher sees of its forward, or of its graph by torch.fx."""
 
 DTYPE_BYTES = {
     "complex128": 16,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from ...errors import InputError
-from .graph import Block, Graph
+from .graph import Block, Extraction, Graph
 from .job import Job
 from .models import Architecture, UserModule, resolve
 from .models.building import build, example_inputs
@@ -33,17 +33,25 @@ class ModelGraphs:
         model: as resolved from a name, numbers, a Hugging Face configuration or an import path.
         device_type: whose autocast rules hold, ``cuda`` or ``cpu``.
         plan: how tensor parallelism splits a user's module; None: as its pairs of linear layers ask.
+        extraction: how the operators are found.
     """
 
     model: Architecture | UserModule
     device_type: str = "cuda"
     plan: Mapping[str, str] | None = None
+    extraction: Extraction = "recording"
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, text: str, device_type: str = "cuda", plan: Mapping[str, str] | None = None) -> ModelGraphs:
+    def of(
+        cls,
+        text: str,
+        device_type: str = "cuda",
+        plan: Mapping[str, str] | None = None,
+        extraction: Extraction = "recording",
+    ) -> ModelGraphs:
         """Resolve a model by :func:`.models.resolve`; raises InputError."""
-        return cls(resolve(text), device_type, plan)
+        return cls(resolve(text), device_type, plan, extraction)
 
     def graph(self, job: Job) -> Graph:
         """The graph of one micro-batch of the job on one of its tensor ranks.
@@ -80,7 +88,7 @@ class ModelGraphs:
             inputs = example_inputs(self.model, micro_batch, job.sequence_length)
             blocks, name = "blocks", self.model.name or self.model.style
         sliced = slice_for_tensor_parallel(module, job.tensor, job.sequence_parallel, self.plan)
-        graph = trace(sliced, inputs, precision, self.device_type, blocks, name)
+        graph = trace(sliced, inputs, precision, self.device_type, blocks, name, self.extraction)
         if isinstance(self.model, Architecture) and self.model.alike:
             return repeat_block(graph, self.model.layers)
         return graph

@@ -18,7 +18,7 @@ from .graph import Block, Graph, Operator
 from .job import Job
 from .memory import memory_of
 from .operator_time import OperatorTimes
-from .optimizer import moved_bytes
+from .optimizer import moved_bytes, update_is_plain
 from .overlap import exposed_data_parallel, exposed_zero
 from .partition import Stage, partition, sum_over
 from .prediction import Iteration, Memory
@@ -264,6 +264,17 @@ def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
     return compute
 
 
+def _update(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> float:
+    """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by what it moves."""
+    job = prepared.job
+    whole = job.gpus == job.data and not job.zero and prepared.memory.fits
+    weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
+    measured = getattr(times, "optimizer_seconds", None)
+    if measured is not None and whole and update_is_plain(weights, job):
+        return float(measured(weights, job.optimizer))
+    return prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * c.optimizer)
+
+
 def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coefficients) -> Iteration:
     """Seconds of one iteration, by parts, with the memory of the fullest GPU.
 
@@ -286,7 +297,7 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     reduction = max(_reduction(prepared, rank, sum(chunk.backward for chunk in own), c) for rank, own in enumerate(ranks))
     if prepared.tied:
         reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
-    update = prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * c.optimizer)
+    update = _update(prepared, times, c)
     bubble = max(0.0, without - max(busy) * job.micro_batches)
     return Iteration(
         seconds=sum(compute.values()) + exchange + bubble + (whole - without) + reduction + update,

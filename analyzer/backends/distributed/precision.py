@@ -42,6 +42,10 @@ PRECISIONS = {
 
 def precision_named(name: str) -> Precision:
     """Look a precision up by name; raises InputError with the known ones."""
+    if "fp8" in name.lower():
+        raise InputError(
+            f"no training in FP8 was measured, so {name!r} is not predicted; choose one of {', '.join(PRECISIONS)}"
+        )
     if name not in PRECISIONS:
         raise InputError(f"unknown precision {name!r}; choose one of {', '.join(PRECISIONS)}")
     return PRECISIONS[name]

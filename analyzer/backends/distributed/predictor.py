@@ -117,6 +117,15 @@ class Predictor:
         assert self.fitted.operators is not None
         return RememberedTimes(LearnedTimes(gpu, self.fitted.operators, precision.tf32))
 
+    def measure(self, gpu: Gpu, job: Job) -> tuple[str, ...]:
+        """Measure all operators of the job in the same rounds; the answer names those that could not be run (``profile``)."""
+        require(gpu, precision_named(job.precision))
+        graph = self.graphs.graph(replace(job, precision="fp32") if self.recipe in BLIND else job)
+        parts = (graph.before, *graph.blocks, graph.after)
+        times = self.times(gpu, job)
+        times.seconds([operator for block in parts for operator in block.operators])
+        return tuple(sorted({operator.name for operator in getattr(times, "estimated", ())}))
+
     def timeline(self, gpu: Gpu, job: Job) -> Timeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
         iteration, prepared = self.iteration(gpu, job), self.prepared(gpu, job)

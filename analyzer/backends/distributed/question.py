@@ -32,9 +32,9 @@ class Question:
         predictor: of the model.
         catalog: GPUs, with the user's own.
         gpus: those named.
-        options: ``model`` and ``operators`` as they are called, ``precisions``, ``no_master_weights``, and the settings of a
-            `.job.Job` by name; None asks for the usual ``data``, ``tensor``, ``pipeline``, ``micro_batch``, ``global_batch``,
-            ``sequence_length``, ``recomputation`` or ``zero``.
+        options: ``model``, ``operators`` and ``graph`` as they are called, ``precisions``, ``no_master_weights``, and the
+            settings of a `.job.Job` by name; None asks for the usual ``data``, ``tensor``, ``pipeline``, ``micro_batch``,
+            ``global_batch``, ``sequence_length``, ``recomputation`` or ``zero``.
     """
 
     predictor: Predictor
@@ -94,7 +94,8 @@ def answer_json(question: Question, instances: Sequence[Instance], iterations: i
     predictor, job, gpu = question.predictor, question.job(), question.gpus[0]
     rent = cheapest_rent(instances, gpu.name, job.gpus, predictor.cluster(gpu, job.gpus).gpus_per_node)
     answer = iteration_json(predictor, gpu, job, question.tokens_per_sample, rent, iterations)
-    return {"model": question.name, "operators": predictor.source(gpu, job), **answer}
+    sources = {"operators": predictor.source(gpu, job), "graph": question.options["graph"]}
+    return {"model": question.name, **sources, **answer}
 
 
 def require_torch() -> None:

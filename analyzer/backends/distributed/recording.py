@@ -21,7 +21,9 @@ from torch.utils._pytree import tree_map, tree_map_only
 
 from ..reader.running_modules import module_paths, named_tensors
 from .attention_operator import attention
+from .graph import Extraction
 from .precision import Precision
+from .symbolic import forward_by_fx
 
 
 @dataclass(frozen=True)
@@ -203,11 +205,13 @@ def _place(tensor: _OnDevice) -> Place:
     return Place(tensor.number)
 
 
-def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, device_type: str) -> Recording:
+def record(
+    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, device_type: str, extraction: Extraction = "recording"
+) -> Recording:
     """Record ``module(*inputs)`` in training as a device of ``device_type`` (``cuda``, ``cpu``) would run it.
 
     Parameters, buffers and floating inputs count as of the precision's dtype, whatever the module holds; the module itself is
-    not touched. Errors of the module pass through.
+    not touched. With ``fx`` the nodes of its symbolic graph run in place of its forward. Errors of the module pass through.
     """
     device = "cpu" if device_type == "cpu" else f"{device_type}:0"
     dtype = getattr(torch, precision.weights)
@@ -229,6 +233,8 @@ def record(module: nn.Module, inputs: tuple[Any, ...], precision: Precision, dev
     parameters = {name: state[name].number for name, one in module.named_parameters() if one.requires_grad}
     given = tree_map_only(Tensor, give, inputs)
     with ExitStack() as stack:
+        if extraction == "fx":
+            stack.enter_context(forward_by_fx(module, inputs, path))
         stack.enter_context(torch.enable_grad())  # which no tensor here asks for: only so that torch.no_grad() shows
         stack.enter_context(_torch_as_on_the_device())
         stack.enter_context(module_paths(module, path))

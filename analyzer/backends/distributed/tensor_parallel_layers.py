@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...errors import InputError
+
 SEQUENCE_AXIS = 1
 """Activations are (batch, sequence, hidden)."""
 
@@ -46,13 +48,24 @@ def all_gather(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Te
 @torch.library.custom_op("epochcast::reduce_scatter", mutates_args=())
 def reduce_scatter(tensor: Tensor, ranks: int, dim: int) -> Tensor:
     """This rank's part along ``dim`` of the sum over all ranks; its gradient is all-gathered."""
-    return tensor.narrow(dim, 0, tensor.shape[dim] // ranks).clone()
+    return tensor.narrow(dim, 0, _part(tensor, ranks, dim)).clone()
 
 
 @torch.library.custom_op("epochcast::scatter_sequence", mutates_args=())
 def scatter_sequence(tensor: Tensor, ranks: int, dim: int) -> Tensor:
     """This rank's part along ``dim`` of a tensor that every rank holds; its gradient is all-gathered."""
-    return tensor.narrow(dim, 0, tensor.shape[dim] // ranks).clone()
+    return tensor.narrow(dim, 0, _part(tensor, ranks, dim)).clone()
+
+
+def _part(tensor: Tensor, ranks: int, dim: int) -> int:
+    """Length of a rank's part along ``dim``; raises InputError if the sequence does not divide."""
+    length = int(tensor.shape[dim])
+    if length % ranks:
+        raise InputError(
+            f"a sequence of {length} does not divide over {ranks} tensor ranks; take a multiple, or leave sequence parallelism "
+            "out"
+        )
+    return length // ranks
 
 
 def _same(tensor: Tensor, ranks: int) -> Tensor:
@@ -67,7 +80,7 @@ def _longer(tensor: Tensor, ranks: int, dim: int, partial: bool = True) -> Tenso
 
 def _shorter(tensor: Tensor, ranks: int, dim: int) -> Tensor:
     shape = list(tensor.shape)
-    shape[dim] //= ranks
+    shape[dim] = _part(tensor, ranks, dim)
     return tensor.new_empty(shape)
 
 

@@ -237,11 +237,6 @@ def _split_sequence(model: nn.Module, ranks: int) -> None:
         )
 
     def scatter(_: nn.Module, __: object, hidden: Tensor) -> Tensor:
-        if hidden.shape[SEQUENCE_AXIS] % ranks:
-            raise InputError(
-                f"a sequence of {hidden.shape[SEQUENCE_AXIS]} does not divide over {ranks} tensor ranks; take a multiple, or "
-                "leave sequence parallelism out"
-            )
         return scatter_sequence(hidden, ranks, SEQUENCE_AXIS)
 
     def gather(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from ...errors import InputError
 from ..reader.aten_operators import Kind, kind_of
-from ..reader.failures import why_untraceable
+from ..reader.failures import one_line, place_of, why_untraceable
 from ..reader.running_modules import storage_of
 from . import graph as g
 from .precision import Precision
@@ -28,6 +28,7 @@ def trace(
     device_type: str = "cuda",
     blocks: str | None = "blocks",
     name: str = "",
+    extraction: g.Extraction = "recording",
 ) -> g.Graph:
     """Trace one training micro-batch: ``module(*inputs)`` and the backward pass of what it answers.
 
@@ -39,16 +40,22 @@ def trace(
         device_type: whose autocast rules and layouts count, ``cuda`` or ``cpu``; the device need not be there.
         blocks: path of the container of repeated blocks; None or a path that is not there: all of the module is ``before``.
         name: of the model, for messages.
+        extraction: of the operators, see :mod:`.recording` and :mod:`.symbolic`.
 
     Raises:
-        InputError: the module's forward fails without values, or its answer has no gradient.
+        InputError: the module's forward fails without values or on stand-ins of torch.fx, or its answer has no gradient.
     """
     what = name or type(module).__name__
     try:
-        recording = record(module, inputs, precision, device_type)
+        recording = record(module, inputs, precision, device_type, extraction)
     except InputError:
         raise
     except Exception as error:  # the user's module may raise anything
+        if extraction == "fx":
+            reason = one_line(error).split(". ")[0]
+            raise InputError(
+                f"{what} cannot be traced by torch.fx{place_of(error)}: {reason}; leave out the graph fx"
+            ) from error
         raise InputError(why_untraceable(what, error)) from error
     replay = Replay(recording)
     replay.run(what)

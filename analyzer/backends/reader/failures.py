@@ -18,6 +18,12 @@ _NEEDS_VALUES = ("meta tensors", "_local_scalar_dense", "item()", "Meta", "numpy
 
 def why_untraceable(what: str, error: Exception, otherwise: str = "it must run on its example inputs as it is") -> str:
     """``what`` cannot be traced, where and why; ``otherwise`` is the remedy where the error shows no other."""
+    place = place_of(error)
+    return f"{what} cannot be traced{place}: {one_line(error)}; {_remedy(error, bool(place), otherwise)}"
+
+
+def place_of(error: Exception) -> str:
+    """Where in a network's own code it failed: `` at net.py line 3 (the line)``; empty if nowhere."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -25,8 +31,7 @@ def why_untraceable(what: str, error: Exception, otherwise: str = "it must run o
         and "torch" not in Path(frame.filename).parts
         and not frame.filename.startswith("<")  # code that is made as it runs
     ]
-    place = f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
-    return f"{what} cannot be traced{place}: {one_line(error)}; {_remedy(error, bool(frames), otherwise)}"
+    return f" at {Path(frames[-1].filename).name} line {frames[-1].lineno} ({frames[-1].line})" if frames else ""
 
 
 def one_line(error: BaseException) -> str:
@@ -39,7 +44,10 @@ def _remedy(error: Exception, found: bool, otherwise: str) -> str:
     if "Meta kernel" in text:
         return "torch cannot tell what this operator answers without running it; put others in its place"
     if any(word in text for word in _NEEDS_VALUES):
-        return "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward"
+        return (
+            "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward, and "
+            "put a dense layer as wide as the active ones in place of experts"
+        )
     if isinstance(error, TypeError) and not found:
         return "forward is called with the example inputs in order; wrap a module that takes them by name"
     return otherwise

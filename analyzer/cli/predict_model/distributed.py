@@ -13,11 +13,11 @@ from ...backends.distributed.question import Question, answer_json
 from ...backends.distributed.timeline import write_chrome_trace
 from ...errors import InputError
 from ...instances import Instance, load_instances
-from .. import terminal
+from .. import progress, terminal
 from ..distributed_text import prediction_text
 from ..shared_options import json_option, prices_option
 from .distributed_comparison import compare
-from .distributed_options import asked, distributed_options, one_of
+from .distributed_options import asked, check_device, distributed_options, one_of
 from .distributed_search import search_all
 
 _FILE = click.Path(path_type=Path)
@@ -98,6 +98,8 @@ def distributed(
                  --gpu "H100 SXM5" --global-batch 8 --compare \\
                  --strategies "4,2,1 2,4,1 1,8,1 1,2,4" --plot precisions.png
     """
+    others = {"--search": search, "--compare": comparing, "--timeline": timeline is not None, "--prices": prices is not None}
+    check_device(options, others)
     _check(search, comparing, gpus_total, budget, strategies, plot, timeline)
     question = asked(options)
     instances, notes = load_instances(prices, question.catalog)
@@ -142,7 +144,19 @@ def _one(question: Question, instances: Sequence[Instance], iterations: int | No
     """The answer on one job, as JSON has it."""
     gpu = one_of(question.gpus, "--gpu", "--search")
     one_of(question.options["precisions"], "--precision", "--compare and --search")
+    estimated: Sequence[str] = ()
+    if question.options["operators"] == "profile":
+        estimated = question.predictor.measure(gpu, question.job())
+        progress.clear()
     answer = answer_json(question, instances, iterations)
+    if estimated:
+        answer["assumptions"].append(
+            f"operators that cannot be run alone take their bytes at the bandwidth here: {', '.join(estimated)}"
+        )
+    if question.options["device"] == "cpu":
+        from ...backends.distributed.this_machine import of_this_machine
+
+        return of_this_machine(answer)
     if timeline is not None:
         predictor = question.predictor
         if predictor.recipe != "default":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
 from ....regressor import Catalog, Gpu, load_catalog
 from ...backends.distributed.communication import link_named, load_links
 from ...backends.distributed.fitted_model import FittedModel
+from ...backends.distributed.graph import Extraction
 from ...backends.distributed.job import Attention, Recomputation, ScheduleName
 from ...backends.distributed.precision import PRECISIONS, Precision
 from ...backends.distributed.predictor import Predictor, TimesOf
@@ -86,7 +87,6 @@ _CLUSTER = (
         "--gpu",
         "gpu_names",
         multiple=True,
-        required=True,
         metavar="NAME",
         help="GPU to predict for (repeatable with --search).",
     ),
@@ -108,6 +108,13 @@ _PREDICTOR = (
         "--tensor-plan", type=_FILE, metavar="FILE", help="JSON file naming the layers of your module that tensor ranks split."
     ),
     click.option(
+        "--graph",
+        type=click.Choice(get_args(Extraction)),
+        default="recording",
+        show_default=True,
+        help="Operators as torch's dispatcher sees them, or by torch.fx as in the paper.",
+    ),
+    click.option(
         "--recipe", type=click.Choice(list(RECIPES)), default="default", show_default=True, help="Method of prediction."
     ),
     click.option(
@@ -120,6 +127,9 @@ _PREDICTOR = (
         show_default=True,
         help="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), from a corpus (table), or "
         "calibrated or learned, whichever is closer for such a question (usual).",
+    ),
+    click.option(
+        "--device", type=click.Choice(["cuda", "cpu"]), help="Device here that --operators profile measures. [default: cuda]"
     ),
     click.option("--corpus", type=_FILE, metavar="PATH", help="Operators measured on that GPU, for --operators table."),
 )
@@ -139,6 +149,7 @@ def asked(options: Mapping[str, Any]) -> Question:
         InputError: torch is missing, something named is unknown, or a file cannot be read.
     """
     catalog = load_catalog(options["gpus"])
+    on_cpu = options["device"] == "cpu"
     gpus = tuple(catalog.resolve(name) for name in options["gpu_names"])
     calibration = options["calibration"]
     fitted = FittedModel.load(calibration) if calibration else FittedModel.load()
@@ -150,8 +161,15 @@ def asked(options: Mapping[str, Any]) -> Question:
     require_torch()
     from ...backends.distributed.graphs import ModelGraphs
 
+    graphs = ModelGraphs.of(options["model"], options["device"] or "cuda", _plan(options["tensor_plan"]), options["graph"])
+    if on_cpu:
+        from ...backends.distributed.this_machine import AS_MEASURED, NO_LINK, this_machine
+
+        gpus = (this_machine(),)
+        predictor = Predictor(graphs, options["recipe"], FittedModel(AS_MEASURED), operators, _profiled_here, intra=NO_LINK)
+        return Question(predictor, catalog, gpus, {**options, "layers_per_stage": None})
     predictor = Predictor(
-        ModelGraphs.of(options["model"], plan=_plan(options["tensor_plan"])),
+        graphs,
         options["recipe"],
         fitted,
         operators,
@@ -178,10 +196,6 @@ def _profiled(gpu: Gpu, precision: Precision) -> OperatorTimes:
     """Operators measured on the CUDA device here, which must be the GPU asked for."""
     import torch
 
-    from ....regressor import load_catalog
-    from ...backends.distributed.operator_time.profile import ProfiledTimes
-    from ...backends.distributed.operator_time.profile_cache import ProfileCache
-
     if not torch.cuda.is_available():
         raise InputError(
             f"--operators profile measures here, where torch finds no GPU; run it on a {gpu.name}, or take learned"
@@ -189,9 +203,41 @@ def _profiled(gpu: Gpu, precision: Precision) -> OperatorTimes:
     here = load_catalog().resolve(torch.cuda.get_device_name())
     if here.name != gpu.name:
         raise InputError(f"--operators profile measures on the GPU here, a {here.name}; ask for that, or take learned")
+    return _measured("cuda", precision)
+
+
+def _profiled_here(_: Gpu, precision: Precision) -> OperatorTimes:
+    """Operators measured on this machine's CPU."""
+    return _measured("cpu", precision)
+
+
+def _measured(device: Literal["cuda", "cpu"], precision: Precision) -> OperatorTimes:
+    from ...backends.distributed.operator_time.profile import ProfiledTimes
+    from ...backends.distributed.operator_time.profile_cache import ProfileCache
+
     return ProfiledTimes(
-        "cuda", precision, ProfileCache(), progress=lambda done, most: progress.show(f"round {done} of {most}")
+        device, precision, ProfileCache(), progress=lambda done, most: progress.show(f"round {done} of {most}")
     )
+
+
+def check_device(options: Mapping[str, Any], others: Mapping[str, bool]) -> None:
+    """Raise InputError where no GPU is named, or ``--device cpu`` meets what is of GPUs; ``others`` by name, if given."""
+    if options["device"] and options["operators"] != "profile":
+        raise InputError("--device is what --operators profile measures; give that too, or leave --device out")
+    if options["device"] != "cpu":
+        if not options["gpu_names"]:
+            raise InputError("no GPU is named; give --gpu NAME, or measure this machine with --operators profile --device cpu")
+        return
+    degrees = {"--dp": "data", "--tp": "tensor", "--pp": "pipeline"}
+    of_gpus = {"--gpu": "gpu_names", "--intra": "intra", "--inter": "inter", "--links": "links", "--calibration": "calibration"}
+    given = [option for option, name in degrees.items() if (options[name] or 1) > 1]
+    given += [option for option, name in of_gpus.items() if options[name]]
+    given += [f"--recipe {options['recipe']}"] if options["recipe"] == "roofline" else []
+    given += [option for option, is_given in others.items() if is_given]
+    if given:
+        raise InputError(
+            f"--device cpu predicts one process on this machine from measured operators; leave out {', '.join(given)}"
+        )
 
 
 def _layers(text: str | None) -> tuple[int, ...] | None:

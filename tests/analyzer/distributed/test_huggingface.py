@@ -1,6 +1,7 @@
 """Hugging Face configurations: dimensions as published, and files that are none."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,41 @@ def test_another_file_is_refused_in_one_sentence(tmp_path: Path, config: Any, sa
     with pytest.raises(InputError, match=says) as caught:
         read_config(_file(tmp_path, config))
     assert "\n" not in str(caught.value)
+
+
+MIXTRAL = {**LLAMA_8B, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+_QWEN2_MOE = {
+    "num_experts": 60,
+    "num_experts_per_tok": 4,
+    "moe_intermediate_size": 1408,
+    "shared_expert_intermediate_size": 5632,
+}
+_DEEPSEEK = {"n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1}
+_DBRX = {"d_model": 6144, "n_layers": 40, "ffn_config": {"moe_num_experts": 16, "moe_top_k": 4, "ffn_hidden_size": 10752}}
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (MIXTRAL, "mixture of 8 experts .*hidden 4096, layers 32, ffn 28672 (experts: 2 x 14336)"),
+        ({**MIXTRAL, "model_type": "llama"}, "mixture of 8 experts (model_type llama)"),
+        ({**QWEN2_HALF_B, "model_type": "qwen2_moe", **_QWEN2_MOE}, "ffn 11264 (experts: 4 x 1408 and 5632 shared)"),
+        ({**LLAMA_8B, "model_type": "deepseek_v3", **_DEEPSEEK}, "ffn 18432 (experts: 8 x 2048 and 2048 shared)"),
+        ({"model_type": "dbrx", **_DBRX}, "hidden 6144, layers 40, ffn 43008 (experts: 4 x 10752)"),
+        ({"model_type": "llama4", "text_config": {**MIXTRAL, "num_experts_per_tok": 1}}, "ffn 14336 (experts: 1 x 14336)"),
+        ({"model_type": "gpt_oss"}, "several experts .*its hidden and layers, ffn as wide as the active experts together"),
+    ],
+)
+def test_a_mixture_of_experts_is_refused_with_the_dense_model_of_its_active_parameters(
+    tmp_path: Path, config: Any, says: str
+) -> None:
+    with pytest.raises(InputError, match=".*".join(map(re.escape, says.split(".*")))) as caught:
+        read_config(_file(tmp_path, config))
+    assert "not modelled; give a dense llama" in str(caught.value)
+
+
+def test_a_single_expert_is_no_mixture(tmp_path: Path) -> None:
+    assert read_config(_file(tmp_path, {**LLAMA_8B, "num_experts": 1, "num_local_experts": None})).ffn == 14336
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ def test_a_job_counts_its_gpus_and_micro_batches() -> None:
         ({"virtual_stages": 2}, "2 virtual stages need a pipeline; give it 2 stages or more"),
         ({"virtual_stages": 2, "pipeline": 2, "global_batch": 2, "schedule": "gpipe"}, "leave out the schedule gpipe"),
         ({"virtual_stages": 2, "pipeline": 2, "global_batch": 3}, "multiples of the pipeline: 3 over 2 stages; change"),
-        ({"precision": "fp8"}, "unknown precision 'fp8'; choose one of fp32, tf32"),
+        ({"precision": "int8"}, "unknown precision 'int8'; choose one of fp32, tf32"),
+        ({"precision": "FP8"}, "no training in FP8 was measured, so 'FP8' is not predicted; choose one of fp32, tf32"),
     ],
 )
 def test_a_job_that_cannot_be_is_one_sentence(settings, message) -> None:

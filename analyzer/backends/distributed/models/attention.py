@@ -41,7 +41,7 @@ class EagerCore(nn.Module):
         scores = torch.matmul(query, key.transpose(-2, -1)) * query.shape[-1] ** -0.5
         if self.causal:
             length = query.shape[-2]
-            future = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
+            future = torch.ones((length, length), dtype=torch.bool, device=query.device).triu(1)
             scores = scores.masked_fill(future, float("-inf"))
         probabilities = functional.softmax(scores, dim=-1)
         return torch.matmul(functional.dropout(probabilities, self.dropout, self.training), value)
@@ -128,7 +128,7 @@ class JointAttention(nn.Module):
 
 def _split(x: Tensor, heads: int) -> Tensor:
     """(batch, s, heads x d) to (batch, heads, s, d)."""
-    return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def _share(x: Tensor, times: int) -> Tensor:

@@ -93,7 +93,7 @@ class PatchEmbedding(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Images (batch, 3, side, side) to (batch, patches + 1, hidden)."""
         x = self.patches(images).flatten(2).transpose(1, 2)
-        x = torch.cat((self.class_token.expand(len(x), -1, -1), x), dim=1)
+        x = torch.cat((self.class_token.expand(x.shape[0], -1, -1), x), dim=1)
         return self.dropout(x + self.positions)
 
 

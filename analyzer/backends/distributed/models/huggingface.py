@@ -255,6 +255,8 @@ def read_content(config: Any, name: str, called: str, otherwise: str) -> Archite
         InputError: it is not a configuration, is of another ``model_type`` or is impossible.
     """
     kind = config.get("model_type") if isinstance(config, dict) else None
+    if isinstance(config, dict):
+        _refuse_experts(config, called)
     if not isinstance(kind, str) or kind not in MODEL_TYPES:
         raise InputError(f"{called} has model_type {kind!r:.60}; known are {', '.join(MODEL_TYPES)} (for another, {otherwise})")
     try:
@@ -269,6 +271,41 @@ def read_content(config: Any, name: str, called: str, otherwise: str) -> Archite
             f"change it, or {otherwise}"
         ) from error
     return read.architecture(name)
+
+
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+_ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "moe_top_k")
+"""Keys of transformers' mixtral, qwen2_moe, deepseek_v3, dbrx and gpt_oss."""
+_OF_EXPERTS = ("moe", "mixtral", "dbrx", "deepseek_v2", "deepseek_v3", "gpt_oss", "llama4")
+"""Parts of a ``model_type`` whose models have experts, even where the file leaves their number to transformers."""
+
+
+def _refuse_experts(config: dict[str, Any], called: str) -> None:
+    """Raise InputError for a mixture of experts, with the dense model that computes as much per token."""
+    nested = [part for key in ("text_config", "ffn_config") if isinstance(part := config.get(key), dict)]
+    flat = {key: value for part in (config, *nested) for key, value in part.items()}
+
+    def number(*keys: str) -> int:
+        return next((value for key in keys if type(value := flat.get(key)) is int), 0)
+
+    experts, kind = number(*_EXPERTS), str(config.get("model_type"))
+    if experts <= 1 and not any(part in kind for part in _OF_EXPERTS):
+        return
+    width = number("moe_intermediate_size", "ffn_hidden_size", "intermediate_size")
+    active = number(*_ACTIVE_EXPERTS)
+    shared = number("shared_expert_intermediate_size") or number("n_shared_experts") * width
+    sizes = {
+        "hidden": number("hidden_size", "d_model"),
+        "layers": number("num_hidden_layers", "n_layers"),
+        "ffn": active * width + shared,
+    }
+    numbers = ", ".join(f"{name} {size}" for name, size in sizes.items() if size)
+    of_what = f" (experts: {active} x {width}{f' and {shared} shared' if shared else ''})" if active * width else ""
+    raise InputError(
+        f"{called} is a mixture of {experts if experts > 1 else 'several'} experts (model_type {kind:.60}), which are not "
+        f"modelled; give a dense llama of the active parameters: {numbers or 'its hidden and layers'}{of_what}"
+        f"{'' if sizes['ffn'] else ', ffn as wide as the active experts together'} (its memory lacks the other experts)"
+    )
 
 
 def _json(path: Path) -> Any:

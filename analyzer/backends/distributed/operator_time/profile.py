@@ -120,7 +120,7 @@ class ProfiledTimes:
     def _estimate(self, operator: Operator, reason: str, memory: RandomMemory) -> None:
         self.estimated[operator] = reason
         if not self._bandwidth:
-            self._bandwidth = _bandwidth(self._clock_here(), self.device)
+            self._bandwidth = copy_bandwidth(self.device, self._clock_here())
         self.timings[operator] = Timing(operator.bytes / self._bandwidth, 0.0, 0)
 
     def _clock_here(self) -> Clock:
@@ -194,8 +194,9 @@ def optimizer_step(weights: Sequence[Weight], optimizer: Literal["adam", "sgd"],
     return lambda: update.step()
 
 
-def _bandwidth(clock: Clock, device: str) -> float:
+def copy_bandwidth(device: Device, clock: Clock | None = None) -> float:
     """Bytes per second, read and written, of a copy that no cache holds."""
+    clock = clock or clock_of(device)
     source = torch.ones(4 * clock.cache_bytes, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     (timing,) = time_in_rounds([[lambda: target.copy_(source)]], clock, 0.0, 5)

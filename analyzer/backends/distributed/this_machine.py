@@ -1,0 +1,51 @@
+"""This machine's CPU in the place of a GPU: one process of the paper's method, with operators that are run here."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import torch
+
+from ....regressor import Gpu
+from .coefficients import Coefficients
+from .communication import Link
+from .operator_time.profile import copy_bandwidth, cpu_name
+
+NO_LINK = Link(name="this machine", kind="loopback", bandwidth=1.0, latency=0.0)
+"""Over which one process sends nothing."""
+
+AS_MEASURED = Coefficients(bandwidth=1.0, optimizer=1.0)
+"""The bandwidth of :func:`this_machine` is measured, so that no share of it is lost."""
+
+
+def this_machine() -> Gpu:
+    """Its memory, the bandwidth of a copy measured here (bytes/s), and no peak: every operator is run."""
+    return Gpu(
+        name=cpu_name(),
+        compute_capability=0.0,
+        sm_count=1,
+        cuda_cores=1,
+        boost_clock=0.0,
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bandwidth=copy_bandwidth("cpu"),
+        tdp=0.0,
+        fp32_flops=math.inf,
+        fp16_flops=math.inf,
+        bf16_tensor_flops=math.inf,
+    )
+
+
+def of_this_machine(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer in words of one process on a CPU, without a share of its peak, and with the threads that measured."""
+    threads = torch.get_num_threads()
+    return answer | {
+        "mfu": None,
+        "verdict": answer["verdict"].replace("each GPU", "this machine"),
+        "assumptions": [
+            *answer["assumptions"],
+            f"torch {torch.__version__} trains with as many threads as its operators were measured with: {threads} "
+            "(OMP_NUM_THREADS)",
+        ],
+    }

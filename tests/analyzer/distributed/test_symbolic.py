@@ -1,0 +1,177 @@
+"""Operators by torch.fx: those of the recording where fx can follow the module, a sentence where it cannot."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from epochcast.analyzer.backends.distributed.graph import Graph  # noqa: E402
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
+from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
+from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+from epochcast.analyzer.plugins import Settings  # noqa: E402
+from epochcast.analyzer.plugins.distributed import Distributed, DistributedQuestion  # noqa: E402
+
+GPT = "gpt:hidden=16,layers=2,heads=4,vocab=40"
+LLAMA = "llama:hidden=16,layers=2,heads=4,kv_heads=2,vocab=40"
+MODELS = (GPT, LLAMA, "opt:hidden=16,layers=2,heads=4,vocab=40", "bert:hidden=16,layers=2,heads=4,vocab=40")
+IMAGES = ("vit:hidden=16,layers=2,heads=4,image_size=32", "resnet:stages=1-2-1-1,image_size=32")
+
+
+def _modules(graph: Graph) -> list[str]:
+    return [one.module for block in (graph.before, *graph.blocks, graph.after) for one in block.operators]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        *((text, {}) for text in (*MODELS, *IMAGES)),
+        *((text, {"attention": "eager", "precision": "fp16"}) for text in MODELS),
+        *((text, {"tensor": 2}) for text in MODELS),
+        *((text, {"tensor": 2, "sequence_parallel": True}) for text in MODELS),
+    ],
+)
+def test_a_built_in_model_has_the_same_graph_either_way(text: str, settings: dict[str, Any]) -> None:
+    job = Job(micro_batch=2, global_batch=2, sequence_length=8, **settings)
+    recorded, symbolic = (ModelGraphs.of(text, extraction=one).graph(job) for one in ("recording", "fx"))
+    assert symbolic == recorded
+    if not job.sequence_parallel:  # whose exchanges are hooks, which fx counts to the module that has them
+        assert _modules(symbolic) == _modules(recorded)
+
+
+def test_a_sequence_that_does_not_divide_is_refused_in_the_same_words() -> None:
+    job = Job(tensor=2, sequence_parallel=True, sequence_length=7)
+    with pytest.raises(InputError, match=r"^a sequence of 7 does not divide over 2 tensor ranks"):
+        ModelGraphs.of(GPT, extraction="fx").graph(job)
+
+
+class Module(nn.Module):
+    """A linear layer, then what a test does with its answer."""
+
+    def __init__(self, rest: Callable[..., Any]) -> None:
+        super().__init__()
+        self.linear, self.rest = nn.Linear(4, 4), rest
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, times: int = 2) -> Any:
+        return self.rest(self.linear(x), mask, times)
+
+
+def _graph(module: nn.Module, *inputs: Any, by: Any = "fx") -> Graph:
+    return trace(module, inputs or (torch.zeros(2, 4),), PRECISIONS["fp32"], blocks=None, extraction=by)
+
+
+def _names(graph: Graph, phase: str = "forward") -> list[str]:
+    return [one.name.split(".")[1] for one in graph.before.operators if one.phase == phase]
+
+
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        (lambda y, *_: y if y.sum() > 0 else -y, "symbolically traced variables cannot be used as inputs to control flow"),
+        (lambda y, *_: sum(row.sum() for row in y), "Proxy object cannot be iterated"),
+        (lambda y, *_: y.view(*y.shape[:1], 2, 2), "Proxy object cannot be iterated"),
+    ],
+)
+def test_what_fx_cannot_follow_is_one_sentence_with_its_line_reason_and_remedy(rest: Callable[..., Any], reason: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"Module cannot be traced by torch.fx at test_symbolic.py line \d+ \(.*\): {reason}"
+    ) as caught:
+        _graph(Module(rest))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("; leave out the graph fx")
+
+
+def test_branches_on_defaults_and_on_inputs_that_are_no_tensors_are_taken() -> None:
+    module = Module(lambda y, mask, times: (y if mask is None else y * mask).relu() if times == 2 else y.tanh())
+    x, mask = torch.zeros(2, 4), torch.ones(2, 4)
+    assert _names(_graph(module, x)) == ["addmm", "relu"]
+    assert _names(_graph(module, x, mask)) == ["addmm", "mul", "relu"]
+    assert _names(_graph(module, x, None, 3)) == ["addmm", "tanh"]
+
+
+class Nested(nn.Module):
+    """Takes what it is given in any number, tensors within others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, *inputs: Any, **_: Any) -> torch.Tensor:
+        first, (second, times) = inputs
+        return self.linear(first["x"]) * second * times
+
+
+def test_inputs_of_any_form_are_stood_in_for() -> None:
+    x = torch.zeros(2, 4)
+    inputs = ({"x": x}, (torch.zeros(2, 4), 3))
+    graphs = [_graph(Nested(), *inputs, by=by) for by in ("recording", "fx")]
+    assert graphs[0] == graphs[1]
+    assert _names(graphs[1]) == ["addmm", "mul", "mul"]
+
+
+def test_the_module_is_as_before() -> None:
+    module = Module(lambda y, *_: y * torch.tensor(3.0))
+    before = dict(vars(module))
+    assert "mul" in _names(_graph(module))
+    assert vars(module) == before
+    with pytest.raises(InputError):
+        _graph(module, torch.zeros(2, 5))
+    assert vars(module) == before
+
+
+CALLS = torch.zeros(())
+
+
+def _added_in_place(y: torch.Tensor, *_: Any) -> torch.Tensor:
+    y += 1
+    return y
+
+
+def _counted(y: torch.Tensor, *_: Any) -> torch.Tensor:
+    CALLS.add_(1)
+    return y.relu()
+
+
+def _without_gradient(y: torch.Tensor, *_: Any) -> torch.Tensor:
+    with torch.no_grad():
+        factor = y.cos()
+    return y * factor
+
+
+@pytest.mark.parametrize(
+    ("rest", "phase", "recorded", "symbolic"),
+    [
+        (_added_in_place, "forward", "add_", "add"),
+        (_counted, "forward", "add_", None),
+        (_without_gradient, "backward", None, "sin"),
+    ],
+)
+def test_what_fx_sees_otherwise(rest: Callable[..., Any], phase: str, recorded: str | None, symbolic: str | None) -> None:
+    """The differences that docs/distributed.md names."""
+    names = {by: _names(_graph(Module(rest), by=by), phase) for by in ("recording", "fx")}
+    assert symbolic is None or (symbolic in names["fx"] and symbolic not in names["recording"])
+    assert recorded is None or (recorded in names["recording"] and recorded not in names["fx"])
+
+
+@pytest.mark.parametrize("extraction", ["recording", "fx"])
+def test_command_and_service_trace_as_they_are_asked(
+    extraction: Any, refused: Callable[..., str], answered: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("traced by fx")
+
+    monkeypatch.setattr("epochcast.analyzer.backends.distributed.recording.forward_by_fx", fails)
+    ask = ("predict-model", "distributed", "--model", GPT, "--gpu", "T4", "--sequence-length", "8", "--graph", extraction)
+    config = {"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40}
+    question = DistributedQuestion(config=config, gpu="T4", sequence_length=8, graph=extraction)
+    if extraction == "recording":
+        assert answered(*ask)["graph"] == Distributed(Settings()).answer(question).graph == "recording"
+        return
+    assert "traced by fx" in refused(*ask)
+    with pytest.raises(InputError, match="traced by fx"):
+        Distributed(Settings()).answer(question)
