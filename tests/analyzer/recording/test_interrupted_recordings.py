@@ -105,7 +105,8 @@ def start_record(
         agent = start_agent("--source", "nvml", env=stub)
         folder.mkdir(exist_ok=True)
         started.append(Recorder(agent, folder, command, {"TMPDIR": str(tmp_path)}))
-        until(lambda: all(started[-1].growing(label).exists() for label in DEVICES))
+        growing = [started[-1].growing(label) for label in DEVICES]
+        until(lambda: all(file.exists() and file.stat().st_size for file in growing))  # each is created empty
         started[-1].started = time.time()
         return started[-1]
 
