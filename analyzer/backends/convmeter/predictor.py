@@ -87,7 +87,7 @@ class _CellState(Part):
 class ConvmeterManifest(Manifest):
     """The whole of ``model.json``."""
 
-    SCHEMA = "epochcast.convmeter/v2"
+    SCHEMA = "epochcast.convmeter/v3"
     COMMAND = "epochcast train convmeter"
 
     cells: Annotated[list[_CellState], Field(min_length=1)]

@@ -145,7 +145,7 @@ def _with_a_coefficient_less(folder: Path) -> None:
     ("damage", "said"),
     [
         (lambda folder: (folder / MANIFEST).unlink(), "train one with `epochcast train convmeter`"),
-        (lambda folder: forge(folder, {"schema": "other"}), "this version reads 'epochcast.convmeter/v2'"),
+        (lambda folder: forge(folder, {"schema": "other"}), "this version reads 'epochcast.convmeter/v3'"),
         (_with_a_coefficient_less, "damaged .*ValueError"),
         (lambda folder: forge(folder, arrays={}), "damaged .*KeyError"),
         (lambda folder: _forged(folder, factor="wide"), "factor is 'wide'"),
