@@ -25,7 +25,7 @@ _NOISE = 0.3
 """Variance of what no likeness explains, against that of the process."""
 
 _HUBER = 1.345
-"""Errors in standard deviations from which on they count less: Huber's constant, 95 % as efficient as squares on normal errors."""
+"""Standard deviations beyond which an error counts less: Huber's constant, 95 % as efficient as squares on normal errors."""
 
 _TO_DEVIATION = 1.4826  # of the median of absolute errors to the standard deviation, if they are normal
 _FAR = 4.0

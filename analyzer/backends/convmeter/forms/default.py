@@ -27,8 +27,8 @@ _LEAST_ERROR = 1e-6
 class Default:
     """Three forms that fail differently, weighed by how they do on families that were left out.
 
-    ``corrected`` follows measured networks, the paper's three terms (``relative``) fail nowhere badly, and ``layers`` is free to
-    tell kinds of layers apart, too free where few networks have a kind: it counts only between the other two. A network like
+    ``corrected`` follows measured networks, the paper's three terms (``relative``) fail nowhere badly, and ``layers`` is free
+    to tell kinds of layers apart, too free where few networks have a kind: it counts only between the other two. A network like
     measured ones needs no such caution: it gets ``corrected``, and the mixture by the square of how new it is.
 
     Args:
