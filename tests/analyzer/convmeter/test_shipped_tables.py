@@ -50,7 +50,7 @@ def test_a_gpu_by_any_of_its_names_answers_channels_first(ask: Callable[..., Any
     # timm's table has 318.1 ms at batch 1024, and 619.0 ms of training at 512.
     assert one["phases"]["inference"]["seconds"] == pytest.approx(0.3181 / 4, rel=0.15)
     assert one["phases"]["step"]["seconds"] == pytest.approx(0.619 / 2, rel=0.15)
-    assert one["memory"]["fits"] is not None and one["memory"]["capacity"] < 24 * 2**30
+    assert 20 * 2**30 < one["memory"]["capacity"] < 24 * 2**30
     assert answer["fitted"]["inference"]["batches"] == [32, 1024]
     assert any("amp-fp16-nhwc" in note for note in answer["notes"])
 
