@@ -40,7 +40,7 @@ TIMM = {
 }
 """Device, precision, phase and what it was measured with; the newest PyTorch of each."""
 
-TORCHVISION = "pytorch-gpu-benchmark's table, one GPU, channels first, torchvision's networks at batch 12"
+TORCHVISION = "pytorch-gpu-benchmark's table, one GPU, channels first, batch 12; its step has no update"
 OWN_SOURCE = "Epochcast's own table (data/convmeter_cpu), one thread, channels first"
 
 
