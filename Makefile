@@ -10,13 +10,13 @@ MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.scrapers
 	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
 	regressor.paper regressor.regret regressor.decision regressor.speeds regressor.scaling regressor.order \
 	distributed.all_reduce \
-	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing \
+	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing convmeter.intervals \
 	occupancy.kineto occupancy.packing_interference \
 	service.watching service.predictions_per_second service.rounds_and_pages service.grouping_by_phase \
 	service.prometheus_reads fleet.throughput fleet.grouping_at_scale fleet.stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
-MEASURED += distributed.runs distributed.precision_blindness distributed.operators distributed.cpu_iterations \
+MEASURED += distributed.runs distributed.held_out distributed.precision_blindness distributed.operators distributed.cpu_iterations \
 	distributed.gloo regressor.paleo
 endif
 ifneq (,$(findstring convnets,$(EXTRAS)))

@@ -56,12 +56,15 @@ def rests_on(fitted: Mapping[str, Mapping[str, Any]]) -> str:
             one["form"],
             str(one["points"]),
             str(one["networks"]),
+            " to ".join(dict.fromkeys(f"{end:.0f}" for end in one["batches"])),
             "-" if math.isnan(one["mape"]) else f"{one['mape']:.1f} %",
             "-" if math.isnan(one["factor"]) else f"x {1 / one['factor']:.2f} to x {one['factor']:.2f}",
         )
         for phase, one in fitted.items()
     ]
-    return table(("fitted", "form", "points", "networks", "error if left out", "90 % interval"), rows)
+    sources = [f"{phase} measured by: {one['source']}" for phase, one in fitted.items() if one["source"]]
+    header = ("fitted", "form", "points", "networks", "batches", "error if left out", "90 % interval")
+    return "\n".join([table(header, rows), *sources])
 
 
 def _headline(answer: Mapping[str, Any]) -> str:

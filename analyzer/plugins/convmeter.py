@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from ..errors import InputError
+from ..backends.convmeter import SHIPPED
 from ..plain_json import plain
 from . import Settings
 from .checked_models import GpuName, Name
@@ -36,7 +36,8 @@ class ConvMeterQuestion(NetworkQuestion):
     model_config = ConfigDict(json_schema_extra={"examples": _EXAMPLES})
 
     model: Annotated[
-        Name | None, Field(description="A fitted model by its name in the service's configuration; null: the only one.")
+        Name | None,
+        Field(description="A fitted model by its name in the service's configuration; null: the only one, else the shipped."),
     ] = None
     device: Annotated[Name | None, Field(description="A device of the model; null: its only one.")] = None
     precision: Annotated[Name | None, Field(description="A precision of the model; null: its only one on the device.")] = None
@@ -73,12 +74,7 @@ class ConvMeter:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._folders = folders(self.name, settings.own)
-        if not self._folders:
-            raise InputError(
-                "no fitted model is configured: measure a device (`epochcast benchmark convmeter`), fit (`epochcast train "
-                "convmeter`), and name the folder in the service's configuration, [backends.convmeter] models = {my-gpu = DIR}"
-            )
+        self._folders = folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
         """Answer as ``epochcast predict-model convmeter --json`` does; raises InputError."""

@@ -15,8 +15,10 @@ class Fitted(Told):
     form: str
     points: int
     networks: int
+    batches: Annotated[list[float], Field(description="Least and largest that were measured, images per device.")]
     mape: Annotated[float | None, Field(description="Per cent, of networks that were left out; null: too few to tell.")]
     factor: Annotated[float | None, Field(description="Within which of the seconds nine of ten are.")]
+    source: Annotated[str, Field(description="The table and what it was measured with; empty: not known.")]
 
 
 class Metrics(Told):

@@ -1,4 +1,4 @@
-"""Why `default` weighs two forms: beside either alone, the better one by inner cross-validation, a weight blind to novelty.
+"""Why `default` weighs three forms: beside each alone, the best one by inner cross-validation, a weight blind to novelty.
 
 Run: python -m benchmarks.convmeter.weighing [--write]      (part `weighing` of docs/convmeter.md)
 """
@@ -15,10 +15,12 @@ from epochcast.analyzer.backends.convmeter.forms.default import Default
 from ..page import CONVMETER, markdown_table, options, publish
 from .public_tables import points_of
 
-WAYS = ("pooled", "corrected", "relative", "the better one", "weighed", "weighed by novelty: `default`")
+WAYS = ("pooled", "corrected", "layers", "relative", "the best of three", "weighed", "weighed by novelty: `default`")
 TIMM = {
     "timm, RTX 3090 inference": ("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv", "inference"),
     "timm, RTX 3090 training": ("benchmark-train-amp-nchw-pt112-cu113-rtx3090.csv", "step"),
+    "timm, RTX 3090 inference, nhwc": ("benchmark-infer-amp-nhwc-pt240-cu124-rtx3090.csv", "inference"),
+    "timm, RTX 3090 training, nhwc": ("benchmark-train-amp-nhwc-pt112-cu113-rtx3090.csv", "step"),
 }
 
 
@@ -51,10 +53,11 @@ def mapes(points: pd.DataFrame, phase: str, protocol: str) -> list[float]:
 def ways(fitted: Default, asked: pd.DataFrame) -> NDArray[np.float64]:
     """Seconds by each of WAYS, from one fit; shape (ways, n)."""
     corrected = fitted.corrected.predict(asked)
-    relative = corrected if fitted.relative is None else fitted.relative.predict(asked)
-    better = relative if fitted.caution > 0.5 else corrected
-    weighed = np.exp((1 - fitted.caution) * np.log(corrected) + fitted.caution * np.log(relative))
-    return np.stack([fitted.corrected.pooled.predict(asked), corrected, relative, better, weighed, fitted.predict(asked)])
+    layers, relative = (other.predict(asked) for other in fitted.others.values())
+    held = np.clip(layers, np.minimum(corrected, relative), np.maximum(corrected, relative))
+    three = np.stack([corrected, held, relative])
+    best, weighed = three[np.argmax(fitted.weights)], np.exp(fitted.weights @ np.log(three))
+    return np.stack([fitted.corrected.pooled.predict(asked), corrected, layers, relative, best, weighed, fitted.predict(asked)])
 
 
 if __name__ == "__main__":

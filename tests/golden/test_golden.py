@@ -180,6 +180,7 @@ CASES = [
         needs=("torch",),  # blocks are counted
         rel=FITTED,
     ),
+    case("convmeter_shipped", "predict-model convmeter --network resnet50 --device rtx3090 --batch 256 --json", rel=FITTED),
     # All forms: the others are the baselines.
     case("evaluate_convmeter", "evaluate convmeter --data few-points.csv --protocol model --recipe paper --json", rel=FITTED),
     case(

@@ -3,3 +3,8 @@
 Beringer et al., "Dissecting Convolutional Neural Networks for Runtime and Scalability Prediction", ICPP 2024. Here only
 ``counting``, ``find_network`` and ``measurement`` load torch.
 """
+
+from pathlib import Path
+
+SHIPPED = Path(__file__).with_name("shipped")
+"""The model that comes with Epochcast: public tables and one of ours, by `benchmarks/convmeter/fit_shipped.py`."""

@@ -49,7 +49,15 @@ def fitted_json(cell: Cell) -> dict[str, dict[str, Any]]:
     left out; NaN where there were too few.
     """
     return {
-        phase: {"form": fit.form, "points": fit.points, "networks": fit.networks, "mape": fit.mape, "factor": fit.factor}
+        phase: {
+            "form": fit.form,
+            "points": fit.points,
+            "networks": fit.networks,
+            "batches": list(fit.ranges["batch"]),
+            "mape": fit.mape,
+            "factor": fit.factor,
+            "source": fit.source,
+        }
         for phase, fit in cell.fits.items()
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -21,17 +21,13 @@ def ranges_of(points: pd.DataFrame) -> Ranges:
     return {name: (float(sizes[name].min()), float(sizes[name].max())) for name in (*_SIZES, _DENSE)}
 
 
-def union(several: Iterable[Ranges]) -> Ranges:
-    """Ranges that hold all of several, at least one."""
-    known = list(several)
-    return {name: (min(one[name][0] for one in known), max(one[name][1] for one in known)) for name in known[0]}
-
-
 def notes_on(points: pd.DataFrame, ranges: Ranges) -> list[str]:
     """What of some points no measured point was like, a sentence each."""
     sizes, notes = _sizes(points), []
     for name in _SIZES:
         low, high = ranges[name]
+        if name in ("devices", "nodes") and high == 1:
+            continue  # of one alone, such as inference: it takes as long beside others, or is refused
         out = sizes[name][(sizes[name] > high * _BEYOND) | (sizes[name] < low / _BEYOND)]
         if len(out):
             asked = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (out.min(), out.max())))

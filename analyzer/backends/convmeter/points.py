@@ -20,6 +20,9 @@ KEYS = ("device", "precision", "network", "block", "family", "image_size", "batc
 """``device``: name of the GPU or processor. ``block``: path of a submodule, empty for a whole network. ``family``: networks of
 one design, which evaluation leaves out together. ``batch``: images per device and step. ``devices``: in all nodes together."""
 
+CHANNELS_LAST = "-nhwc"
+"""End of the name of a precision at which tensors are laid out channels last: layouts take different times."""
+
 PHASES = ("inference", "forward", "backward", "update", "step")
 """``forward`` keeps what the backward pass needs, ``inference`` does not. ``update`` is the optimiser's, on several devices
 with the exchange of gradients where that can be told apart; ``step`` is all of forward, backward and update."""

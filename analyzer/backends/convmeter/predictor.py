@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,15 +17,18 @@ from ....regressor.arrays import part, under
 from ....regressor.model_folder import Manifest, Name, Part, load, save
 from ....regressor.scoring import absolute_percentage_errors, conformal_quantile
 from ...errors import InputError
+from . import SHIPPED
 from .forms import BASELINES, FORMS, Form, KeptForm
 from .forms.default import Default
 from .forms.out_of_fold import out_of_fold
 from .forms.sum_of_phases import SumOfPhases
-from .measured_range import Ranges, notes_on, ranges_of, union
+from .measured_range import Ranges, notes_on, ranges_of
 from .metrics import COLUMNS
 from .points import PHASES
 
 Array = NDArray[np.float64]
+Key = tuple[str, str, str]
+"""Device, precision and phase."""
 
 NO_BLOCK = (
     "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too long; "
@@ -44,6 +47,7 @@ class Fit:
         mape: percent, of points by fits on other families (networks, points where there are too few); NaN if none could be.
         factor: seconds are within predicted / factor to predicted · factor in nine of ten of these.
         ranges: of what was measured.
+        source: the table and what it was measured with; empty where that is not known.
     """
 
     form: str
@@ -53,6 +57,7 @@ class Fit:
     mape: float
     factor: float
     ranges: Ranges
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class _FitState(Part):
     mape: Annotated[float, Field(ge=0)] | None
     factor: Annotated[float, Field(gt=0)] | None
     ranges: dict[Name, tuple[float, float]]
+    source: Annotated[str, Field(max_length=200)]
 
 
 class _CellState(Part):
@@ -87,7 +93,7 @@ class _CellState(Part):
 class ConvmeterManifest(Manifest):
     """The whole of ``model.json``."""
 
-    SCHEMA = "epochcast.convmeter/v2"
+    SCHEMA = "epochcast.convmeter/v3"
     COMMAND = "epochcast train convmeter"
 
     cells: Annotated[list[_CellState], Field(min_length=1)]
@@ -101,20 +107,19 @@ class Predictor:
         unfitted: why phases that were measured could not be fitted, a sentence each; not kept on disk.
     """
 
-    def __init__(
-        self, cells: Sequence[Cell], forms: Mapping[tuple[str, str, str], KeptForm], unfitted: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, cells: Sequence[Cell], forms: Mapping[Key, KeptForm], unfitted: Sequence[str] = ()) -> None:
         self.cells = list(cells)
         self.unfitted = list(unfitted)
         self._forms = forms
 
     @classmethod
-    def fit(cls, points: pd.DataFrame, form: str = "default") -> Predictor:
+    def fit(cls, points: pd.DataFrame, form: str = "default", sources: Mapping[Key, str] | None = None) -> Predictor:
         """Fit every phase that was measured, each device and precision apart.
 
         Args:
             points: as of ``points.py``.
             form: name in ``FORMS``.
+            sources: where points come from, by device, precision and phase.
 
         Raises:
             InputError: no phase has enough points.
@@ -132,7 +137,8 @@ class Predictor:
                     reasons.append(f"{device} at {precision}: {error}")
                     continue
                 forms[str(device), str(precision), phase] = made
-                fits[phase] = _fit_of(form, made, measured, phase)
+                source = (sources or {}).get((str(device), str(precision), phase), "")
+                fits[phase] = replace(_fit_of(form, made, measured, phase), source=source)
             if fits:
                 cells.append(Cell(str(device), str(precision), fits))
         if not cells:
@@ -193,9 +199,13 @@ class Predictor:
 
     def notes(self, points: pd.DataFrame, device: str, precision: str) -> list[str]:
         """What makes the prediction of these points less sure, a sentence each."""
-        fits = self.cell(device, precision).fits.values()
-        notes = notes_on(points, union(fit.ranges for fit in fits))
-        if (points["block"] != "").any() and not any(fit.blocks for fit in fits):
+        fits = self.cell(device, precision).fits
+        phases: dict[str, list[str]] = {}  # by note
+        for phase, fit in fits.items():
+            for note in notes_on(points, fit.ranges):
+                phases.setdefault(note, []).append(phase)
+        notes = [note if len(own) == len(fits) else f"{', '.join(own)}: {note}" for note, own in phases.items()]
+        if (points["block"] != "").any() and not any(fit.blocks for fit in fits.values()):
             notes.append(NO_BLOCK)
         return notes
 
@@ -212,8 +222,8 @@ class Predictor:
         save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod
-    def load(cls, folder: Path) -> Predictor:
-        """Read what :meth:`save` wrote.
+    def load(cls, folder: Path = SHIPPED) -> Predictor:
+        """Read what :meth:`save` wrote, the shipped model unless another is named.
 
         Raises:
             InputError: a file is missing, damaged, or of another kind.

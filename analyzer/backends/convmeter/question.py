@@ -17,6 +17,7 @@ from ..distributed.rent import Rent, cheapest_rent
 from .answer import RATE_OF, Training, fitted_json, metrics_json, phases_json, predictions_json, scaling_json, scaling_of
 from .metrics import NetworkMetrics, table_of
 from .network_metrics import metrics_of, top_block_metrics_of
+from .points import CHANNELS_LAST
 from .predictor import NO_BLOCK, Cell, Predictor
 from .scalability import strong_scaling, weak_scaling
 
@@ -98,7 +99,7 @@ def answer_json(question: Question, predictor: Predictor, catalog: Catalog, inst
     Raises:
         InputError: the network is unknown or cannot be counted, the predictor does not have the device, or cannot answer.
     """
-    cell = chosen_cell(predictor, question.device, question.precision)
+    cell = chosen_cell(predictor, question.device, question.precision, catalog)
     metrics = metrics_of(question.network, question.image_size)
     asked: dict[str, Any] = {
         "network": metrics.network,
@@ -108,20 +109,49 @@ def answer_json(question: Question, predictor: Predictor, catalog: Catalog, inst
         "fitted": fitted_json(cell),
     }
     if question.of_blocks:
-        return asked | _blocks(predictor, cell, question, metrics)
-    return asked | _network(predictor, cell, metrics, question, _gpu_of(question.gpu, cell.device, catalog), instances)
+        answer = asked | _blocks(predictor, cell, question, metrics)
+    else:
+        gpu = _gpu_of(question.gpu, cell.device, catalog)
+        answer = asked | _network(predictor, cell, metrics, question, gpu, instances)
+    other = f"{cell.precision}{CHANNELS_LAST}"
+    if any((one.device, one.precision) == (cell.device, other) for one in predictor.cells):
+        answer["notes"].append(f"tensors are laid out channels first; channels last is there too, as precision {other}")
+    return answer
 
 
-def chosen_cell(predictor: Predictor, device: str | None, precision: str | None) -> Cell:
-    """The device and precision asked for, which must be in the model; its only one where nothing is asked."""
+def chosen_cell(predictor: Predictor, device: str | None, precision: str | None, catalog: Catalog) -> Cell:
+    """The device and precision asked for, which must be in the model; its only one where nothing is asked.
+
+    A GPU may have any name that the catalogue takes, and capitals, blanks and hyphens do not matter. Channels last is never
+    meant where no precision is asked and channels first is there.
+    """
     there = "; ".join(f"{cell.device} at {cell.precision}" for cell in predictor.cells)
-    fitting = [cell for cell in predictor.cells if device in (None, cell.device) and precision in (None, cell.precision)]
+    fitting = [
+        cell
+        for cell in predictor.cells
+        if (device is None or device == cell.device or _plain(device, catalog) == _plain(cell.device, catalog))
+        and (precision is None or _bare(precision) == _bare(cell.precision))
+    ]
     if not fitting:
         asked = " at ".join(name for name in (device, precision) if name is not None)
-        raise InputError(f"the model was not fitted for {asked}; it has {there}")
-    if len(fitting) > 1:
+        raise InputError(
+            f"the model was not fitted for {asked}; it has {there}; measure yours with `epochcast benchmark convmeter`, fit it "
+            "with `epochcast train convmeter` and name its folder"
+        )
+    exact = [cell for cell in fitting if cell.device == device] or fitting
+    chosen = [cell for cell in exact if precision or not cell.precision.endswith(CHANNELS_LAST)] or exact
+    if len(chosen) > 1:
         raise InputError(f"the model has several devices or precisions; choose a device and a precision: {there}")
-    return fitting[0]
+    return chosen[0]
+
+
+def _plain(device: str, catalog: Catalog) -> str:
+    gpu = _gpu_of(None, device, catalog)
+    return _bare(device if gpu is None else gpu.name)
+
+
+def _bare(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def _gpu_of(name: str | None, device: str, catalog: Catalog) -> Gpu | None:

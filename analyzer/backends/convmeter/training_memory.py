@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..distributed.memory import CONTEXT_BYTES, FRAGMENTED
 from .metrics import KINDS
+from .points import CHANNELS_LAST
 
 KEPT = (0.25, 0.5)
 """Least and most elements kept for the backward pass per element of activations read or written."""
@@ -60,9 +61,9 @@ def training_memory(
         precision: name; None is answered where it is not known how many bytes its numbers have.
         device_bytes: memory of the device; None where it is not known.
     """
-    if precision not in _BYTES:
+    if (numbers := precision.removesuffix(CHANNELS_LAST)) not in _BYTES:
         return None
-    (least, most), of_weight = _BYTES[precision]
+    (least, most), of_weight = _BYTES[numbers]
     states = of_weight * values["weights"]
     moved = batch * sum(values[f"{kind}_traffic"] for kind in KINDS)
     return TrainingMemory(

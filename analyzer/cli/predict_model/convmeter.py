@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from ....regressor import load_catalog
+from ...backends.convmeter import SHIPPED
 from ...backends.convmeter.answer import main_rates
 from ...backends.convmeter.predictor import Predictor
 from ...backends.convmeter.question import Question, answer_json
@@ -37,7 +38,13 @@ _COUNT = Count(10**12)
     metavar="NETWORK",
     help="Network: a name in torchvision or timm, package.module:factory, or FILE.onnx.",
 )
-@click.option("--model", type=_FILE, required=True, metavar="DIR", help="Model folder written by `epochcast train convmeter`.")
+@click.option(
+    "--model",
+    type=_FILE,
+    default=SHIPPED,
+    metavar="DIR",
+    help="Model folder written by `epochcast train convmeter`. [default: fits of public tables that come with Epochcast]",
+)
 @click.option("--device", metavar="NAME", help="Device to predict for, one of the model's. [default: its only one]")
 @click.option("--precision", metavar="NAME", help="Precision, one of the model's. [default: its only one on the device]")
 @click.option(
@@ -94,7 +101,8 @@ def convmeter(
     with the same images on each (weak scaling), or with --global-batch shared by all (strong scaling).
 
     \b
-    Example: epochcast predict-model convmeter --network resnet50 --model my-gpu \\
+    Example: epochcast predict-model convmeter --network resnet50 --device "RTX 3090"
+             epochcast predict-model convmeter --network resnet50 --model my-gpu \\
                  --batch 32 --batch 64 --batch 128
              epochcast predict-model convmeter --network resnet50 --model my-gpu \\
                  --devices 1 --devices 2 --devices 4 --dataset-size 1281167 \\

@@ -116,7 +116,8 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
     (note,) = fitted.notes(points.assign(batch=8.0, image_size=32.0), "made", "fp32")
     assert note == "image size 32 lies outside of what was measured, 224 to 224"
     larger = pd.concat([_measured().assign(inference_seconds=np.nan), _measured().assign(batch=512.0, step_seconds=np.nan)])
-    assert Predictor.fit(larger, "relative").notes(points.assign(batch=512.0), "made", "fp32") == []  # inference was
+    (note,) = Predictor.fit(larger, "relative").notes(points.assign(batch=512.0), "made", "fp32")
+    assert note == "step: batch 512 lies outside of what was measured, 1 to 64"  # of the other phases it was
     (note,) = fitted.notes(points.assign(batch=8.0, conv_outputs=0.0), "made", "fp32")
     assert "no convolution" in note
     none = _measured().assign(linear_flops=0.0, attention_flops=0.0)
@@ -145,7 +146,7 @@ def _with_a_coefficient_less(folder: Path) -> None:
     ("damage", "said"),
     [
         (lambda folder: (folder / MANIFEST).unlink(), "train one with `epochcast train convmeter`"),
-        (lambda folder: forge(folder, {"schema": "other"}), "this version reads 'epochcast.convmeter/v2'"),
+        (lambda folder: forge(folder, {"schema": "other"}), "this version reads 'epochcast.convmeter/v3'"),
         (_with_a_coefficient_less, "damaged .*ValueError"),
         (lambda folder: forge(folder, arrays={}), "damaged .*KeyError"),
         (lambda folder: _forged(folder, factor="wide"), "factor is 'wide'"),

@@ -57,14 +57,20 @@ def test_the_built_in_ones_are_installed(serve: Serve, cpu_model: Path) -> None:
         assert one["question"]["examples"] and one["answer"]["properties"], name
 
 
-def test_what_is_not_configured_says_how_to(serve: Serve) -> None:
-    client = serve()
+def test_a_backend_that_is_not_available_says_why_and_what_it_would_take(serve: Serve) -> None:
+    client = serve({"convmeter": {"models": {"a": "nowhere"}}})
     one = client.get("/api/v1/backends/convmeter").json()
     assert not one["available"] and one["summary"].endswith(".")
     assert one["question"]["properties"]["network"] and one["answer"]["properties"]  # what it would be asked
-    assert "[backends.convmeter] models = {my-gpu = DIR}" in one["why"]
     refused = client.post("/api/v1/backends/convmeter", json={"network": "resnet50"})
     assert refused.status_code == 503 and one["why"] in refused.json()["detail"]
+
+
+def test_convmeter_answers_from_its_shipped_tables_where_no_model_is_configured(serve: Serve) -> None:
+    asked = {"network": "resnet50", "device": "rtx3090", "batches": [256]}
+    answer = serve().post("/api/v1/backends/convmeter", json=asked).json()
+    assert (answer["device"], answer["precision"]) == ("RTX 3090", "amp-fp16")
+    assert "channels first" in answer["fitted"]["inference"]["source"]
 
 
 @pytest.mark.parametrize(

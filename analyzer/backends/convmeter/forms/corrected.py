@@ -24,16 +24,23 @@ would decide the process' own likelihood, and it is networks unlike all others t
 _NOISE = 0.3
 """Variance of what no likeness explains, against that of the process."""
 
+_HUBER = 1.345
+"""Standard deviations beyond which an error counts less: Huber's constant, 95 % as efficient as squares on normal errors."""
+
+_TO_DEVIATION = 1.4826  # of the median of absolute errors to the standard deviation, if they are normal
 _FAR = 4.0
-_LARGEST_ERROR = 1.0  # of the logarithm: what is off by more is a disturbed measurement
 _MOST_POINTS = 1500
 """Points in the process: its fit grows with their third power."""
 
-_KEPT = ("middle", "spread", "described", "pull")
+_LEAST = 1e-9  # of the usual error, to divide by
+_KEPT = ("middle", "spread", "described", "noise", "pull")
 
 
 class Corrected:
     """What is far from every measured network is left as ``pooled`` says, and an update too, which depends on weights alone.
+
+    The noise of a point grows with its error beyond the usual one, so that a network ten times too slow for reasons of its own
+    (group norms, kernels that a memory layout lacks) draws others less, and its siblings together still draw each other.
 
     Args:
         phase: one of ``points.PHASES``.
@@ -44,7 +51,7 @@ class Corrected:
         self.pooled = Pooled(phase)
         self.middle = self.spread = np.zeros(0)
         self.described = np.zeros((0, 0))
-        self.pull = np.zeros(0)
+        self.noise = self.pull = np.zeros(0)
         self._factor: Any = None
 
     def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
@@ -59,8 +66,10 @@ class Corrected:
         base = self.pooled.predict(some)
         described = describe(some, base)
         self.middle, self.spread = described.mean(axis=0), described.std(axis=0) + 1e-6
-        self.described = self._standard(described)
-        errors = np.clip(np.log(seconds[chosen] / base), -_LARGEST_ERROR, _LARGEST_ERROR)
+        self.described = self._standard(described).astype(np.float32)  # enough digits, half the file
+        errors = np.log(seconds[chosen] / base)
+        usual = _HUBER * _TO_DEVIATION * np.median(np.abs(errors))
+        self.noise = (_NOISE * np.maximum(1, np.abs(errors) / max(usual, _LEAST))).astype(np.float32)
         self._prepare()
         self.pull = cho_solve(self._factor, errors)
         return self
@@ -88,14 +97,14 @@ class Corrected:
     def restore(self, arrays: Arrays) -> Self:
         """Take what :meth:`arrays` gave."""
         self.pooled.restore(part(arrays, "pooled"))
-        self.middle, self.spread, self.described, self.pull = (arrays[name] for name in _KEPT)
+        self.middle, self.spread, self.described, self.noise, self.pull = (arrays[name] for name in _KEPT)
         if len(self.pull):
             self._prepare()
         return self
 
     def _prepare(self) -> None:
         likeness = _likeness(self.described, self.described)
-        self._factor = cho_factor(likeness + _NOISE * np.eye(len(likeness)))
+        self._factor = cho_factor(likeness + np.diag(self.noise))
 
     def _standard(self, described: Array) -> Array:
         """So that the distance of two usual networks is about 1.4, however many numbers describe them."""

@@ -1,4 +1,4 @@
-"""``default``: ``corrected``, and for networks unlike the measured ones as much of ``relative`` as cross-validation tells."""
+"""``default``: ``corrected``, and for networks unlike the measured ones as much of other forms as cross-validation tells."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from ....errors import InputError
 from ..terms import Columns
 from .corrected import Corrected
 from .equations import Equations
+from .layers import Layers
 from .out_of_fold import out_of_fold
 
 Array = NDArray[np.float64]
 
 _POWER = 2.0
-"""Weights fall with this power of the error. To choose the better form outright is worse: few networks decide."""
-
+"""Weights fall with this power of the error. To choose the best form outright is worse: few networks decide."""
 
 _LEAST_ERROR = 1e-6
 
 
 class Default:
-    """Two forms that fail differently: kinds of layers, which overfit where few families teach, and the paper's three terms.
+    """Three forms that fail differently, weighed by how they do on families that were left out.
 
-    Whole families of the points are left out in turn, and each form is weighed by the errors that it makes on them. A network
-    like measured ones needs no such caution: the share of ``relative`` is multiplied by how new the network is.
+    ``corrected`` follows measured networks, the paper's three terms (``relative``) fail nowhere badly, and ``layers`` is free
+    to tell kinds of layers apart, too free where few networks have a kind: it counts only between the other two. A network like
+    measured ones needs no such caution: it gets ``corrected``, and the mixture by the square of how new it is.
 
     Args:
         phase: one of ``points.PHASES``.
@@ -37,64 +38,78 @@ class Default:
     def __init__(self, phase: str) -> None:
         self.phase = phase
         self.corrected = Corrected(phase)
-        self.relative: Equations | None = Equations.relative(phase)
-        self.caution = 0.0
+        self.others: dict[str, Layers | Equations] = {"layers": Layers(phase), "relative": Equations.relative(phase)}
+        self.weights: Array = np.array([1.0, 0.0, 0.0])
         self.errors: Array = np.zeros(0)
 
     def fit(self, points: pd.DataFrame, seconds: Array) -> Self:
-        """Fit both, and weigh them; too few points for any raise InputError.
+        """Fit all, and weigh them; too few points for ``corrected`` raise InputError, for another leave it alone.
 
-        ``errors`` are then the logarithms of measured over predicted of each point, by fits on other families.
+        ``weights`` are then of ``corrected``, ``layers`` and ``relative``, and ``errors`` the logarithms of measured over
+        predicted of each point, by fits on other families.
         """
-        self.corrected.fit(points, seconds)
-        try:
-            self.relative = Equations.relative(self.phase).fit(points, seconds)
-        except InputError:
-            self.relative = None
+        self._fit_forms(points, seconds)
         apart = out_of_fold(points, seconds, self._apart)
-        corrected, relative, novelty = np.log(apart[:, 0]), np.log(apart[:, 1]), apart[:, 2]
+        answers, novelty = apart[:, :3], apart[:, 3]
         truth = np.log(seconds)
-        known = np.isfinite(relative) & np.isfinite(corrected)
-        if self.relative is not None and known.any():
-            wrong = [max(np.abs(one[known] - truth[known]).mean(), _LEAST_ERROR) for one in (corrected, relative)]
-            weights = np.array(wrong) ** -_POWER
-            self.caution = float(weights[1] / weights.sum())
-        self.errors = truth - _blend(corrected, relative, self.caution * novelty)
+        known = np.isfinite(answers).all(axis=1)
+        if self.others and known.any():
+            wrong = np.abs(answers[known] - truth[known, None]).mean(axis=0)
+            weights = np.maximum(wrong, _LEAST_ERROR) ** -_POWER
+            self.weights = weights / weights.sum()
+        self.errors = truth - self._mixed(answers, novelty)
         return self
 
     def predict(self, points: Columns) -> Array:
         """Seconds, shape (n,)."""
-        corrected, novelty = self.corrected.judge(points)
-        if self.relative is None:
-            return corrected
-        answer: Array = np.exp(_blend(np.log(corrected), np.log(self.relative.predict(points)), self.caution * novelty))
+        answer: Array = np.exp(self._mixed(*self._answers(points)))
         return answer
 
     def arrays(self) -> dict[str, Array]:
         """What was fitted; the errors are not kept."""
-        relative = {} if self.relative is None else under("relative", self.relative.arrays())
-        return under("corrected", self.corrected.arrays()) | relative | {"caution": np.array(self.caution)}
+        parts = {"corrected": self.corrected, **self.others}
+        kept = {name: array for form, one in parts.items() for name, array in under(form, one.arrays()).items()}
+        return kept | {"weights": self.weights}
 
     def restore(self, arrays: Arrays) -> Self:
         """Take what :meth:`arrays` gave."""
         self.corrected.restore(part(arrays, "corrected"))
-        relative = part(arrays, "relative")
-        self.relative = Equations.relative(self.phase).restore(relative) if relative else None
-        self.caution = float(arrays["caution"])
+        self.others = {name: one.restore(kept) for name, one in self.others.items() if (kept := part(arrays, name))}
+        self.weights = arrays["weights"]
         return self
 
-    def _apart(self, points: pd.DataFrame, seconds: Array, others: pd.DataFrame) -> Array:
-        """Seconds by either form and novelty, of points that it does not fit on; shape (m, 3), NaN where too little is left."""
-        answer = np.full((len(others), 3), np.nan)
+    def _fit_forms(self, points: pd.DataFrame, seconds: Array) -> None:
+        self.corrected.fit(points, seconds)
         try:
-            answer[:, 0], answer[:, 2] = Corrected(self.phase).fit(points, seconds).judge(others)
-            answer[:, 1] = Equations.relative(self.phase).fit(points, seconds).predict(others)
+            for other in self.others.values():
+                other.fit(points, seconds)
         except InputError:
-            pass
+            self.others = {}
+
+    def _apart(self, points: pd.DataFrame, seconds: Array, others: pd.DataFrame) -> Array:
+        """Answers and novelty of points that are not fitted on; shape (m, 4), NaN where too little is left."""
+        apart = Default(self.phase)
+        try:
+            apart._fit_forms(points, seconds)
+        except InputError:
+            return np.full((len(others), 4), np.nan)
+        return np.column_stack(apart._answers(others))
+
+    def _answers(self, points: Columns) -> tuple[Array, Array]:
+        """Logarithms of the seconds by ``corrected``, ``layers`` held between the others, and ``relative``; and the novelty.
+
+        Shapes (n, 3) and (n,); NaN where another has no answer.
+        """
+        corrected, novelty = self.corrected.judge(points)
+        answers = np.full((len(corrected), 3), np.nan)
+        answers[:, 0] = np.log(corrected)
+        if self.others:
+            layers, answers[:, 2] = (np.log(other.predict(points)) for other in self.others.values())
+            answers[:, 1] = np.clip(layers, answers[:, [0, 2]].min(axis=1), answers[:, [0, 2]].max(axis=1))
+        return answers, novelty
+
+    def _mixed(self, answers: Array, novelty: Array) -> Array:
+        """The mixture by the square of the novelty; ``corrected`` where another has no answer."""
+        mixed = answers @ self.weights
+        answer: Array = np.where(np.isfinite(mixed), answers[:, 0] + novelty**2 * (mixed - answers[:, 0]), answers[:, 0])
         return answer
-
-
-def _blend(corrected: Array, relative: Array, share: Array) -> Array:
-    """Logarithms of both, and the share of ``relative``, which counts only where it answers."""
-    answer: Array = np.where(np.isfinite(relative), corrected + share * (relative - corrected), corrected)
-    return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -16,14 +16,6 @@ from .least_squares import SHORTEST, robust
 
 Array = NDArray[np.float64]
 
-_POOLS: Sequence[tuple[Callable[[Columns], Array], float]] = (
-    (compute_terms, 1.0),
-    (traffic_terms, 1.0),
-    (weight_terms, 10.0),
-)
-"""Terms with a coefficient in common, and how strongly each is drawn to it: at 1, being off by all of a point's seconds counts
-as that point's being wrong by so much. Networks with large dense layers are few, so that these need most to tell otherwise."""
-
 _FEWEST = 5
 
 
@@ -33,8 +25,8 @@ class Pooled:
     Seconds are a sum of b·FLOPs and b·traffic by kind of layer, weights of dense layers and of all others, b·Outputs, b·FLOPs
     of narrow convolutions, operators, b, a constant, and on several devices what exchanges gradients. All coefficients are 0
     or more, the loss is robust (:func:`.least_squares.robust`), and (coefficient − common)² of each kind is added to it, apart
-    for FLOPs, traffic and weights. So a kind that no measured network had is as fast as the others, where ``layers`` takes it
-    for free.
+    for FLOPs and for elements moved, weights among them: being off by all of a point's seconds counts as that point's being
+    wrong by so much. So a kind that no measured network had is as fast as the others, where ``layers`` takes it for free.
 
     Args:
         phase: one of ``points.PHASES``; an update has no kinds of layers.
@@ -79,8 +71,8 @@ class Pooled:
         """Those with a coefficient in common, and the others."""
         if self.phase == "update":
             return [], np.concatenate([update_terms(points), exchange_terms(points)], axis=1)
-        pools = [terms(points) for terms, _ in _POOLS]
-        return pools, np.concatenate([other_terms(points), exchange_terms(points)], axis=1)
+        moved = np.concatenate([traffic_terms(points), weight_terms(points)], axis=1)
+        return [compute_terms(points), moved], np.concatenate([other_terms(points), exchange_terms(points)], axis=1)
 
 
 def _scale(pools: Sequence[Array], others: Array, seconds: Array) -> Array:
@@ -96,8 +88,8 @@ def _penalties(sizes: Sequence[int], terms: int) -> Array:
     """A row for each pooled coefficient: it minus what its pool has in common; shape (sum of sizes, terms + pools)."""
     rows = np.zeros((sum(sizes), terms + len(sizes)))
     begin = 0
-    for pool, (size, (_, draw)) in enumerate(zip(sizes, _POOLS, strict=False)):
+    for pool, size in enumerate(sizes):
         own = np.arange(begin, begin + size)
-        rows[own, own], rows[own, terms + pool] = draw, -draw
+        rows[own, own], rows[own, terms + pool] = 1.0, -1.0
         begin += size
     return rows
