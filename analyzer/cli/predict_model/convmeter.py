@@ -101,7 +101,8 @@ def convmeter(
     with the same images on each (weak scaling), or with --global-batch shared by all (strong scaling).
 
     \b
-    Example: epochcast predict-model convmeter --network resnet50 --device "RTX 3090"
+    Example: epochcast predict-model convmeter --network resnet50 \\
+                 --device "RTX 3090"
              epochcast predict-model convmeter --network resnet50 --model my-gpu \\
                  --batch 32 --batch 64 --batch 128
              epochcast predict-model convmeter --network resnet50 --model my-gpu \\
