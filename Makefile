@@ -55,9 +55,8 @@ demo: $(VENV)/.installed-analyzer
 	$(BIN)/epochcast demo --out epochcast-demo
 
 # Tests of one file share what they make: a worker takes whole files, in their order, so that no long file is left for the end.
-# Many tests wait for a clock or a server: one worker more than there are cores uses that time.
 test: $(VENV)/.installed-$(EXTRAS) debian
-	$(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c "import os; print(os.cpu_count() + 1)") --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/ruff check .
