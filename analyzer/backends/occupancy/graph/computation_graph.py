@@ -45,10 +45,11 @@ Features: channels of a convolution, sides of a dense layer, hidden size of a re
 of attention, the window of a pool. ``strided``: 1 where an input is not contiguous, so that its elements lie apart.
 """
 
-EDGE_TYPES = ("direct", "viewed")
-"""Whether an answer is used as it lies in memory, or through views (a transposition, a slice, another shape).
+EDGE_TYPES = ("direct", "viewed", "backward")
+"""Whether an answer is used as it lies in memory, through views (a transposition, a slice, another shape), or whether the edge
+is the way back of its gradient.
 
-The paper's edge types are forward and backward; a forward pass has the first alone.
+The paper's edge types are forward and backward (Table I); of a forward pass there are the first two alone.
 """
 
 

@@ -212,6 +212,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         ("DFT", "STFT"),
     ),
+    "dropout": ((), ()),  # of training alone: an exported forward pass has none
 }
 
 VOCABULARY = tuple(_WORDS)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from ....errors import InputError
-from ..graph.computation_graph import ComputationGraph
+from ..graph.computation_graph import EDGE_TYPES, ComputationGraph
 
 FARTHEST = 20
 """Hops that are told apart."""
@@ -53,7 +53,8 @@ def structure_of(graph: ComputationGraph) -> Structure:
         InputError: the graph has more than LARGEST_GRAPH operators.
     """
     refuse_large(graph)
-    return _structure(len(graph), np.ascontiguousarray(graph.edges).tobytes())
+    forward = graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")]  # gradients go back the same way
+    return _structure(len(graph), np.ascontiguousarray(forward).tobytes())
 
 
 def refuse_large(graph: ComputationGraph) -> None:

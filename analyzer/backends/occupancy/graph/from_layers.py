@@ -1,0 +1,238 @@
+"""Graphs of networks that are given as a list of layers: kind, elements written for a sample, and parameters of each.
+
+Such lists say nothing of shapes or of who reads what. Both follow from the parameters: a convolution of c to o channels with a
+k x k kernel has o (c k² + 1) of them and writes o h² elements, and c is the channels of the layer before, of the block's input
+(a residual block's shortcut), or of all that was made in a dense block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ....errors import InputError
+from .computation_graph import EDGE_TYPES, ComputationGraph
+from .graph_builder import Delivery, Elements, GraphBuilder
+
+_GROWTH = 32
+"""Channels that a layer of a dense block adds, in all networks of the tables that are read."""
+
+_PRODUCTS = {"conv2d": "convolution", "linear": "linear"}
+
+_OTHERS = {
+    "batchnorm2d": "batch_norm",
+    "batch_normalization": "batch_norm",
+    "dropout": "dropout",
+    "adaptive_avg_pool2d": "average_pool",
+    "softmax": "softmax",
+    "relu": "relu",
+    "leakyrelu": "leaky_relu",
+    "elu": "leaky_relu",
+    "selu": "leaky_relu",
+    "prelu": "leaky_relu",
+    "gelu": "gelu",
+    "silu": "silu",
+    "mish": "silu",
+    "softplus": "sigmoid",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+}
+"""The vocabulary's word for each kind of layer, in lower letters."""
+
+_NOTHING = "identity"
+"""A kind for which nothing runs."""
+
+
+class ListedLayer(NamedTuple):
+    """A layer as a table has it: kind, elements that it writes for a sample, parameters."""
+
+    kind: str
+    written: int
+    parameters: int
+
+
+class _Product(NamedTuple):
+    """A convolution or dense layer.
+
+    Attributes:
+        inputs, outputs: channels or features.
+        kernel, input_side, side: of the kernel, of the input and of the answer; 1 for dense layers.
+        role: ``next`` reads the layer before it, ``shortcut`` and ``first`` a residual block's input, ``growing`` and
+            ``transition`` all that was made in a dense block.
+    """
+
+    inputs: int
+    outputs: int
+    kernel: int
+    input_side: int
+    side: int
+    role: Literal["next", "shortcut", "first", "growing", "transition"] = "next"
+
+
+def graph_of_layers(
+    name: str, layers: Sequence[ListedLayer], architecture: str, inputs: int, side: int, batch: int
+) -> ComputationGraph:
+    """The graph of a training step: operators of the forward pass, forward edges for activations, backward ones for gradients.
+
+    Args:
+        name: of the network.
+        layers: in the order of running.
+        architecture: ``residual`` and ``dense`` have blocks; all others run one layer after the other.
+        inputs: channels or features of a sample.
+        side: of the square image, pixels; 1 where samples are no images.
+        batch: samples of a step.
+
+    Raises:
+        InputError: parameters and elements fit no such network, a kind is unknown, or there is no layer.
+    """
+    builder = GraphBuilder(batch=1, every_reached=True)
+    products = iter(_products(name, layers, architecture, inputs, side))
+    entry: list[int] = []  # operators that a residual block reads; those whose answers a dense block has put together
+    beside: list[int] = []  # what is added to a residual block's answer: the end of its shortcut, or its input
+    in_shortcut = False
+    elements = inputs * side * side
+    for layer in layers:
+        kind = layer.kind.lower()
+        if kind == _NOTHING:
+            continue
+        last = [len(builder.words) - 1] if builder.words else []
+        hyper, reads = {}, last
+        if kind in _PRODUCTS:
+            product = next(products)
+            if product.role == "first" and in_shortcut:
+                beside, in_shortcut = last, False
+            elif product.role in ("shortcut", "first"):
+                entry, in_shortcut = [*last, *beside], product.role == "shortcut"
+                beside = entry
+            elif product.role != "next":
+                entry = [*entry, *last]
+            reads = last if product.role == "next" else entry
+            entry = [] if product.role == "transition" else entry
+            hyper, elements = _hyper(product, kind), product.inputs * product.input_side**2
+        elif kind not in _OTHERS:
+            raise InputError(f"{name} has a layer of kind {layer.kind!r}; known are {', '.join((*_PRODUCTS, *_OTHERS))}")
+        elif kind == "adaptive_avg_pool2d":
+            reads = [*last, *(entry if architecture == "dense" else beside)]
+        builder.add(
+            _PRODUCTS.get(kind) or _OTHERS[kind],
+            layer.kind,
+            hyper,
+            Elements(elements),
+            Elements(layer.written),
+            layer.parameters,
+            True,
+            [Delivery(writer, False, Elements(builder.sizes[writer][1])) for writer in dict.fromkeys(reads)],
+        )
+        elements = layer.written
+    return _with_gradients(builder.graph(name, float(sum(layer.parameters for layer in layers)))).at_batch(batch)
+
+
+def _hyper(product: _Product, kind: str) -> dict[str, float]:
+    common = {"input_features": product.inputs, "output_features": product.outputs}
+    reduced = product.inputs * product.kernel**2
+    if kind == "linear":
+        return {**common, "reduced": reduced}
+    kernel = {"kernel_height": product.kernel, "kernel_width": product.kernel}
+    stride = max(1, round(product.input_side / product.side))
+    return {**common, **kernel, "reduced": reduced, "stride": stride, "dilation": 1, "groups": 1}
+
+
+def _products(
+    name: str, layers: Sequence[ListedLayer], architecture: str, channels: int, side: int
+) -> Iterator[_Product]:
+    """Shapes of the convolutions and dense layers, in order; raises InputError for what fits none."""
+    listed = [layer for layer in layers if layer.kind.lower() in _PRODUCTS]
+    convolutions = [layer for layer in listed if layer.kind.lower() == "conv2d"]
+    read = {"residual": _residual, "dense": _dense}.get(architecture, _sequential)
+    place = 0
+    for product in read(convolutions, channels, side):
+        if product is None:
+            layer = convolutions[place]
+            raise InputError(
+                f"{name}: convolution {place + 1} writes {layer.written} elements with {layer.parameters} parameters, which fits "
+                f"no {architecture} network; give the table as it was measured"
+            )
+        place += 1
+        yield product
+    for layer in listed[len(convolutions) :]:
+        features = layer.parameters // max(layer.written, 1) - 1
+        if layer.parameters != layer.written * (features + 1):
+            raise InputError(
+                f"{name}: a dense layer of {layer.written} features has {layer.parameters} parameters, no multiple of them"
+            )
+        yield _Product(features, layer.written, 1, 1, 1)
+
+
+def _solved(layer: ListedLayer, channels: int, kernel: int, side: int) -> _Product | None:
+    """The convolution of so many input channels that has the layer's parameters and elements; None where there is none."""
+    outputs, rest = divmod(layer.parameters, channels * kernel * kernel + 1)
+    if rest or not outputs or layer.written % outputs:
+        return None
+    answer = math.isqrt(layer.written // outputs)
+    if answer * answer * outputs != layer.written or answer > side:
+        return None
+    return _Product(channels, outputs, kernel, side, answer)
+
+
+def _sequential(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product | None]:
+    for layer in layers:
+        product = _solved(layer, channels, 3, side)
+        yield product
+        if product is None:
+            return
+        channels, side = product.outputs, product.side
+
+
+def _residual(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product | None]:
+    """Blocks of two 3 x 3 convolutions, before which stands the 1 x 1 of a shortcut where channels or side change."""
+    place = 0
+    while place < len(layers):
+        shortcut = _solved(layers[place], channels, 1, side)
+        after = _solved(layers[place + 1], channels, 3, side) if shortcut and place + 1 < len(layers) else None
+        if shortcut and after and after.outputs == shortcut.outputs:
+            yield shortcut._replace(role="shortcut")
+            place += 1
+        first = _solved(layers[place], channels, 3, side)
+        yield first and first._replace(role="first")
+        place += 1
+        if first is None:
+            return
+        channels, side = first.outputs, first.side
+        if place < len(layers):
+            second = _solved(layers[place], channels, 3, side)
+            yield second
+            place += 1
+            if second is None:
+                return
+
+
+def _dense(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product | None]:
+    """Layers that add _GROWTH channels each; a 1 x 1 convolution and a pool, which is not listed, between blocks."""
+    for layer in layers:
+        grown = _solved(layer, channels, 3, side)
+        if grown and grown.outputs == _GROWTH:
+            side = grown.side  # a pool that is not listed
+            yield grown._replace(role="growing", input_side=side)
+            channels += _GROWTH
+            continue
+        transition = _solved(layer, channels, 1, side)
+        yield transition and transition._replace(role="transition")
+        if transition is None:
+            return
+        channels, side = transition.outputs, transition.side
+
+
+def _with_gradients(graph: ComputationGraph) -> ComputationGraph:
+    """Beside each edge that a tensor goes along, the one back along which its gradient comes (Table I)."""
+    backward = np.full(graph.edges.shape[1], EDGE_TYPES.index("backward"))
+    return replace(
+        graph,
+        edges=np.concatenate([graph.edges, graph.edges[::-1]], axis=1),
+        edge_types=np.concatenate([graph.edge_types, backward]),
+        edge_elements=np.tile(graph.edge_elements, 2),
+        edge_fixed=np.tile(graph.edge_fixed, 2),
+    )
