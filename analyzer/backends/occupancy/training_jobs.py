@@ -1,8 +1,8 @@
 """Random networks while they trained, as DCGM saw them: tables of GPUMemNet (itu-rad), one row per training of a minute.
 
-Columns: ``name`` (sizes and architecture), ``depth``, ``layers`` (kind, elements, parameters of each), ``batch``; ``peak_memory_mib``;
-``sm_occupancy`` and ``sm_active``, ratios 0..1, means over the minute with the start of the training in it, -1 where they were not
-read; ``status``, where rows may have run out of memory. All were measured on an A100 SXM4 40GB in FP32.
+Columns: ``name`` (sizes and architecture), ``depth``, ``layers`` (kind, elements, parameters of each), ``batch``;
+``peak_memory_mib``; ``sm_occupancy`` and ``sm_active``, ratios 0..1, means over a minute that begins with the training's start,
+-1 where they were not read; ``status``, where rows may have run out of memory. All ran on an A100 SXM4 40GB in FP32.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -47,8 +47,9 @@ class TrainingJobs:
     """Trainings with their graphs.
 
     Attributes:
-        points: n rows: ``network`` (its name), ``architecture``, ``layers`` (as text: equal for equal networks), ``depth``, ``width``
-            (most channels or features), ``batch``, :data:`LABELS` (NaN where not measured), ``fits``, ``nodes``, ``edges``.
+        points: n rows: ``network`` (its name), ``architecture``, ``layers`` (as text: equal for equal networks), ``depth``,
+            ``width`` (most channels or features), ``batch``, :data:`LABELS` (NaN where not measured), ``fits``, ``nodes``,
+            ``edges``.
         samples: graph and GPU of each row, n.
         left_out: how many rows have no network or no label, by the reason.
     """
@@ -66,6 +67,11 @@ class TrainingJobs:
         """Those that ran to their end and have the label; ratios above :data:`LEAST`."""
         least = 0.0 if label == "peak_memory" else LEAST
         return self.only((self.points["fits"] & (self.points[label] > least)).to_numpy(dtype=bool))
+
+    def crashed(self, label: str) -> TrainingJobs:
+        """Those that ran out of memory and have the label all the same."""
+        least = 0.0 if label == "peak_memory" else LEAST
+        return self.only((~self.points["fits"] & (self.points[label] > least)).to_numpy(dtype=bool))
 
 
 def recognises(table: pd.DataFrame) -> bool:
@@ -96,7 +102,7 @@ def read_training_jobs(paths: Sequence[Path], gpu: Gpu) -> TrainingJobs:
         if empty.any():
             left_out["without layers or memory"] = left_out.get("without layers or memory", 0) + int(empty.sum())
         table = table[~empty]
-        own = [_sample(row, str(path), gpu) for row in table.to_dict("records")]
+        own = [_sample(row, str(path), gpu) for _, row in table.iterrows()]
         samples += own
         parts.append(_points(table, own))
     points = pd.concat(parts, ignore_index=True)
@@ -125,7 +131,7 @@ def _points(table: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
     )
 
 
-def _sample(row: Mapping[str, object], path: str, gpu: Gpu) -> Sample:
+def _sample(row: pd.Series[Any], path: str, gpu: Gpu) -> Sample:
     name, batch = str(row["name"]), int(float(str(row["batch"])))
     found = _NAME.match(name)
     if found is None:

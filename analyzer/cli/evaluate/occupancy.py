@@ -20,6 +20,8 @@ from ...backends.occupancy.modelled_launches import ModelledLaunches
 from ...backends.occupancy.models import EPOCHS, MODELS
 from ...backends.occupancy.points import CONFIGURATION, LABELS, TARGETS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, unfitted
+from ...backends.occupancy.training_evaluation import PROTOCOLS as TRAINING_PROTOCOLS
+from ...backends.occupancy.training_jobs import LABELS as TRAINING_LABELS
 from ...errors import InputError
 from .. import progress, terminal
 from ..choices import one_of_many
@@ -27,6 +29,8 @@ from ..occupancy_text import TARGETS as TARGETS_TEXT
 from ..occupancy_text import labels_text
 from ..shared_options import gpus_option, json_option
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
+from .occupancy_training import are_training_jobs
+from .occupancy_training import evaluate as evaluate_training_jobs
 from .report import Line, lines, number, percent, report, within
 
 if TYPE_CHECKING:
@@ -62,9 +66,9 @@ _COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of tests": number("s
 @rows_options("Tables of labels, or their folders,", "PATH")
 @click.option(
     "--protocol",
-    type=click.Choice([*PROTOCOLS, _CURVE]),
-    help="Leave out each network, split as the paper does (section V, Tables IV and V), or draw a learning curve. "
-    "[default: model]",
+    type=click.Choice([*PROTOCOLS, _CURVE, *TRAINING_PROTOCOLS]),
+    help="Leave out each network, split as the paper does (section V, Tables IV and V), or draw a learning curve; of trainings "
+    "that DCGM measured leave out equal networks, an architecture, or the deepest or widest. [default: model; layers]",
 )
 @click.option(
     "--folds",
@@ -72,7 +76,16 @@ _COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of tests": number("s
     metavar="K",
     help=f"Leave networks out in K groups, for slow models. [default: one by one; {FOLDS} for {_CURVE}]",
 )
-@click.option("--recipe", default=DEFAULT_MODEL, show_default=True, **one_of_many([*MODELS, _LAUNCHES, ALL], "Model to fit"))
+@click.option(
+    "--recipe",
+    default=None,
+    **one_of_many([*MODELS, _LAUNCHES, ALL], "Model to fit"),
+)
+@click.option(
+    "--label",
+    type=click.Choice(TRAINING_LABELS),
+    help="Label to predict, of trainings that DCGM measured. [default: sm_occupancy]",
+)
 @click.option(
     "--target",
     type=click.Choice(TARGETS),
@@ -102,7 +115,8 @@ def occupancy(
     test: tuple[Path, ...],
     protocol: str | None,
     folds: int | None,
-    recipe: str,
+    recipe: str | None,
+    label: str | None,
     target: str,
     epochs: int,
     seed: int,
@@ -126,13 +140,32 @@ def occupancy(
              epochcast evaluate occupancy --train old.csv --test new.csv
     """
     check_rows(data, train, test, protocol=protocol, folds=folds)
+    catalog = load_catalog(gpus)
+    if are_training_jobs(test or data):
+        return evaluate_training_jobs(
+            data,
+            train,
+            test,
+            label=label or "sm_occupancy",
+            protocol=protocol,
+            folds=folds,
+            recipe=recipe or "boosting",
+            epochs=epochs,
+            seed=seed,
+            gpu=gpu,
+            catalog=catalog,
+            as_json=as_json,
+        )
+    if label is not None or protocol in TRAINING_PROTOCOLS:
+        given = f"--label {label}" if label is not None else f"--protocol {protocol}"
+        raise InputError(f"{given} is for tables of trainings that DCGM measured; this is none, leave it out")
+    recipe = recipe or DEFAULT_MODEL
     if folds is not None and protocol not in (None, "model", _CURVE):
         raise InputError(
             f"--folds groups the networks that leave one by one; protocol {protocol} has its own, leave --folds out"
         )
     if protocol == _CURVE and recipe == _LAUNCHES:
         raise InputError(f"{_LAUNCHES} learns nothing, so it has no learning curve; name another --recipe or --protocol")
-    catalog = load_catalog(gpus)
     named = None if gpu is None else catalog.resolve(gpu)
     tested = _read(test or data, labels, catalog, named)
     fitted = _read(train, labels, catalog, named) if train else None

@@ -141,22 +141,18 @@ def _hyper(product: _Product, kind: str) -> dict[str, float]:
     return {**common, **kernel, "reduced": reduced, "stride": stride, "dilation": 1, "groups": 1}
 
 
-def _products(
-    name: str, layers: Sequence[ListedLayer], architecture: str, channels: int, side: int
-) -> Iterator[_Product]:
+def _products(name: str, layers: Sequence[ListedLayer], architecture: str, channels: int, side: int) -> Iterator[_Product]:
     """Shapes of the convolutions and dense layers, in order; raises InputError for what fits none."""
     listed = [layer for layer in layers if layer.kind.lower() in _PRODUCTS]
     convolutions = [layer for layer in listed if layer.kind.lower() == "conv2d"]
     read = {"residual": _residual, "dense": _dense}.get(architecture, _sequential)
-    place = 0
-    for product in read(convolutions, channels, side):
+    for place, product in enumerate(read(convolutions, channels, side)):
         if product is None:
             layer = convolutions[place]
             raise InputError(
-                f"{name}: convolution {place + 1} writes {layer.written} elements with {layer.parameters} parameters, which fits "
-                f"no {architecture} network; give the table as it was measured"
+                f"{name}: convolution {place + 1} writes {layer.written} elements with {layer.parameters} parameters, which "
+                f"fits no {architecture} network; give the table as it was measured"
             )
-        place += 1
         yield product
     for layer in listed[len(convolutions) :]:
         features = layer.parameters // max(layer.written, 1) - 1

@@ -1,0 +1,83 @@
+"""How well models answer for trainings that DCGM measured: which networks leave together, and error figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ....regressor.scoring import Scores, score
+from ...errors import InputError
+from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out, random_folds
+from .models import Model
+from .training_jobs import TrainingJobs
+
+FOLDS = 8
+"""Of equal networks; by choice."""
+
+BEYOND = 0.75
+"""Share of the rows that a fit sees where the deepest or widest networks are left out; by choice."""
+
+Answers = HeldOut[Scores]
+"""What a model says of trainings: ratios 0..1, or bytes."""
+
+
+def _beyond(column: str) -> Callable[[pd.DataFrame, int, int], list[Split]]:
+    def splits(points: pd.DataFrame, folds: int, seed: int) -> list[Split]:
+        values = points[column].to_numpy(dtype=float)
+        train = values <= np.quantile(values, BEYOND)
+        return [Split(train, {f"{column} beyond {values[train].max():g}": ~train})]
+
+    return splits
+
+
+PROTOCOLS: Mapping[str, Callable[[pd.DataFrame, int, int], list[Split]]] = {
+    "layers": lambda points, folds, seed: leave_each_out(random_folds(points["layers"].to_numpy(dtype=np.str_), folds, seed)),
+    "architecture": lambda points, folds, seed: leave_each_out(points["architecture"].to_numpy(dtype=np.str_)),
+    "depth": _beyond("depth"),
+    "width": _beyond("width"),
+}
+"""Points, number of folds (for ``layers``) and seed to fits; equal networks never stand on both sides."""
+
+
+def cross_validate(
+    jobs: TrainingJobs, label: str, make: Callable[[], Model], splits: Sequence[Split], progress: Progress | None = None
+) -> Answers:
+    """Fit anew for each split and predict the rows that it tests; ``jobs`` all have the label.
+
+    Raises:
+        InputError: no row could be predicted.
+    """
+    return _held_out(jobs, jobs, label, make, splits, progress)
+
+
+def train_and_test(train: TrainingJobs, test: TrainingJobs, label: str, make: Callable[[], Model]) -> Answers:
+    """Fit on trainings that have the label, and predict others that have it.
+
+    Raises:
+        InputError: it could not be fitted, or there is no row to test.
+    """
+    if not len(test.samples):
+        raise InputError(f"no row of the table that is tested has a {label} that can be scored")
+    split = Split(np.ones(len(train.samples), dtype=bool), {"test": np.ones(len(test.samples), dtype=bool)})
+    return _held_out(train, test, label, make, [split], None)
+
+
+def _held_out(
+    known: TrainingJobs,
+    tested: TrainingJobs,
+    label: str,
+    make: Callable[[], Model],
+    splits: Sequence[Split],
+    progress: Progress | None,
+) -> Answers:
+    labels = known.points[label].to_numpy(dtype=float)
+
+    def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
+        model = make().fit(list(compress(known.samples, train)), labels[train])
+        return model.predict(list(compress(tested.samples, test)))
+
+    return hold_out(tested.points, tested.points[label].to_numpy(dtype=float), splits, predict, score, progress)
