@@ -149,7 +149,7 @@ def occupancy(
             label=label or "sm_occupancy",
             protocol=protocol,
             folds=folds,
-            recipe=recipe or "boosting",
+            recipe=recipe or "trees",
             epochs=epochs,
             seed=seed,
             gpu=gpu,

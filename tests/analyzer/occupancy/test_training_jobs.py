@@ -145,7 +145,7 @@ def test_labels_that_follow_from_the_network_are_learnt(tmp_path: Path, capsys: 
     path = table(tmp_path / "jobs.csv", 200)
     assert main(["evaluate", "occupancy", "--data", str(path), "--label", label, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["label"], answer["protocol"], answer["recipe"]) == (label, "layers", "boosting")
+    assert (answer["label"], answer["protocol"], answer["recipe"]) == (label, "layers", "trees")
     assert answer["mape"] < 0.7 * answer["baselines"]["mean"]["mape"]
     assert set(answer["by"]["architecture"]) == {"uniform", "gradual"}
     assert answer["crashed"]["n"] == 1

@@ -17,6 +17,7 @@ from .nearest_configuration import NearestConfiguration
 from .output import Target
 from .pooled_boosting import PooledBoosting
 from .training_mean import TrainingMean
+from .trees import StepTrees
 
 EPOCHS = 50
 """Of networks; the DNN-occu paper names no number."""
@@ -107,6 +108,7 @@ MODELS: Mapping[str, Callable[[Settings], Model]] = {
     "mean": lambda settings: TrainingMean(settings.target),
     "nearest": lambda settings: NearestConfiguration(settings.target),
     "boosting": lambda settings: PooledBoosting(settings.target),
+    "trees": lambda settings: StepTrees(settings.target, settings.seed),
 }
 """By the names that the command line knows; networks load PyTorch when one is made."""
 

@@ -1,0 +1,65 @@
+"""What a training step is like, as one row of numbers: how much it computes and moves beside what its launches take."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features import element_bytes, peak_flops
+from ..sample import Sample
+
+_LAUNCH = 1e-5
+"""Seconds that a host takes to launch a kernel, by order of magnitude; it only scales a feature."""
+
+_TILE = 128
+"""Rows and columns of a usual tile of a matrix product (CUTLASS' default threadblock shapes)."""
+
+_MULTIPLES = (2, 4, 8, 32)
+"""Of channels: vectorised loads and tensor cores take 2, 4 or 8 numbers at once, warps are 32 wide."""
+
+_WORDS = ("batch_norm", "dropout", "average_pool")
+
+
+def step_features(sample: Sample) -> NDArray[np.float64]:
+    """One row of numbers for a graph on a GPU, shape (k,): sizes, counts, seconds by the roofline, and their proportions.
+
+    Raises:
+        InputError: the precision is none of fp32, fp16 and bf16.
+    """
+    graph, gpu, batch = sample.graph, sample.gpu, sample.configuration.batch
+    words = np.array(graph.words)
+    product = np.isin(words, ("convolution", "linear", "matmul", "attention"))
+    flops, weights = graph.column("flops") * product, graph.column("weights")
+    moved = graph.column("read") + graph.column("written")
+    seconds = element_bytes(sample.configuration.precision) * (moved + weights) / gpu.memory_bandwidth
+    plain, tensor = (np.maximum(flops / peak, seconds) for peak in (gpu.effective_flops, _tensor_flops(sample)))
+    computing = np.flatnonzero(product) if product.any() else np.zeros(1, dtype=int)
+    inputs, outputs = (np.maximum(graph.column(name)[computing], 1) for name in ("input_features", "output_features"))
+    places = graph.column("written")[computing] / outputs
+    side = np.sqrt(places / batch)
+    update = weights.sum() / gpu.memory_bandwidth
+    shares = [tensor[words == word].sum() for word in _WORDS]
+    rest = tensor.sum() - tensor[computing].sum() - sum(shares)
+    return np.array(
+        [
+            *(batch, sample.configuration.image_size, inputs[0], outputs[-1], len(computing), len(graph)),
+            *(float(word in graph.words) for word in _WORDS[:2]),
+            *np.log1p([flops.sum(), moved.sum(), weights.sum(), graph.column("written").sum()]),
+            *np.log([plain.sum() + 1e-9, tensor.sum() + 1e-9, update + 1e-9]),
+            np.log((tensor.sum() + update) / (len(graph) * _LAUNCH) + 1e-9),
+            *np.log1p([flops.sum() / len(computing), moved.mean(), moved.max(), moved.min(), weights.max()]),
+            *(outputs.max(), outputs.mean(), outputs.min(), side.mean(), side.min()),
+            np.log((flops.sum() + 1) / (moved.sum() + weights.sum() + 1)),
+            *(np.mean((inputs % multiple == 0) & (outputs % multiple == 0)) for multiple in _MULTIPLES),
+            np.log(np.mean(np.ceil(places / _TILE) * np.ceil(outputs / _TILE))),
+            *(np.array([tensor[computing].sum(), *shares, rest]) / max(tensor.sum(), 1e-12)),
+        ],
+        dtype=np.float64,
+    )
+
+
+def _tensor_flops(sample: Sample) -> float:
+    """FLOP/s of products: of TF32 where the GPU has it, which convolutions in FP32 take by torch's default."""
+    if sample.configuration.precision == "fp32" and sample.gpu.tf32_tensor_flops:
+        return sample.gpu.tf32_tensor_flops
+    return peak_flops(sample.gpu, sample.configuration.precision)
