@@ -67,8 +67,9 @@ _COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of tests": number("s
 @click.option(
     "--protocol",
     type=click.Choice([*PROTOCOLS, _CURVE, *TRAINING_PROTOCOLS]),
-    help="Leave out each network, split as the paper does (section V, Tables IV and V), or draw a learning curve; of trainings "
-    "that DCGM measured leave out equal networks, an architecture, or the deepest or widest. [default: model; layers]",
+    metavar="NAME",
+    help=f"Split of one table: {', '.join([*PROTOCOLS, _CURVE])} (the paper's section V, Tables IV and V); of trainings "
+    f"that DCGM measured {', '.join(TRAINING_PROTOCOLS)}. [default: model; layers]",
 )
 @click.option(
     "--folds",

@@ -33,7 +33,7 @@ def random_graph(nodes: int, seed: int) -> ComputationGraph:
         fixed=sizes * (np.array(SIZES) == "weights"),
         floating=rng.random(nodes) < 0.8,
         edges=edges,
-        edge_types=rng.integers(0, len(EDGE_TYPES), edges.shape[1]),
+        edge_types=rng.integers(0, EDGE_TYPES.index("backward"), edges.shape[1]),  # of a forward pass
         edge_elements=np.floor(rng.lognormal(10, 3, edges.shape[1])),
         edge_fixed=np.zeros(edges.shape[1]),
         weight_elements=float(sizes[:, SIZES.index("weights")].sum()),

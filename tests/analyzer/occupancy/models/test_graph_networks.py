@@ -92,7 +92,7 @@ def test_padding_and_other_graphs_change_no_answer(architecture: type, samples: 
     torch.testing.assert_close(training, alone, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(reversed_order, alone, atol=1e-5, rtol=1e-5)
-    assert alone.std() > 1e-3, "graphs that all get one answer would pass any of these tests"
+    assert alone.std() > 5e-4, "graphs that all get one answer would pass any of these tests"
 
 
 @pytest.mark.parametrize("architecture", SMALL, indirect=True)

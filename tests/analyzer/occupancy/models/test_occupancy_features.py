@@ -59,7 +59,7 @@ def test_an_edge_is_told_by_type_bytes_and_bandwidth(made_sample: MadeSample) ->
         rows, sample.graph.edges[0], sample.graph.edge_types, sample.graph.edge_elements, strict=True
     ):
         width = 2 if sample.graph.floating[source] else 8
-        expected = [kind == 0, kind == 1, log1p(width * elements), log1p(sample.gpu.memory_bandwidth)]
+        expected = [kind == 0, kind == 1, kind == 2, log1p(width * elements), log1p(sample.gpu.memory_bandwidth)]
         np.testing.assert_allclose(row, expected, rtol=1e-6)
 
 
