@@ -1,7 +1,8 @@
 """Table VI of the DNN-occu paper for random networks that trained on an A100: measured utilisation, occupancy and memory.
 
 Durations and slowdowns are those of packing.py: neither was measured for these networks, each of which ran for a minute. The
-occupancies that occu-packing goes by are measured, or predicted by trees fitted on other networks.
+occupancies that occu-packing goes by are measured, or predicted by trees fitted on other networks, or the mean of
+other networks for all alike, so that a GPU takes as many jobs whatever they are.
 
 Run: python -m benchmarks.occupancy.measured_packing [--write]      (part `measured-packing` of docs/occupancy.md)
 """
@@ -14,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
+from epochcast.analyzer.backends.occupancy.evaluation import Make
 from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.packing.experiment import (
     BASELINE,
@@ -38,8 +40,8 @@ from .packing import GPUS, LONG, RUNS, SEED, deciles, with_interval
 from .packing_interference import LONG_RUNS
 
 FOLDS = 8
-PREDICTED = "occu, predicted"
-DIFFERENCES = (("nvml-util", BASELINE), ("occu", "nvml-util"), (PREDICTED, "occu"))
+PREDICTED, UNKNOWING = "occu, predicted", "occu, mean"
+DIFFERENCES = (("nvml-util", BASELINE), ("occu", "nvml-util"), (PREDICTED, "occu"), (UNKNOWING, "occu"))
 TABLES = ("occupancy/measured_cnn.csv.gz", "occupancy/measured_mlp.csv.gz")
 
 
@@ -47,9 +49,10 @@ def lines() -> Iterator[str]:
     """The jobs, makespan and NVML utilisation by policy, differences run by run, and whether the paper's order holds."""
     gpu = load_catalog().resolve(GPU)
     jobs = read_training_jobs([public(table) for table in TABLES], gpu).labelled("sm_occupancy")
-    predicted = predictions(jobs)
+    predicted = predictions(jobs, lambda: make("boosting", target="seconds"))  # logarithms: labels differ a hundredfold
+    foretold = {PREDICTED: predicted, UNKNOWING: predictions(jobs, lambda: make("mean"))}
     drawn_from = mixes(jobs)
-    yield f"Streams of {StreamShape().jobs} jobs ({RUNS}) and of {LONG} ({LONG_RUNS}) that arrive at once on {GPUS} GPUs ({GPU}):"
+    yield f"{RUNS} streams of {StreamShape().jobs} jobs and {LONG_RUNS} of {LONG}; all arrive at once on {GPUS} GPUs ({GPU})."
     yield ""
     for mix, rows in drawn_from.items():
         own, measured = jobs.points.iloc[rows], jobs.points["sm_occupancy"].to_numpy()[rows]
@@ -64,20 +67,19 @@ def lines() -> Iterator[str]:
         f"{count} {mix}: {curve}": of_curve
         for count, runs in ((StreamShape().jobs, RUNS), (LONG, LONG_RUNS))
         for mix, rows in drawn_from.items()
-        for curve, of_curve in packed(
-            streams(kinds(jobs, rows), StreamShape(count), runs, SEED), predicted, gpu.memory
-        ).groupby("slowdown", sort=False)
+        for curve, of_curve in packed(streams(kinds(jobs, rows), StreamShape(count), runs, SEED), foretold, gpu.memory).groupby(
+            "slowdown", sort=False
+        )
     }
     yield from results(compared)
 
 
-def predictions(jobs: TrainingJobs) -> NDArray[np.float64]:
+def predictions(jobs: TrainingJobs, unfitted: Make) -> NDArray[np.float64]:
     """Occupancy of each job, 0..1, shape (n,), by a fit that saw no network of the same layers."""
     occupancy, layers = jobs.points["sm_occupancy"].to_numpy(), jobs.points["layers"]
     answers = np.empty(len(occupancy))
     for train, test in GroupKFold(FOLDS, shuffle=True, random_state=SEED).split(occupancy, groups=layers):
-        model = make("boosting", seed=SEED, target="seconds")  # logarithms: occupancies differ a hundredfold
-        model.fit([jobs.samples[row] for row in train], occupancy[train])
+        model = unfitted().fit([jobs.samples[row] for row in train], occupancy[train])
         answers[test] = model.predict([jobs.samples[row] for row in test])
     return np.minimum(answers, 1.0)
 
@@ -97,12 +99,20 @@ def kinds(jobs: TrainingJobs, rows: NDArray[np.intp]) -> list[JobKind]:
     return [JobKind(str(row), *measured) for row, measured in zip(rows, table.to_numpy().tolist(), strict=True)]
 
 
-def packed(measured: Sequence[Sequence[Job]], predicted: NDArray[np.float64], memory: float) -> pd.DataFrame:
-    """Rows of ``compare``: the paper's policies on streams by what was measured, and :data:`PREDICTED` on the same streams."""
-    foretold = [[replace(job, predicted_occupancy=float(predicted[int(job.kind)])) for job in jobs] for jobs in measured]
+def packed(measured: Sequence[Sequence[Job]], foretold: Mapping[str, NDArray[np.float64]], memory: float) -> pd.DataFrame:
+    """Rows of ``compare``: the paper's policies on streams by what was measured, and occu-packing of the same by predictions.
+
+    Args:
+        measured: streams of :func:`kinds`.
+        foretold: by the name that occu-packing gets with them, occupancies 0..1 of the rows that kinds are named after.
+        memory: bytes of each GPU.
+    """
     cluster = Cluster(GPUS, memory)
-    paper = compare(measured, cluster, chosen(PAPER), ASSUMED)
-    return pd.concat([paper, compare(foretold, cluster, {PREDICTED: POLICIES["occu"]}, ASSUMED)], ignore_index=True)
+    compared = [compare(measured, cluster, chosen(PAPER), ASSUMED)]
+    for name, predicted in foretold.items():
+        jobs = [[replace(job, predicted_occupancy=float(predicted[int(job.kind)])) for job in stream] for stream in measured]
+        compared.append(compare(jobs, cluster, {name: POLICIES["occu"]}, ASSUMED))
+    return pd.concat(compared, ignore_index=True)
 
 
 def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
@@ -114,9 +124,9 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
         means.append(
             (
                 name,
-                *(f"{100 * of[policy].makespan_gain:+.1f} %" for policy in (*PAPER[1:], PREDICTED)),
+                *(f"{100 * of[policy].makespan_gain:+.1f} %" for policy in (*PAPER[1:], PREDICTED, UNKNOWING)),
                 *(f"{100 * of[policy].figures['nvml_utilisation'].mean:.1f}" for policy in PAPER),
-                *(f"{of[policy].figures['run_slowdown'].mean:.2f}" for policy in PAPER[1:]),
+                *(f"{of[policy].figures['run_slowdown'].mean:.2f}" for policy in (*PAPER[1:], UNKNOWING)),
             )
         )
         shares = (order.makespan_runs, order.occu_best_runs, order.utilisation_runs)
@@ -127,8 +137,9 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
                 against[occu].append(name)
         if not order.utilisation:
             against["nvml"].append(name)
-    gains = (f"{policy}: makespan" for policy in (*PAPER[1:], PREDICTED))
-    nvml, run = (f"{policy}: NVML, %" for policy in PAPER), (f"{policy}: run / alone" for policy in PAPER[1:])
+    gains = (f"{policy}: makespan" for policy in (*PAPER[1:], PREDICTED, UNKNOWING))
+    nvml = (f"{policy}: NVML, %" for policy in PAPER)
+    run = (f"{policy}: run / alone" for policy in (*PAPER[1:], UNKNOWING))
     yield from markdown_table(("jobs: slowdown", *gains, *nvml, *run), means)
     yield ""
     yield "Makespans run by run, in per cent of slot-packing's: mean ± half of its 95 % interval (standard deviation of runs):"
@@ -139,9 +150,9 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     )
     yield ""
     yield (
-        f"The paper's order of makespans (occu < nvml-util < slot) holds beyond the 95 % intervals in {_but(compared, against['occu'])} "
-        f"with measured occupancies, in {_but(compared, against[PREDICTED])} with predicted ones; occu-packing's mean NVML "
-        f"utilisation is the highest of the three in {_but(compared, against['nvml'])}."
+        "The paper's order of makespans (occu < nvml-util < slot) holds beyond the 95 % intervals in "
+        f"{_but(compared, against['occu'])}; with predicted occupancies in {_but(compared, against[PREDICTED])}. "
+        f"occu-packing's mean NVML utilisation is the highest of the three in {_but(compared, against['nvml'])}."
     )
 
 
