@@ -6,10 +6,11 @@ Run: python -m benchmarks.occupancy.modelled_table
      python -m benchmarks.occupancy.packing [--configurations CSV] [--write]      (part `packing` of docs/occupancy.md)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import (
     Cluster,
@@ -44,7 +45,7 @@ def table_vi(path: Path, draw: bool) -> Iterator[str]:
     gpu = load_catalog().resolve(GPU)
     table = job_kinds(path, load_catalog(), gpu)
     kinds = [kind for kind in table.kinds if kind.memory <= gpu.memory]
-    occupancy, nvml = (_deciles([getattr(kind, name) for kind in kinds]) for name in ("occupancy", "nvml_utilisation"))
+    occupancy, nvml = (deciles([getattr(kind, name) for kind in kinds]) for name in ("occupancy", "nvml_utilisation"))
     yield (
         f"{RUNS} streams of {StreamShape().jobs} jobs that arrive at once on {GPUS} GPUs; {len(kinds)} configurations with "
         f"{table.labels} occupancies on {GPU}. Their occupancy is {occupancy} (10th, 50th, 90th percentile), their NVML "
@@ -106,7 +107,8 @@ def _bar(mean: Mean) -> tuple[float, float, float]:
     return mean.mean, mean.low, mean.high
 
 
-def _deciles(ratios: Sequence[float]) -> str:
+def deciles(ratios: ArrayLike) -> str:
+    """10th, 50th and 90th percentile in per cent."""
     low, middle, high = (f"{100 * value:.0f}" for value in np.quantile(ratios, [0.1, 0.5, 0.9]))
     return f"{low}, {middle}, {high} %"
 

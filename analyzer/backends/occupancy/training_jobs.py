@@ -1,8 +1,9 @@
 """Random networks while they trained, as DCGM saw them: tables of GPUMemNet (itu-rad), one row per training of a minute.
 
 Columns: ``name`` (sizes and architecture), ``depth``, ``layers`` (kind, elements, parameters of each), ``batch``;
-``peak_memory_mib``; ``sm_occupancy`` and ``sm_active``, ratios 0..1, means over a minute that begins with the training's start,
--1 where they were not read; ``status``, where rows may have run out of memory. All ran on an A100 SXM4 40GB in FP32.
+``peak_memory_mib``; ``sm_occupancy`` and ``sm_active``, ratios 0..1, and ``gpu_utilization_percent`` (NVML's), means over the
+minute with the start of the training in it, -1 where they were not read; ``status``, where rows may have run out of memory. All
+were measured on an A100 SXM4 40GB in FP32.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ GPU = "A100 SXM4 40GB"
 LEAST = 0.005
 """Ratios at or below are not scored: relative errors of idle trainings say nothing."""
 
-_COLUMNS = ("name", "depth", "layers", "batch", "peak_memory_mib", "sm_active", "sm_occupancy")
+_COLUMNS = ("name", "depth", "layers", "batch", "peak_memory_mib", "gpu_utilization_percent", "sm_active", "sm_occupancy")
 _NAME = re.compile(
     r"(?:input_channels:(?P<channels>\d+)_num_classes:\d+|input:(?P<features>\d+)_output:\d+)_depth:\d+"
     r"_arch:(?P<architecture>[a-z]+)(?:_base_filters:\d+)?_batch:\d+(?:_input_size:(?P<side>\d+))?_act:\w+?_dropout:"
@@ -48,8 +49,8 @@ class TrainingJobs:
 
     Attributes:
         points: n rows: ``network`` (its name), ``architecture``, ``layers`` (as text: equal for equal networks), ``depth``,
-            ``width`` (most channels or features), ``batch``, :data:`LABELS` (NaN where not measured), ``fits``, ``nodes``,
-            ``edges``.
+            ``width`` (most channels or features), ``batch``, :data:`LABELS` and ``nvml_utilisation``, 0..1 (NaN where not
+            measured), ``fits``, ``nodes``, ``edges``.
         samples: graph and GPU of each row, n.
         left_out: how many rows have no network or no label, by the reason.
     """
@@ -114,6 +115,7 @@ def read_training_jobs(paths: Sequence[Path], gpu: Gpu) -> TrainingJobs:
 def _points(table: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
     status = table["status"] if "status" in table else pd.Series("SUCCESSFUL", table.index)
     ratios = {name: table[name].where(table[name] >= 0).to_numpy() for name in ("sm_occupancy", "sm_active")}
+    utilisation = table["gpu_utilization_percent"]
     return pd.DataFrame(
         {
             "network": table["name"].to_numpy(),
@@ -123,6 +125,7 @@ def _points(table: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
             "width": [int(one.graph.column("output_features").max()) for one in samples],
             "batch": table["batch"].astype(int).to_numpy(),
             **ratios,
+            "nvml_utilisation": utilisation.where(utilisation >= 0).to_numpy() / 100,
             "peak_memory": table["peak_memory_mib"].to_numpy() * 2**20,
             "fits": status.eq("SUCCESSFUL").to_numpy(),
             "nodes": [len(one.graph) for one in samples],

@@ -118,6 +118,7 @@ def table(path: Path, rows: int = 60) -> Path:
                 "layers": str([tuple(layer) for layer in layers]),
                 "batch": batch,
                 "peak_memory_mib": 1500 + width * batch / 10,
+                "gpu_utilization_percent": 50.0,
                 "sm_active": min(1.0, 3 * occupancy),
                 "sm_occupancy": -1.0 if number == 5 else occupancy,
                 "status": "OOM_CRASH" if number == 7 else "SUCCESSFUL",

@@ -1,0 +1,174 @@
+"""Table VI of the DNN-occu paper for random networks that trained on an A100: measured utilisation, occupancy and memory.
+
+Durations and slowdowns are those of packing.py: neither was measured for these networks, each of which ran for a minute. The
+occupancies that occu-packing goes by are measured, or predicted by trees fitted on other networks, or the mean of
+other networks for all alike, so that a GPU takes as many jobs whatever they are.
+
+Run: python -m benchmarks.occupancy.measured_packing [--write]      (part `measured-packing` of docs/occupancy.md)
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold
+
+from epochcast.analyzer.backends.occupancy.evaluation import Make
+from epochcast.analyzer.backends.occupancy.models import make
+from epochcast.analyzer.backends.occupancy.packing.experiment import (
+    BASELINE,
+    Cluster,
+    Mean,
+    chosen,
+    compare,
+    orderings,
+    streams,
+    summarise,
+)
+from epochcast.analyzer.backends.occupancy.packing.job import Job
+from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind
+from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
+from epochcast.analyzer.backends.occupancy.packing.policies import PAPER, POLICIES
+from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED
+from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
+from epochcast.regressor import load_catalog
+
+from ..page import OCCUPANCY, markdown_table, options, public, publish
+from .packing import GPUS, LONG, RUNS, SEED, deciles, with_interval
+from .packing_interference import LONG_RUNS
+
+FOLDS = 8
+PREDICTED, UNKNOWING = "occu, predicted", "occu, mean"
+DIFFERENCES = (("nvml-util", BASELINE), ("occu", "nvml-util"), (PREDICTED, "occu"), (UNKNOWING, "occu"))
+TABLES = ("occupancy/measured_cnn.csv.gz", "occupancy/measured_mlp.csv.gz")
+
+
+def lines() -> Iterator[str]:
+    """The jobs, makespan and NVML utilisation by policy, differences run by run, and whether the paper's order holds."""
+    gpu = load_catalog().resolve(GPU)
+    jobs = read_training_jobs([public(table) for table in TABLES], gpu).labelled("sm_occupancy")
+    predicted = predictions(jobs, lambda: make("boosting", target="seconds"))  # logarithms: labels differ a hundredfold
+    foretold = {PREDICTED: predicted, UNKNOWING: predictions(jobs, lambda: make("mean"))}
+    drawn_from = mixes(jobs)
+    yield f"{RUNS} streams of {StreamShape().jobs} jobs and {LONG_RUNS} of {LONG}; all arrive at once on {GPUS} GPUs ({GPU})."
+    yield ""
+    for mix, rows in drawn_from.items():
+        own, measured = jobs.points.iloc[rows], jobs.points["sm_occupancy"].to_numpy()[rows]
+        errors = 100 * np.abs(predicted[rows] / measured - 1)
+        yield (
+            f"- {mix}: {len(rows)}; occupancy {deciles(measured)} (10th, 50th, 90th percentile), NVML utilisation "
+            f"{deciles(own['nvml_utilisation'])}, memory {deciles(own['peak_memory'] / gpu.memory)} of a GPU; predicted "
+            f"occupancy is off by {np.median(errors):.1f} % in the median, {errors.mean():.1f} % in the mean."
+        )
+    yield ""
+    compared = {
+        f"{count} {mix}: {curve}": of_curve
+        for count, runs in ((StreamShape().jobs, RUNS), (LONG, LONG_RUNS))
+        for mix, rows in drawn_from.items()
+        for curve, of_curve in packed(streams(kinds(jobs, rows), StreamShape(count), runs, SEED), foretold, gpu.memory).groupby(
+            "slowdown", sort=False
+        )
+    }
+    yield from results(compared)
+
+
+def predictions(jobs: TrainingJobs, unfitted: Make) -> NDArray[np.float64]:
+    """Occupancy of each job, 0..1, shape (n,), by a fit that saw no network of the same layers."""
+    occupancy, layers = jobs.points["sm_occupancy"].to_numpy(), jobs.points["layers"]
+    answers = np.empty(len(occupancy))
+    for train, test in GroupKFold(FOLDS, shuffle=True, random_state=SEED).split(occupancy, groups=layers):
+        model = unfitted().fit([jobs.samples[row] for row in train], occupancy[train])
+        answers[test] = model.predict([jobs.samples[row] for row in test])
+    return np.minimum(answers, 1.0)
+
+
+def mixes(jobs: TrainingJobs) -> dict[str, NDArray[np.intp]]:
+    """Rows that streams are drawn from: networks with images, those without, and as many of either."""
+    images = np.array([sample.configuration.image_size > 0 for sample in jobs.samples])
+    cnn, mlp = np.flatnonzero(images), np.flatnonzero(~images)
+    fewest, rng = min(len(cnn), len(mlp)), np.random.default_rng(SEED)
+    halves = np.concatenate([rng.choice(rows, fewest, replace=False) for rows in (cnn, mlp)])
+    return {"CNN": cnn, "MLP": mlp, "both": halves}
+
+
+def kinds(jobs: TrainingJobs, rows: NDArray[np.intp]) -> list[JobKind]:
+    """What was measured of each row; its key is the number of the row."""
+    table = jobs.points.iloc[rows][["sm_occupancy", "nvml_utilisation", "peak_memory"]]
+    return [JobKind(str(row), *measured) for row, measured in zip(rows, table.to_numpy().tolist(), strict=True)]
+
+
+def packed(measured: Sequence[Sequence[Job]], foretold: Mapping[str, NDArray[np.float64]], memory: float) -> pd.DataFrame:
+    """Rows of ``compare``: the paper's policies on streams by what was measured, and occu-packing of the same by predictions.
+
+    Args:
+        measured: streams of :func:`kinds`.
+        foretold: by the name that occu-packing gets with them, occupancies 0..1 of the rows that kinds are named after.
+        memory: bytes of each GPU.
+    """
+    cluster = Cluster(GPUS, memory)
+    compared = [compare(measured, cluster, chosen(PAPER), ASSUMED)]
+    for name, predicted in foretold.items():
+        jobs = [[replace(job, predicted_occupancy=float(predicted[int(job.kind)])) for job in stream] for stream in measured]
+        compared.append(compare(jobs, cluster, {name: POLICIES["occu"]}, ASSUMED))
+    return pd.concat(compared, ignore_index=True)
+
+
+def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Tables with a row for each stream and slowdown, and a sentence on the paper's order."""
+    means, differences = [], []
+    against: dict[str, list[str]] = {"occu": [], PREDICTED: [], "nvml": []}
+    for name, rows in compared.items():
+        of, order = {one.policy: one for one in summarise(rows)}, orderings(rows)[str(rows["slowdown"].iloc[0])]
+        means.append(
+            (
+                name,
+                *(f"{100 * of[policy].makespan_gain:+.1f} %" for policy in (*PAPER[1:], PREDICTED, UNKNOWING)),
+                *(f"{100 * of[policy].figures['nvml_utilisation'].mean:.1f}" for policy in PAPER),
+                *(f"{of[policy].figures['run_slowdown'].mean:.2f}" for policy in (*PAPER[1:], UNKNOWING)),
+            )
+        )
+        shares = (order.makespan_runs, order.occu_best_runs, order.utilisation_runs)
+        pairs = (_with_sd(difference(rows, *pair)) for pair in DIFFERENCES)
+        differences.append((name, *pairs, *(f"{100 * share:.0f} %" for share in shares)))
+        for occu in ("occu", PREDICTED):
+            if max(difference(rows, "nvml-util", BASELINE).high, difference(rows, occu, "nvml-util").high) >= 0:
+                against[occu].append(name)
+        if not order.utilisation:
+            against["nvml"].append(name)
+    gains = (f"{policy}: makespan" for policy in (*PAPER[1:], PREDICTED, UNKNOWING))
+    nvml = (f"{policy}: NVML, %" for policy in PAPER)
+    run = (f"{policy}: run / alone" for policy in (*PAPER[1:], UNKNOWING))
+    yield from markdown_table(("jobs: slowdown", *gains, *nvml, *run), means)
+    yield ""
+    yield "Makespans run by run, in per cent of slot-packing's: mean ± half of its 95 % interval (standard deviation of runs):"
+    yield ""
+    orders = ("occu < nvml-util < slot in", "occu fastest in", "occu's NVML the highest in")
+    yield from markdown_table(
+        ("jobs: slowdown", *(f"{policy} - {other}" for policy, other in DIFFERENCES), *orders), differences
+    )
+    yield ""
+    yield (
+        "The paper's order of makespans (occu < nvml-util < slot) holds beyond the 95 % intervals in "
+        f"{_but(compared, against['occu'])}; with predicted occupancies in {_but(compared, against[PREDICTED])}. "
+        f"occu-packing's mean NVML utilisation is the highest of the three in {_but(compared, against['nvml'])}."
+    )
+
+
+def difference(rows: pd.DataFrame, policy: str, other: str) -> Mean:
+    """Makespan of a policy less another's, run by run, as a ratio of slot-packing's."""
+    makespan = rows.pivot_table(index="run", columns="policy", values="makespan")
+    return Mean.of((makespan[policy] - makespan[other]) / makespan[BASELINE])
+
+
+def _but(rows: Collection[str], left_out: Sequence[str]) -> str:
+    return f"{len(rows) - len(left_out)} of {len(rows)} rows" + (f" (not: {'; '.join(left_out)})" if left_out else "")
+
+
+def _with_sd(mean: Mean) -> str:
+    return f"{with_interval(mean, 100)} ({100 * mean.sd:.1f})"
+
+
+if __name__ == "__main__":
+    publish(OCCUPANCY, "measured-packing", lines(), write=options(__doc__).parse_args().write)
