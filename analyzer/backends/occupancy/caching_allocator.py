@@ -1,7 +1,7 @@
 """What torch's CUDA caching allocator takes from the device for a series of requests; no device is needed.
 
-It asks the device for whole segments, cuts blocks from them and keeps what is given back, so that a device's used memory is what
-the process once reserved. Sizes are those of CUDACachingAllocator.cpp in torch 2 with its default settings.
+It asks the device for whole segments, cuts blocks from them and keeps what is given back, so a device's used memory is what the
+process once reserved. Sizes are those of CUDACachingAllocator.cpp in torch 2 with its default settings.
 """
 
 from __future__ import annotations

@@ -20,11 +20,12 @@ from ...evaluation import random_folds
 from ..distributed.operator_time.boosting import fit_boosting
 from .caching_allocator import Block, CachingAllocator
 from .graph.computation_graph import EDGE_TYPES
-from .models.pooled_features import POOLED_NAMES, pooled_features
 from .sample import Sample
 from .training_jobs import TrainingJobs
 
 Floats = NDArray[np.float64]
+Tensor = tuple[int, ...]
+"""Which operators wrote it: several where answers are added or joined; none for the batch that comes in."""
 
 CONTEXT = 1447 * 2**20
 """Bytes of CUDA's context and cuBLAS: what the estimate lacks of the measured MLPs, mean (A100, torch 2)."""
@@ -35,7 +36,7 @@ CUDNN = 320 * 2**20
 _ELEMENT = 4  # bytes, FP32
 _SAVE_ANSWER = {"relu", "tanh", "softmax"}  # their derivatives follow from what they answer (torch's derivatives.yaml)
 _SAVE_NEITHER = {"dropout", "add", "identity"}
-_FOLDS = 5
+_FOLDS = 8
 
 
 class Memory(NamedTuple):
@@ -56,7 +57,7 @@ def estimate(sample: Sample) -> Memory:
 
 
 class _Steps:
-    """Training steps as requests to an allocator. A tensor is known by who wrote it: several where they are added or joined."""
+    """Training steps as requests to an allocator."""
 
     def __init__(self, sample: Sample, workspace: bool) -> None:
         graph = sample.graph
@@ -67,16 +68,17 @@ class _Steps:
         writers: list[list[int]] = [[] for _ in self._words]
         for before, after in graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")].T.tolist():
             writers[after].append(before)
-        self._inputs = [tuple(own) for own in writers]
-        self._readers: dict[tuple[int, ...], list[int]] = {}
-        last = {(number,): number for number in range(len(writers))}
-        saved: dict[tuple[int, ...], int] = {}  # the first operator that saves it is the last to need it on the way back
+        self._inputs: list[Tensor] = [tuple(own) for own in writers]
+        self._readers: dict[Tensor, list[int]] = {}
+        last: dict[Tensor, int] = {(number,): number for number in range(len(writers))}
+        saved: dict[Tensor, int] = {}  # the first operator that saves it is the last to need it on the way back
         for number, (word, read) in enumerate(zip(self._words, self._inputs, strict=True)):
             self._readers.setdefault(read, []).append(number)
             last.update({(writer,): number for writer in read} | {read: number})
             if word not in _SAVE_NEITHER:
                 saved.setdefault((number,) if word in _SAVE_ANSWER else read, number)
-        self._forward_ends, self._backward_ends = ([[] for _ in writers] for _ in range(2))
+        self._forward_ends: list[list[Tensor]] = [[] for _ in writers]
+        self._backward_ends: list[list[Tensor]] = [[] for _ in writers]
         for tensor, number in last.items():
             ends, at = (self._backward_ends, saved[tensor]) if tensor in saved else (self._forward_ends, number)
             if tensor:
@@ -112,7 +114,9 @@ class _Steps:
 
     def _step(self, batch: Block) -> list[Block]:
         """Forward and back; the gradients of the weights."""
-        memory, tensors, masks = self._memory, {(): batch}, {}
+        memory = self._memory
+        tensors: dict[Tensor, Block] = {(): batch}
+        masks: dict[int, Block] = {}
         for number, word in enumerate(self._words):
             if self._inputs[number] not in tensors:
                 tensors[self._inputs[number]] = memory.take(self._read[number])
@@ -121,7 +125,7 @@ class _Steps:
                 masks[number] = memory.take(self._written[number] / _ELEMENT)  # a byte per element
             self._convolve(number)
             self._end(tensors, self._forward_ends[number])
-        gradients = {(len(self._words) - 1,): memory.take(self._written[-1])}
+        gradients: dict[Tensor, Block] = {(len(self._words) - 1,): memory.take(self._written[-1])}
         of_weights = []
         for number in reversed(range(len(self._words))):
             read, gradient = self._inputs[number], None
@@ -142,7 +146,7 @@ class _Steps:
         self._end(gradients, list(gradients))
         return of_weights
 
-    def _arrive(self, gradients: dict[tuple[int, ...], Block], read: tuple[int, ...], gradient: Block, number: int) -> None:
+    def _arrive(self, gradients: dict[Tensor, Block], read: Tensor, gradient: Block, number: int) -> None:
         """A gradient is added to that of other readers; that of a sum or join goes on to all its parts."""
         if read in gradients:
             self._memory.give(gradient)
@@ -225,12 +229,12 @@ class PeakMemory:
         """Take what :meth:`state` gave; trees that are not sound raise InputError."""
         self._half_width = float(settings["half_width"])
         self._risk = None if settings["risk"] is None else np.array(settings["risk"], dtype=float)
-        self._trees = Trees.of_arrays(arrays, "trees", len(POOLED_NAMES) + _ADDED, boosted=True)
+        self._trees = Trees.of_arrays(arrays, "trees", _COLUMNS, boosted=True)
         return self
 
 
-_ADDED = 10
-"""Columns of :func:`_rows` beside the pooled ones."""
+_COLUMNS = 12
+"""Of :func:`_rows`."""
 
 
 def _estimates(samples: Sequence[Sample]) -> Floats:
@@ -238,16 +242,17 @@ def _estimates(samples: Sequence[Sample]) -> Floats:
 
 
 def _rows(samples: Sequence[Sample], memory: Floats) -> Floats:
-    """Pooled features, and sizes that matter to memory, as logarithms, shape (n, len(POOLED_NAMES) + _ADDED)."""
+    """Sizes that matter to memory and what the estimate says of them, as logarithms, shape (n, _COLUMNS)."""
     added = []
     for sample in samples:
         graph = sample.graph
         written, read, weights = (graph.column(name) for name in ("written", "read", "weights"))
         moved = (written + read)[[word == "convolution" for word in graph.words]]
-        added.append([weights.sum(), weights.max(), written.sum(), written.max(), moved.max(initial=0.0), read[0]])
+        largest = (weights.max(), written.max(), moved.max(initial=0.0))
+        added.append([graph.batch, len(graph), weights.sum(), written.sum(), read[0], *largest])
     peak, live, bare, bare_live = np.log(memory).T
     sizes = np.log1p(np.array(added).reshape(len(samples), -1))
-    return np.column_stack([pooled_features(samples), sizes, peak, peak - live, peak - bare, live - bare_live])
+    return np.column_stack([sizes, peak, peak - live, peak - bare, live - bare_live])
 
 
 def _fit(rows: Floats, values: Floats) -> Trees:
