@@ -1,0 +1,269 @@
+"""Peak memory of training a network, and whether it fits a GPU: an estimate from shapes alone, and trees that correct it.
+
+The estimate runs two training steps in FP32 with Adam through torch's caching allocator: what autograd saves for the way back,
+gradients, workspaces of cuDNN, weights and states. nvidia-smi sees what the allocator reserved, and CUDA's context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....regressor.arrays import under
+from ....regressor.scoring import conformal_quantile
+from ....regressor.trees import Trees
+from ...errors import InputError
+from ...evaluation import random_folds
+from ..distributed.operator_time.boosting import fit_boosting
+from .caching_allocator import Block, CachingAllocator
+from .graph.computation_graph import EDGE_TYPES
+from .sample import Sample
+from .training_jobs import TrainingJobs
+
+Floats = NDArray[np.float64]
+Tensor = tuple[int, ...]
+"""Which operators wrote it: several where answers are added or joined; none for the batch that comes in."""
+
+CONTEXT = 1447 * 2**20
+"""Bytes of CUDA's context and cuBLAS: where a line of measured over counted memory starts, every third measured MLP (A100)."""
+
+CUDNN = 320 * 2**20
+"""Bytes that cuDNN's kernels add to it: that of every third measured CNN (1767 MiB), less :data:`CONTEXT`."""
+
+_ELEMENT = 4  # bytes, FP32
+_SAVE_ANSWER = {"relu", "tanh", "softmax"}  # their derivatives follow from what they answer (torch's derivatives.yaml)
+_SAVE_NEITHER = {"dropout", "add", "identity"}
+_FOLDS = 8
+
+
+class Memory(NamedTuple):
+    """Bytes of a training step: ``peak`` on the device, ``live`` of it in use at once, and ``bare`` and ``bare_live``, the same
+    without cuDNN's workspaces, to which it can do."""
+
+    peak: float
+    live: float
+    bare: float
+    bare_live: float
+
+
+def estimate(sample: Sample) -> Memory:
+    """Peak memory of training in FP32 with Adam, from shapes alone."""
+    around = CONTEXT + (CUDNN if "convolution" in sample.graph.words else 0)
+    runs = [_Steps(sample, workspace).run() for workspace in (True, False)]
+    return Memory(*(around + amount for run in runs for amount in (run.reserved, run.most_live)))
+
+
+class _Steps:
+    """Training steps as requests to an allocator."""
+
+    def __init__(self, sample: Sample, workspace: bool) -> None:
+        graph = sample.graph
+        self._words, self._workspace, self._memory = graph.words, workspace, CachingAllocator()
+        self._read, self._written, self._weights = (
+            (_ELEMENT * graph.column(name)).tolist() for name in ("read", "written", "weights")
+        )
+        writers: list[list[int]] = [[] for _ in self._words]
+        for before, after in graph.edges[:, graph.edge_types != EDGE_TYPES.index("backward")].T.tolist():
+            writers[after].append(before)
+        self._inputs: list[Tensor] = [tuple(own) for own in writers]
+        self._readers: dict[Tensor, list[int]] = {}
+        last: dict[Tensor, int] = {(number,): number for number in range(len(writers))}
+        saved: dict[Tensor, int] = {}  # the first operator that saves it is the last to need it on the way back
+        for number, (word, read) in enumerate(zip(self._words, self._inputs, strict=True)):
+            self._readers.setdefault(read, []).append(number)
+            last.update({(writer,): number for writer in read} | {read: number})
+            if word not in _SAVE_NEITHER:
+                saved.setdefault((number,) if word in _SAVE_ANSWER else read, number)
+        self._forward_ends: list[list[Tensor]] = [[] for _ in writers]
+        self._backward_ends: list[list[Tensor]] = [[] for _ in writers]
+        for tensor, number in last.items():
+            ends, at = (self._backward_ends, saved[tensor]) if tensor in saved else (self._forward_ends, number)
+            if tensor:
+                ends[at].append(tensor)
+
+    def run(self) -> CachingAllocator:
+        """Two steps: Adam's states come with the first and lie beside the second."""
+        memory, weights = self._memory, [size for size in self._weights if size]
+        gradients: list[Block] = []
+        batch: Block | None = None
+        for size in weights:
+            memory.take(size)
+        for step in range(2):
+            following = memory.take(self._read[0])
+            for block in (batch, *gradients):
+                if block:
+                    memory.give(block)
+            batch, gradients = following, self._step(following)
+            for size in weights if step == 0 else ():
+                memory.take(size)
+                memory.take(size)
+            for block in [memory.take(size) for size in weights]:  # roots of the second moments, of all weights at once
+                memory.give(block)
+        return memory
+
+    def _pass_through(self, size: float) -> None:
+        self._memory.give(self._memory.take(size))
+
+    def _convolve(self, number: int) -> None:
+        """cuDNN's workspace, taken as copies of input and output: of 19 forms of it among those closest to every third CNN."""
+        if self._workspace and self._words[number] == "convolution":
+            self._pass_through(self._read[number] + self._written[number])
+
+    def _step(self, batch: Block) -> list[Block]:
+        """Forward and back; the gradients of the weights."""
+        memory = self._memory
+        tensors: dict[Tensor, Block] = {(): batch}
+        masks: dict[int, Block] = {}
+        for number, word in enumerate(self._words):
+            if self._inputs[number] not in tensors:
+                tensors[self._inputs[number]] = memory.take(self._read[number])
+            tensors[number,] = memory.take(self._written[number])
+            if word == "dropout":
+                masks[number] = memory.take(self._written[number] / _ELEMENT)  # a byte per element
+            self._convolve(number)
+            self._end(tensors, self._forward_ends[number])
+        gradients: dict[Tensor, Block] = {(len(self._words) - 1,): memory.take(self._written[-1])}
+        of_weights = []
+        for number in reversed(range(len(self._words))):
+            read, gradient = self._inputs[number], None
+            if read:
+                gradient = memory.take(self._read[number])
+                self._convolve(number)
+            if self._weights[number]:
+                if self._words[number] == "leaky_relu":  # PReLU: the slope's gradient of each element
+                    self._pass_through(self._written[number])
+                of_weights.append(memory.take(self._weights[number]))
+                self._convolve(number)
+            self._end(gradients, [(number,)])
+            self._end(tensors, self._backward_ends[number])
+            self._end(masks, [number])
+            if gradient:
+                self._arrive(gradients, read, gradient, number)
+        self._end(tensors, [tensor for tensor in tensors if tensor])
+        self._end(gradients, list(gradients))
+        return of_weights
+
+    def _arrive(self, gradients: dict[Tensor, Block], read: Tensor, gradient: Block, number: int) -> None:
+        """A gradient is added to that of other readers; that of a sum or join goes on to all its parts."""
+        if read in gradients:
+            self._memory.give(gradient)
+        else:
+            gradients[read] = gradient
+        if len(read) > 1 and number == self._readers[read][0]:
+            for writer in read:
+                if (writer,) not in gradients:
+                    gradients[writer,] = self._memory.take(self._written[writer])
+            self._end(gradients, [read])
+
+    def _end(self, blocks: dict[Any, Block], names: Sequence[Any]) -> None:
+        for name in names:
+            block = blocks.pop(name, None)
+            if block:
+                self._memory.give(block)
+
+
+class Peaks(NamedTuple):
+    """Answers for n samples, shape (n,) each: bytes with a 90 % interval, and the probability of running out of memory."""
+
+    peak: Floats
+    low: Floats
+    high: Floats
+    out_of_memory: Floats
+
+
+class PeakMemory:
+    """Boosted trees on the logarithm of measured over estimated peak memory.
+
+    Trainings that ran out of memory say only that they did: a logistic regression on how the GPU's memory compares with the
+    predicted peak and the live estimate, both by folds that leave their network out, learns from them. Where there are none,
+    the predicted peak decides.
+    """
+
+    def fit(self, jobs: TrainingJobs) -> Self:
+        """Fit on measured trainings; too few networks that ran to the end raise InputError."""
+        fits, measured = jobs.points["fits"].to_numpy(dtype=bool), jobs.points["peak_memory"].to_numpy(dtype=float)
+        networks = jobs.points["layers"].to_numpy(dtype=str)
+        count = len(set(networks[fits]))
+        if count < 2 * _FOLDS:
+            raise InputError(f"{count} networks ran to the end; give {2 * _FOLDS} or more with their peak memory")
+        memory = _estimates(jobs.samples)
+        rows = _rows(jobs.samples, memory)
+        logarithms = np.log(measured / memory[:, 0])
+        self._trees = _fit(rows[fits], logarithms[fits])
+        folds, unseen = random_folds(networks, _FOLDS, 0), np.zeros(len(fits))
+        for fold in np.unique(folds):
+            test = folds == fold
+            unseen[test] = _fit(rows[fits & ~test], logarithms[fits & ~test]).predict(rows[test])
+        self._half_width = conformal_quantile(logarithms[fits] - unseen[fits])
+        self._risk: Floats | None = None
+        if not fits.all():
+            from sklearn.linear_model import LogisticRegression
+
+            # rows are few, yet two figures need no penalty
+            model = LogisticRegression(C=np.inf, max_iter=1000).fit(_demand(jobs.samples, memory, unseen), ~fits)
+            self._risk = np.append(model.coef_[0], model.intercept_)
+        return self
+
+    def predict(self, samples: Sequence[Sample]) -> Peaks:
+        """Peak memory on each sample's GPU, and whether that runs out of it."""
+        memory = _estimates(samples)
+        learnt = self._trees.predict(_rows(samples, memory))
+        peak = memory[:, 0] * np.exp(learnt)
+        factor = np.exp(self._half_width)
+        demand = _demand(samples, memory, learnt)
+        if self._risk is None:
+            probability = (demand[:, 0] > 0).astype(float)
+        else:
+            probability = 1 / (1 + np.exp(-(demand @ self._risk[:-1] + self._risk[-1])))
+        return Peaks(peak, peak / factor, peak * factor, probability)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What was fitted: numbers as JSON, and arrays."""
+        risk = None if self._risk is None else self._risk.tolist()
+        return {"half_width": self._half_width, "risk": risk}, under("trees", self._trees.arrays())
+
+    def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take what :meth:`state` gave; trees that are not sound raise InputError."""
+        self._half_width = float(settings["half_width"])
+        self._risk = None if settings["risk"] is None else np.array(settings["risk"], dtype=float)
+        self._trees = Trees.of_arrays(arrays, "trees", _COLUMNS, boosted=True)
+        return self
+
+
+_COLUMNS = 12
+"""Of :func:`_rows`."""
+
+
+def _estimates(samples: Sequence[Sample]) -> Floats:
+    return np.array([estimate(sample) for sample in samples], dtype=float).reshape(-1, len(Memory._fields))
+
+
+def _rows(samples: Sequence[Sample], memory: Floats) -> Floats:
+    """Sizes that matter to memory and what the estimate says of them, as logarithms, shape (n, _COLUMNS)."""
+    added = []
+    for sample in samples:
+        graph = sample.graph
+        written, read, weights = (graph.column(name) for name in ("written", "read", "weights"))
+        moved = (written + read)[[word == "convolution" for word in graph.words]]
+        largest = (weights.max(), written.max(), moved.max(initial=0.0))
+        added.append([graph.batch, len(graph), weights.sum(), written.sum(), read[0], *largest])
+    peak, live, bare, bare_live = np.log(memory).T
+    sizes = np.log1p(np.array(added).reshape(len(samples), -1))
+    return np.column_stack([sizes, peak, peak - live, peak - bare, live - bare_live])
+
+
+def _fit(rows: Floats, values: Floats) -> Trees:
+    import sklearn.ensemble  # noqa: F401 - its threads can be limited once it is loaded
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):  # as in models/pooled_boosting.py
+        return fit_boosting(rows, values, np.ones(len(rows)))
+
+
+def _demand(samples: Sequence[Sample], memory: Floats, learnt: Floats) -> Floats:
+    """Logarithms of predicted peak and of live estimate over the GPU's memory, shape (n, 2)."""
+    capacity = np.log([float(sample.gpu.memory) for sample in samples])
+    return np.column_stack([np.log(memory[:, 0]) + learnt - capacity, np.log(memory[:, 1]) - capacity])
