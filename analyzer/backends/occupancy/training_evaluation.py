@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress
 
 import numpy as np
@@ -13,6 +14,7 @@ from ....regressor.scoring import Scores, score
 from ...errors import InputError
 from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out, random_folds
 from .models import Model
+from .peak_memory import PeakMemory
 from .training_jobs import TrainingJobs
 
 FOLDS = 8
@@ -64,6 +66,48 @@ def train_and_test(train: TrainingJobs, test: TrainingJobs, label: str, make: Ca
         raise InputError(f"no row of the table that is tested has a {label} that can be scored")
     split = Split(np.ones(len(train.samples), dtype=bool), {"test": np.ones(len(test.samples), dtype=bool)})
     return _held_out(train, test, label, make, [split], None)
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """How well it is told which trainings run out of memory: n tested, how many did, and percent of them and of the warnings."""
+
+    n: int
+    crashed: int
+    recall: float
+    precision: float
+
+
+def peak_memory(
+    known: TrainingJobs, tested: TrainingJobs, splits: Sequence[Split] | None, progress: Progress | None = None
+) -> tuple[Answers, OutOfMemory]:
+    """Peak memory of the trainings that ran to their end, and which did not, both by :class:`.peak_memory.PeakMemory`.
+
+    Args:
+        known: to fit on; the crashed ones, too.
+        tested: the same table, or another without ``splits``.
+        splits: of all rows of ``tested``.
+        progress: called with the fit at work.
+
+    Raises:
+        InputError: it could not be fitted.
+    """
+    risk = np.full(len(tested.samples), np.nan)
+    whole = Split(np.ones(len(known.samples), dtype=bool), {"test": np.ones(len(tested.samples), dtype=bool)})
+
+    def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
+        answers = PeakMemory().fit(known.only(train)).predict(list(compress(tested.samples, test)))
+        risk[test] = answers.out_of_memory
+        return answers.peak
+
+    measured = tested.points["peak_memory"].to_numpy(dtype=float)
+    answers = hold_out(tested.points, measured, [whole] if splits is None else splits, predict, score, progress)
+    asked = np.isfinite(risk)
+    crashed, warned = ~tested.points["fits"].to_numpy(dtype=bool)[asked], risk[asked] > 0.5
+    both = int((crashed & warned).sum())
+    counts = [int(rows.sum()) for rows in (crashed, warned)]
+    shares = [100 * both / count if count else float("nan") for count in counts]
+    return answers.only(answers.points["fits"].to_numpy(dtype=bool)), OutOfMemory(int(asked.sum()), counts[0], *shares)
 
 
 def _held_out(

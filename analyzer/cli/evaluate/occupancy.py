@@ -29,7 +29,7 @@ from ..occupancy_text import TARGETS as TARGETS_TEXT
 from ..occupancy_text import labels_text
 from ..shared_options import gpus_option, json_option
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
-from .occupancy_training import are_training_jobs
+from .occupancy_training import PEAK_MEMORY, are_training_jobs
 from .occupancy_training import evaluate as evaluate_training_jobs
 from .report import Line, lines, number, percent, report, within
 
@@ -80,7 +80,7 @@ _COLUMNS = {**_GROUPS, "answered": percent("coverage"), "sd of tests": number("s
 @click.option(
     "--recipe",
     default=None,
-    **one_of_many([*MODELS, _LAUNCHES, ALL], "Model to fit"),
+    **one_of_many([*MODELS, PEAK_MEMORY, _LAUNCHES, ALL], "Model to fit"),
 )
 @click.option(
     "--label",
@@ -150,7 +150,7 @@ def occupancy(
             label=label or "sm_occupancy",
             protocol=protocol,
             folds=folds,
-            recipe=recipe or "trees",
+            recipe=recipe,
             epochs=epochs,
             seed=seed,
             gpu=gpu,
@@ -161,6 +161,8 @@ def occupancy(
         given = f"--label {label}" if label is not None else f"--protocol {protocol}"
         raise InputError(f"{given} is for tables of trainings that DCGM measured; this is none, leave it out")
     recipe = recipe or DEFAULT_MODEL
+    if recipe == PEAK_MEMORY:
+        raise InputError(f"--recipe {PEAK_MEMORY} is for tables of trainings that DCGM measured; name another")
     if folds is not None and protocol not in (None, "model", _CURVE):
         raise InputError(
             f"--folds groups the networks that leave one by one; protocol {protocol} has its own, leave --folds out"

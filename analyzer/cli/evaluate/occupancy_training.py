@@ -10,13 +10,23 @@ from typing import Any
 from ....regressor import Catalog
 from ...backends.occupancy.models import MODELS
 from ...backends.occupancy.predictor import unfitted
-from ...backends.occupancy.training_evaluation import FOLDS, PROTOCOLS, Answers, cross_validate, train_and_test
+from ...backends.occupancy.training_evaluation import (
+    FOLDS,
+    PROTOCOLS,
+    Answers,
+    cross_validate,
+    peak_memory,
+    train_and_test,
+)
 from ...backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs, recognises
 from ...csv_text import parse_csv, read_text
 from ...errors import InputError
 from .. import progress, terminal
 from .command import each_recipe, say_figures
 from .report import Line, number, percent, report
+
+PEAK_MEMORY = "peak-memory"
+"""The recipe that knows torch's allocator, of peak memory alone."""
 
 _BASELINES = ("mean", "nearest", "boosting")
 
@@ -54,7 +64,7 @@ def evaluate(
     label: str,
     protocol: str | None,
     folds: int | None,
-    recipe: str,
+    recipe: str | None,
     epochs: int,
     seed: int,
     gpu: str | None,
@@ -64,11 +74,16 @@ def evaluate(
     """Fit and score every recipe that is asked for; raises InputError."""
     if not train and protocol not in (None, *PROTOCOLS):
         raise InputError(f"protocol {protocol} is for other tables; these split by {', '.join(PROTOCOLS)}")
+    of_memory = label == "peak_memory"
+    recipe = recipe or (PEAK_MEMORY if of_memory else "trees")
+    if recipe == PEAK_MEMORY and not of_memory:
+        raise InputError(f"--recipe {PEAK_MEMORY} predicts peak memory, not {label}; give --label peak_memory or another recipe")
     board = catalog.resolve(gpu or GPU)
     progress.show("reading")
     every = read_training_jobs(test or data, board)
     tested, crashed = every.labelled(label), every.crashed(label)
-    fitted = read_training_jobs(train, board).labelled(label) if train else tested
+    known = read_training_jobs(train, board) if train else every
+    fitted = known.labelled(label)
     protocol = None if train else protocol or "layers"
     splits = [] if protocol is None else PROTOCOLS[protocol](tested.points, folds or FOLDS, seed)
 
@@ -76,6 +91,10 @@ def evaluate(
         def tell(line: str) -> None:
             progress.show(f"{name}, {line}")
 
+        if name == PEAK_MEMORY:
+            own = None if protocol is None else PROTOCOLS[protocol](every.points, folds or FOLDS, seed)
+            answers, crashes = peak_memory(known, every, own, tell)
+            return _figures(answers) | {"out_of_memory": vars(crashes), "crashed": {"n": 0}}
         # Labels span powers of ten, so that all models learn their logarithms.
         make = partial(unfitted, name, {"seed": seed, "epochs": epochs, "target": "seconds"})
         answers = (
@@ -85,9 +104,10 @@ def evaluate(
         )
         return _figures(answers) | {"crashed": _apart(fitted, crashed, label, make)}
 
-    answers = each_recipe(recipe, list(MODELS), list(_BASELINES), measure)
-    if train and (known := int(tested.points["layers"].isin(set(fitted.points["layers"])).sum())):
-        terminal.note(f"{known} of the {len(tested.points)} rows of --test are networks of --train: no test of new networks")
+    recipes = [PEAK_MEMORY, *MODELS] if of_memory else list(MODELS)
+    answers = each_recipe(recipe, recipes, ["trees", *_BASELINES] if of_memory else list(_BASELINES), measure)
+    if train and (shared := int(tested.points["layers"].isin(set(fitted.points["layers"])).sum())):
+        terminal.note(f"{shared} of the {len(tested.points)} rows of --test are networks of --train: no test of new networks")
     common = {
         "labels": "dcgm",
         "label": label,
@@ -136,5 +156,11 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
         heading += "\nrows left out: " + ", ".join(f"{count} {reason}" for reason, count in left_out.items())
     if apart := first["crashed"]["n"]:
         heading += f"\n{apart} rows ran out of memory and have the label: {first['crashed']['mape']:.1f} % off, scored apart"
+    if "out_of_memory" in first and first["out_of_memory"]["crashed"]:
+        crashes = first["out_of_memory"]
+        heading += (
+            f"\nout of memory: {crashes['crashed']} of {crashes['n']}, {crashes['recall']:.1f} % of them foreseen; "
+            f"{crashes['precision']:.1f} % of the warnings right"
+        )
     by = dict(first["by"]) if detailed else {}
     return report(heading, answers, _COLUMNS, by, _GROUPS)
