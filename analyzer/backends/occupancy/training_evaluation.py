@@ -70,7 +70,7 @@ def train_and_test(train: TrainingJobs, test: TrainingJobs, label: str, make: Ca
 
 @dataclass(frozen=True)
 class OutOfMemory:
-    """How well it is told which trainings run out of memory: n tested, how many did, and percent of them and of the warnings."""
+    """How well it is foreseen which of n trainings run out of memory: percent of those that did, and of the warnings."""
 
     n: int
     crashed: int
