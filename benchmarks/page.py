@@ -141,7 +141,7 @@ def main() -> None:
     page = Page(options.page)
     if options.markdown is not None:
         page.fill(options.part, options.markdown.read_text(encoding="utf-8").splitlines())
-    for part in re.finditer(r"<!-- (\w+):begin -->\n(.*?)<!-- \1:end -->", page.path.read_text(encoding="utf-8"), re.DOTALL):
+    for part in re.finditer(r"<!-- ([\w-]+):begin -->\n(.*?)<!-- \1:end -->", page.path.read_text(encoding="utf-8"), re.DOTALL):
         print(f"{part[1]}: {part[2].count(chr(10))} lines")
 
 
