@@ -11,7 +11,7 @@ MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.scrapers
 	regressor.paper regressor.regret regressor.decision regressor.speeds regressor.scaling regressor.order \
 	distributed.all_reduce \
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing convmeter.intervals \
-	occupancy.kineto occupancy.packing_interference occupancy.measured_packing \
+	occupancy.kineto occupancy.packing_interference occupancy.measured_packing occupancy.peak_memory \
 	service.watching service.predictions_per_second service.rounds_and_pages service.grouping_by_phase \
 	service.prometheus_reads fleet.throughput fleet.grouping_at_scale fleet.stragglers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
