@@ -13,7 +13,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(commands: "argparse._SubParsersAction[Any]", name: str, does: str, example: str) -> argparse.ArgumentParser:
-    """Add a sub-command; what it does stands in the list of commands, and as a sentence in its own help."""
+    """Add a sub-command; the list of commands says what it does, and its own help does so in a sentence."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=does, description=f"{does[:1].upper()}{does[1:]}.", epilog=f"example: {example}"
     )

@@ -269,8 +269,8 @@ def lines(found: Sequence[tuple[HeldOut, pd.DataFrame]]) -> Iterator[str]:
                 sheet=absolute_percentage_errors(table["seconds"].to_numpy(), table["roofline"].to_numpy()),
             )
             each = errors.groupby("gpu")[["ours", "sheet"]].mean()
-            told = "; ".join(f"{gpu} {ours:.1f} ({sheet:.1f})" for gpu, ours, sheet in each.itertuples())
-            yield f"NeuSight's {len(table)} rows with default options, by GPU (by data sheets): {told}."
+            by_name = "; ".join(f"{gpu} {ours:.1f} ({sheet:.1f})" for gpu, ours, sheet in each.itertuples())
+            yield f"NeuSight's {len(table)} rows with default options, by GPU (by data sheets): {by_name}."
 
 
 def save(found: Sequence[tuple[HeldOut, pd.DataFrame]]) -> None:

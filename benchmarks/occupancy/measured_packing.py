@@ -2,7 +2,7 @@
 
 Durations and slowdowns are those of packing.py: neither was measured for these networks, each of which ran for a minute. The
 occupancies that occu-packing goes by are measured, or predicted by trees fitted on other networks, or the mean of
-other networks for all alike, so that a GPU takes as many jobs whatever they are.
+other networks for all alike, so that a GPU takes equally many of all jobs.
 
 Run: python -m benchmarks.occupancy.measured_packing [--write]      (part `measured-packing` of docs/occupancy.md)
 """

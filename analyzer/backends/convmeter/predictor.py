@@ -179,14 +179,14 @@ class Predictor:
             for what in ("devices", "nodes"):
                 if columns[what].max() > 1 and fit.ranges[what][1] == 1 and phase in ("update", "step"):
                     raise InputError(
-                        f"the {phase} on several {what} cannot be told: all points of {device} at {precision} are of one; "
+                        f"the {phase} on several {what} cannot be predicted: all points of {device} at {precision} are of one; "
                         f"measure some on several ({what} of 2 or more) and fit on both"
                     )
             # What was measured on one device alone, such as inference, takes as long beside others.
             seconds = self._forms[device, precision, phase].predict(columns if fit.ranges["devices"][1] > 1 else alone)
             if (unknown := np.isnan(seconds)).any():
                 raise InputError(
-                    f"the {phase} on {columns['devices'][unknown][0]:.0f} x {device} at {precision} cannot be told by "
+                    f"the {phase} on {columns['devices'][unknown][0]:.0f} x {device} at {precision} cannot be predicted by "
                     f"{fit.form}, which had too few points of one or of several devices; measure more, or take the default"
                 )
             answer[f"{phase}_seconds"] = seconds

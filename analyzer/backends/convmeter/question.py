@@ -188,7 +188,7 @@ def _network(
     if len(points) > 1 and not any(f"{phase}_seconds" in predicted for phase in RATE_OF):
         raise InputError(
             f"neither a training step nor inference of {cell.device} at {cell.precision} was measured, so throughput cannot "
-            "be told; give one batch and one number of devices"
+            "be predicted; give one batch and one number of devices"
         )
     predictions = predictions_json(metrics, cell.precision, points, predicted, training)
     each = len(series[0])

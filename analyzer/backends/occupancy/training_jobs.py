@@ -66,13 +66,15 @@ class TrainingJobs:
 
     def labelled(self, label: str) -> TrainingJobs:
         """Those that ran to their end and have the label; ratios above :data:`LEAST`."""
-        least = 0.0 if label == "peak_memory" else LEAST
-        return self.only((self.points["fits"] & (self.points[label] > least)).to_numpy(dtype=bool))
+        return self.only(self._scored(label) & self.points["fits"].to_numpy(dtype=bool))
 
     def crashed(self, label: str) -> TrainingJobs:
         """Those that ran out of memory and have the label all the same."""
+        return self.only(self._scored(label) & ~self.points["fits"].to_numpy(dtype=bool))
+
+    def _scored(self, label: str) -> NDArray[np.bool_]:
         least = 0.0 if label == "peak_memory" else LEAST
-        return self.only((~self.points["fits"] & (self.points[label] > least)).to_numpy(dtype=bool))
+        return (self.points[label] > least).to_numpy(dtype=bool)
 
 
 def recognises(table: pd.DataFrame) -> bool:

@@ -97,12 +97,12 @@ def test_saved_and_loaded_it_predicts_the_same(fitted: Predictor, tmp_path: Path
 
 
 def test_several_devices_need_points_on_several(fitted: Predictor):
-    with pytest.raises(InputError, match="step on several devices cannot be told"):
+    with pytest.raises(InputError, match="step on several devices cannot be predicted"):
         Predictor.fit(_measured().assign(update_seconds=np.nan), "relative").predict(_measured(devices=4), "made", "fp32")
     both = pd.concat([_measured(), _measured(seed=2, devices=4)], ignore_index=True)
     answer = Predictor.fit(both).predict(_measured(devices=4), "made", "fp32")
     assert np.isfinite(answer["step_seconds"]).all()
-    with pytest.raises(InputError, match="step on several nodes cannot be told"):
+    with pytest.raises(InputError, match="step on several nodes cannot be predicted"):
         Predictor.fit(both.assign(update_seconds=np.nan), "pooled").predict(
             _measured(devices=4).assign(nodes=2.0), "made", "fp32"
         )

@@ -181,9 +181,9 @@ def test_the_papers_form_on_one_and_several_devices(
     assert set(first) == set(second) and first["inference"] == second["inference"]  # it exchanges nothing
     several = model("several", both[both["devices"] > 1])
     said = refused("predict-model", "convmeter", "--model", several, *asked)
-    assert "on 1 x Tesla T4 at fp32 cannot be told by paper" in said
+    assert "on 1 x Tesla T4 at fp32 cannot be predicted by paper" in said
     forward = model("forward", both.assign(**dict.fromkeys(set(TIMES) - {"forward_seconds"}, np.nan)))
-    assert "throughput cannot be told" in refused("predict-model", "convmeter", "--model", forward, *asked)
+    assert "throughput cannot be predicted" in refused("predict-model", "convmeter", "--model", forward, *asked)
     assert set(ask("--network", NEW, model=forward)["predictions"][0]["phases"]) == {"forward"}
 
 

@@ -184,7 +184,7 @@ def _sequential(layers: Sequence[ListedLayer], channels: int, side: int) -> Iter
 
 
 def _residual(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product | None]:
-    """Blocks of two 3 x 3 convolutions, before which stands the 1 x 1 of a shortcut where channels or side change."""
+    """Blocks of two 3 x 3 convolutions; the 1 x 1 of a shortcut comes first where channels or side change."""
     place = 0
     while place < len(layers):
         shortcut = _solved(layers[place], channels, 1, side)
