@@ -129,8 +129,8 @@ def occupancy(
 ) -> int:
     """Compare predicted with labelled GPU occupancy of left-out networks, next to simpler models on the same rows.
 
-    Reads the tables that `epochcast train occupancy` reads. The first line names where the labels come from: modelled labels
-    show that the path works, and nothing about hardware.
+    Reads the tables that `epochcast train occupancy` reads, and trainings that DCGM measured (--label). The first line names
+    where the labels come from: modelled labels show that the path works, and nothing about hardware.
 
     \b
     Example: epochcast evaluate occupancy --data points.csv
@@ -139,10 +139,19 @@ def occupancy(
              epochcast evaluate occupancy --data points.csv --protocol paper \\
                  --recipe all
              epochcast evaluate occupancy --train old.csv --test new.csv
+             epochcast evaluate occupancy --data measured.csv --label peak_memory
     """
     check_rows(data, train, test, protocol=protocol, folds=folds)
     catalog = load_catalog(gpus)
     if are_training_jobs(test or data):
+        others = {
+            "--plot": plot,
+            "--labels": labels,
+            "--target": target != "mean",
+            f"--recipe {_LAUNCHES}": recipe == _LAUNCHES,
+        }
+        if given := [name for name, value in others.items() if value]:
+            raise InputError(f"tables of trainings that DCGM measured take no {' and no '.join(given)}; leave it out")
         return evaluate_training_jobs(
             data,
             train,
@@ -158,8 +167,10 @@ def occupancy(
             as_json=as_json,
         )
     if label is not None or protocol in TRAINING_PROTOCOLS:
-        given = f"--label {label}" if label is not None else f"--protocol {protocol}"
-        raise InputError(f"{given} is for tables of trainings that DCGM measured; this is none, leave it out")
+        if not (first := (test or data)[0]).exists():
+            raise InputError(f"no such file: {str(first)!r}")
+        option = f"--label {label}" if label is not None else f"--protocol {protocol}"
+        raise InputError(f"{option} is for tables of trainings that DCGM measured; this is none, leave it out")
     recipe = recipe or DEFAULT_MODEL
     if recipe == PEAK_MEMORY:
         raise InputError(f"--recipe {PEAK_MEMORY} is for tables of trainings that DCGM measured; name another")

@@ -77,9 +77,7 @@ def evaluate(
     of_memory = label == "peak_memory"
     recipe = recipe or (PEAK_MEMORY if of_memory else "trees")
     if recipe == PEAK_MEMORY and not of_memory:
-        raise InputError(
-            f"--recipe {PEAK_MEMORY} predicts peak memory, not {label}; give --label peak_memory or another recipe"
-        )
+        raise InputError(f"--recipe {PEAK_MEMORY} predicts no {label}; give --label peak_memory or another recipe")
     board = catalog.resolve(gpu or GPU)
     progress.show("reading")
     every = read_training_jobs(test or data, board)

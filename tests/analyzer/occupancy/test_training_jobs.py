@@ -199,6 +199,28 @@ def test_a_label_of_such_tables_is_refused_for_others(tmp_path: Path, capsys: py
     assert "--label sm_active is for tables of trainings that DCGM measured" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--plot", "scatter.png"], "take no --plot; leave it out"),
+        (["--labels", "ncu", "--target", "max"], "take no --labels and no --target; leave it out"),
+        (["--recipe", "modelled-launches"], "take no --recipe modelled-launches"),
+        (["--recipe", "peak-memory"], "--recipe peak-memory predicts no sm_occupancy"),
+        (["--protocol", "paper"], "protocol paper is for other tables"),
+    ],
+)
+def test_options_without_a_use_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    assert main(["evaluate", "occupancy", "--data", str(table(tmp_path / "jobs.csv")), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "occupancy", "--data", str(tmp_path / "none.csv"), "--label", "sm_active"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("file", "rows"), [("measured_cnn.csv.gz", 1392), ("measured_mlp.csv.gz", 2088)])
 def test_every_measured_network_is_rebuilt_with_its_parameters(shared_data: Path, file: str, rows: int) -> None:
     path = shared_data / "occupancy" / file
