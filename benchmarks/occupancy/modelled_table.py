@@ -9,6 +9,7 @@ train|evaluate occupancy` and `epochcast simulate-packing` read it.
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,15 +18,13 @@ import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import Aggregate
-from epochcast.analyzer.backends.occupancy.measurement.plan import different
-from epochcast.analyzer.backends.occupancy.measurement.points_file import label_row
 from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
-from epochcast.analyzer.backends.occupancy.networks import NETWORKS
-from epochcast.analyzer.backends.occupancy.points import COLUMNS, check_points
+from epochcast.analyzer.backends.occupancy.networks import NETWORKS, family
+from epochcast.analyzer.backends.occupancy.points import COLUMNS, TARGETS, check_points
 from epochcast.regressor import Gpu, load_catalog
 
 from ..page import ROOT, options
+from .random_configurations import different
 
 RESULTS = ROOT / "benchmarks" / "results" / "modelled_occupancies.csv.gz"
 PER_NETWORK = 18
@@ -50,8 +49,11 @@ def _rows(asked: Iterable[tuple[Configuration, Gpu]]) -> Iterator[dict[str, Any]
             print(f"{configuration} does not fit into {gpu.name}", file=sys.stderr)
             continue
         yield {
-            **label_row(configuration, gpu.name, "modelled", Aggregate(step.mean, step.time_mean, step.max), step.kernels),
-            **{name: getattr(step, name) for name in ("step_s", "nvml_utilisation", "memory_bytes")},
+            **asdict(configuration),
+            "family": family(configuration.network),
+            "gpu": gpu.name,
+            "labels": "modelled",
+            **{name: getattr(step, name) for name in (*TARGETS, "kernels", "step_s", "nvml_utilisation", "memory_bytes")},
         }
 
 
