@@ -35,9 +35,11 @@ from ..shared_options import gpus_option, json_option, table_out_option
 )
 @click.option(
     "--seconds",
-    type=Duration("seconds", least=2),  # NVML's utilisation and memory are read once a second
-    default=20.0,
-    help="Time to train each of them for, after its first steps: seconds, or 1m. [default: 20s]",
+    type=click.FloatRange(min=2),  # the agent reads NVML's utilisation and memory once a second
+    default=20,
+    show_default=True,
+    metavar="S",
+    help="Seconds to train each of them for, after its start.",
 )
 @click.option(
     "--budget",

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -28,14 +28,6 @@ from . import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
 
 BATCHES = (8, 32, 128)
 """The public tables' convolutional networks have 1 to 62, their perceptrons up to about 1000."""
-
-_METRICS: Mapping[str, tuple[str, float]] = {
-    "peak_memory_mib": ("memory_used", 2.0**-20),
-    "gpu_utilization_percent": ("gpu_utilization", 100.0),
-    "sm_active": ("sm_active", 1.0),
-    "sm_occupancy": ("sm_occupancy", 1.0),
-}
-"""The agent's metric that each figure is of, and its unit in the figure's."""
 
 
 class _NoFiguresError(Exception):
@@ -99,7 +91,7 @@ def measure(configuration: Configuration, device: Device, seconds: float) -> dic
     """Train a configuration in a process of its own while the agent reads the device; the columns FIGURES and ``status``.
 
     Raises:
-        _NoFiguresError: it failed for another reason than the GPU's memory, or the agent gave no sample of its steps.
+        _NoFiguresError: its process failed for another reason than the GPU's memory, or the agent gave no sample of its steps.
         InputError: the agent does not read the device.
         AgentError: no agent can be had.
     """
@@ -133,10 +125,10 @@ def figures(frame: pd.DataFrame, begin: float, end: float) -> dict[str, float]:
     Raises:
         _NoFiguresError: there is no value between them.
     """
-    metrics = [metric for metric, _ in _METRICS.values()]
+    metrics = [metric for metric, _ in FIGURES.values()]
     steps = frame[frame["time"].between(begin, end)].reindex(columns=metrics)
     if steps.isna().all(axis=None):
         raise _NoFiguresError("the agent gave no sample while its steps ran")
     read = {**steps.mean(), "memory_used": steps["memory_used"].max()}
-    known = {column: read[metric] * unit for column, (metric, unit) in _METRICS.items()}
+    known = {column: read[metric] * unit for column, (metric, unit) in FIGURES.items()}
     return {column: -1.0 if pd.isna(value) else float(value) for column, value in known.items()}
