@@ -71,10 +71,10 @@ def occupancy_of(
 ) -> int:
     """Calculate the GPU occupancy of profiled kernels from how they were launched.
 
-    FILE is a trace of PyTorch's profiler (.json, .json.gz), a CSV file of ncu (pages raw and details), or the kernels that
-    `epochcast benchmark occupancy` recorded; - reads standard input. If ncu measured the achieved occupancy, it is shown
-    next to the calculated one. PyTorch's traces hold when kernels ran, so NVML utilisation and occupancy over time are shown
-    too. A trace of `epochcast record` shows both as the hardware counted them (sm_occupancy, gpu_utilization).
+    FILE is a trace of PyTorch's profiler (.json, .json.gz) or a CSV file of ncu (pages raw and details); - reads standard
+    input. If ncu measured the achieved occupancy, it is shown next to the calculated one. PyTorch's traces hold when kernels
+    ran, so NVML utilisation and occupancy over time are shown too. A trace of `epochcast record` shows both as the hardware
+    counted them (sm_occupancy, gpu_utilization).
 
     \b
     Example: epochcast occupancy-of trace.json.gz --plot kernels.png \\

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ....csv_text import one_line, source_name
 from ....errors import InputError
-from . import benchmark_occupancy, kineto_kernels, kineto_trace, ncu_csv, occupancy_bench
+from . import kineto_kernels, kineto_trace, ncu_csv, occupancy_bench
 from .kernel_file import KernelFile
 
 __all__ = ["KernelFile", "read_any"]
@@ -56,7 +56,7 @@ class _TableFormat(Protocol):
 
 
 _TEXTS: tuple[_TextFormat, ...] = (kineto_trace, ncu_csv)
-_TABLES: tuple[_TableFormat, ...] = (benchmark_occupancy, kineto_kernels, occupancy_bench)
+_TABLES: tuple[_TableFormat, ...] = (kineto_kernels, occupancy_bench)
 
 
 def read_any(path: Path) -> KernelFile:

@@ -1,4 +1,4 @@
-"""What to measure: random configurations in the ranges of Table II of the DNN-occu paper, any beginning of them a fair sample.
+"""Random configurations in the ranges of Table II of the DNN-occu paper.
 
 Where the paper gives a range but no distribution the draw is uniform. What it leaves open is chosen here: width and layers of
 recurrent networks ("default settings"; PyTorch's have no default width), a few lengths of text between its 20 and 512, for CLIP
@@ -7,13 +7,10 @@ any up to the 77 tokens that it has places for, and one image in five of a convo
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 
-from ..configuration import Configuration
-from ..networks import complete, family
+from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.networks import complete, family
 
 LENGTHS = (20, 32, 64, 128, 256, 384, 512)
 """Tokens of a text."""
@@ -26,34 +23,6 @@ SMALLER_IMAGES = (96, 128, 160, 192)
 SMALLER_SHARE = 0.2
 
 _DRAWS = 20  # per configuration wanted; of some networks the batch alone is drawn, from 29
-
-
-def plan(networks: Sequence[str], per_network: int, precisions: Sequence[str], seed: int) -> list[Configuration]:
-    """Configurations drawn from Table II, each at every precision, in random order.
-
-    The order takes turns between networks, so that wherever it is stopped each has been measured as often as the others. What
-    is drawn of a network depends on the seed alone, not on the other networks.
-
-    Args:
-        networks: names (``networks/build_network.py``).
-        per_network: configurations of each; fewer where its ranges hold fewer.
-        precisions: of ``networks.known_networks.PRECISIONS``.
-        seed: of the draws and of the order.
-    """
-    groups = []
-    for network in dict.fromkeys(networks):
-        rng = Random(f"{seed}/{network}")
-        drawn = different(network, per_network, rng)
-        group = [replace(one, precision=precision) for one in drawn for precision in dict.fromkeys(precisions)]
-        rng.shuffle(group)
-        groups.append(group)
-    order = Random(seed)
-    configurations = []
-    for turn in itertools.zip_longest(*groups):
-        some = [one for one in turn if one is not None]
-        order.shuffle(some)
-        configurations += some
-    return configurations
 
 
 def draw(network: str, rng: Random, precision: str = "fp32") -> Configuration:
