@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.occupancy.launch.kernel_names import short_name
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import short_name
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""CSV tables of kernels: those of public profiler traces, and of ``occupancy_bench.py``. All cells are read as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from ....csv_text import numeric_column
+from ....gpu_scripts.occupancy_bench import devices, kernels
+from ..launch.calculator import CONFIGURATION
+from ..launch.gpu_limits import GpuLimits, limits_by_capability
+from ..launch.kernel_table import kernel_table
+from .kernel_file import KernelFile
+
+_KINETO_NAMES = {"registers_per_thread": "regs_per_thread", "shared_memory": "shared_mem"}
+KINETO_COLUMNS = {
+    *("trace", "device", "cc", "sms", "kernel", "dur_us", "est_achieved_occupancy_pct"),
+    *(_KINETO_NAMES.get(name, name) for name in CONFIGURATION),
+}
+
+
+def read_kineto(table: pd.DataFrame, path: Path) -> KernelFile:
+    """``kineto_kernels.csv.gz``: kernels of public profiler traces (TraceLens, HolisticTraceAnalysis); a trace is a workload.
+
+    The GPUs are as the traces tell: name, compute capability and SMs; a trace that tells no GPU has ``None.None``.
+    """
+    numbers = {name: numeric_column(table[name], name, str(path)) for name in KINETO_COLUMNS - {"trace", "device", "cc", "kernel"}}
+    gpus = table[table["device"].notna()].drop_duplicates("device")
+    capabilities = numeric_column(gpus["cc"], "cc", str(path)).dropna()
+    limits = {
+        (name := str(gpus["device"][row])): limits_by_capability(name, capability, int(numbers["sms"][row]))
+        for row, capability in capabilities.items()
+        if numbers["sms"].notna()[row]
+    }
+    columns = {
+        **table[["trace", "device", "kernel"]].fillna("").set_axis(["workload", "gpu", "kernel"], axis=1),
+        **{name: numbers[_KINETO_NAMES.get(name, name)] for name in CONFIGURATION},
+        "duration": numbers["dur_us"] / 1e6,
+        "estimate": numbers["est_achieved_occupancy_pct"] / 100,
+    }
+    return KernelFile("table of Kineto kernels", kernel_table(**columns), limits)
+
+
+def read_bench(table: pd.DataFrame, path: Path) -> KernelFile:
+    """``kernels.csv.gz`` and ``ncu.csv`` of ``occupancy_bench.py``: launches alike with their mean duration, or each launch
+    that ncu profiled; a configuration is a workload. Which GPU it was stands in ``meta.json`` beside the file."""
+    limits = _bench_limits(path)
+    return KernelFile("table of occupancy_bench.py", kernel_table(gpu=next(iter(limits), ""), **kernels(table, str(path))), limits)
+
+
+def _bench_limits(path: Path) -> dict[str, GpuLimits]:
+    """Of the first GPU whose limits ``meta.json`` has; empty if there is none."""
+    for part in devices(path):
+        try:
+            name, held = str(part["device"]), part["limits"]
+            figures = {"max_warps": held["warps"], "max_blocks": held["blocks"]} | {
+                figure: held[figure] for figure in ("registers", "shared_memory")
+            }
+            return {name: limits_by_capability(name, float(part["compute_capability"]), held["sms"], **figures)}
+        except (KeyError, TypeError, ValueError):  # a part that did not start
+            continue
+    return {}
