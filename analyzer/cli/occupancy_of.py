@@ -118,13 +118,13 @@ def _answer(rows: pd.DataFrame, file: KernelFile) -> dict[str, Any]:
         device: {name: float(getattr(timeline, ratio)[0]) for name, ratio in _OVER_TIME.items()}
         for device, timeline in whole.items()
     }
-    unknown = dict.fromkeys(_OVER_TIME)
+    means, unknown = pd.DataFrame(list(over_time.values()), columns=list(_OVER_TIME)).mean(), dict.fromkeys(_OVER_TIME)
     return {
         "format": file.format,
         "gpu": names[0] if len(names) == 1 else None,
         **summarise(rows).to_json(),
         "span_s": next((timeline.seconds for timeline in whole.values()), None),
-        **pd.DataFrame(list(over_time.values()), columns=list(_OVER_TIME)).mean().to_dict(),
+        **{name: means[name] for name in _OVER_TIME},
         "devices": [
             {**device, **over_time.get((device["gpu"], device["device"]), unknown)} for device in _each(known, "gpu", "device")
         ],
@@ -167,9 +167,7 @@ def _draw_over_time(rows: pd.DataFrame, name: str, path: Path) -> None:
     for (gpu, index), whole in timelines(rows).items():
         used, filled = 100 * whole.utilisation[0], 100 * whole.occupancy[0]
         device = f"{gpu or 'GPU'}{'' if index is None else f' ({index})'}"
-        titles[gpu, index] = (
-            f"{device}, {seconds_text(whole.seconds)}: NVML utilisation {used:.1f} %, occupancy {filled:.1f} %"
-        )
+        titles[gpu, index] = f"{device}, {seconds_text(whole.seconds)}: NVML utilisation {used:.1f} %, occupancy {filled:.1f} %"
     if not titles:
         raise InputError(f"{name!r} does not tell when its kernels ran; give --timeline a trace of PyTorch's profiler")
     drawn = {titles[device]: timeline for device, timeline in timelines(rows, BINS).items()}

@@ -40,14 +40,10 @@ def kernel_occupancy_figure(kernels: pd.DataFrame, summary: Summary) -> Figure:
     with drawing():
         figure = Figure(figsize=(10, 1.5 + 0.3 * len(rows)), layout="constrained")
         axes = figure.subplots()
-        marks = [
-            axes.barh(
-                places, 100 * rows["grid"], height=0.6, color=BLUE, alpha=0.75, label="occupancy by launch configuration"
-            ),
-            *axes.plot(
-                *(100 * rows["limit"], places, "|"),
-                **{"color": _LIMIT, "markersize": 13, "markeredgewidth": 1.5, "label": "if the grid were larger"},
-            ),
+        limit: Any = {"color": _LIMIT, "markersize": 13, "markeredgewidth": 1.5}
+        marks: list[Any] = [
+            axes.barh(places, 100 * rows["grid"], 0.6, color=BLUE, alpha=0.75, label="occupancy by launch configuration"),
+            *axes.plot(100 * rows["limit"], places, "|", label="if the grid were larger", **limit),
         ]
         if rows["achieved"].notna().any():
             marks += axes.plot(100 * rows["achieved"], places, "D", color=ORANGE, markersize=4.5, label="achieved, by ncu")
@@ -123,7 +119,7 @@ def occupancy_by_batch_figure(curves: Sequence[BatchCurve], occupancy: str, nvml
 
 
 def _batch_panel(axes: Axes, curve: BatchCurve, occupancy: str, nvml_utilisation: str) -> None:
-    line = {"linewidth": 1.2, "markersize": 3}
+    line: Any = {"linewidth": 1.2, "markersize": 3}
     axes.plot(curve.batches, curve.occupancy, "o-", color=BLUE, zorder=3, label=occupancy, **line)
     if np.isfinite(curve.nvml_utilisation).any():
         axes.plot(curve.batches, curve.nvml_utilisation, "s--", color=ORANGE, label=nvml_utilisation, **line)

@@ -72,7 +72,7 @@ def test_a_trace_tells_its_counters(
 
 def test_a_trace_is_drawn_over_time(tmp_path: Path, printed: Callable[..., str]) -> None:
     path = _trace(tmp_path / "run.parquet", gpu_utilization=HALF, sm_occupancy=0.3 * HALF)
-    printed("occupancy-of", path, "--timeline", tmp_path / "time.svg", "--bin", "0.5")
+    printed("occupancy-of", path, "--timeline", tmp_path / "time.svg")
     text = (tmp_path / "time.svg").read_text()
     assert "GPU occupancy (counted by the hardware)" in text
     assert "NVIDIA H200, 10.0 s: gpu_utilization 50.0 %, occupancy 15.0 %" in text
@@ -88,7 +88,6 @@ BOTH = {"gpu_utilization": HALF, "sm_occupancy": HALF}
         ({"sm_occupancy": HALF}, [], "no readings of 'gpu_utilization' or 'gr_engine_active' over time"),
         (BOTH, ["--plot", "a.png"], "is a trace without kernels"),
         (BOTH, ["--gpu", "T4"], "is a trace without kernels"),
-        (BOTH, ["--timeline", "a.png", "--bin", "1e-9"], "cannot cut 10 s into bins"),
     ],
 )
 def test_bad_traces_are_one_sentence(

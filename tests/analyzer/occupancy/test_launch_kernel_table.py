@@ -7,15 +7,18 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_launches import Launch, occupancy
 
-from epochcast.analyzer.backends.occupancy.launch.advice import advice
-from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import (
     LAUNCH,
+    advice,
     busiest,
     count_skipped,
     kernel_table,
+    short_name,
     summarise,
     with_occupancy,
 )
@@ -156,3 +159,20 @@ def test_a_grid_that_leaves_sms_idle_is_advised_on() -> None:
 @pytest.mark.parametrize(("blocks", "kernel"), [(5000, "matmul"), (8, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")])
 def test_no_advice_where_the_gpu_is_full_or_a_collective_runs(blocks: int, kernel: str) -> None:
     assert list(advice(with_occupancy(_launches(blocks, kernel), LIMITS))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("volta_sgemm_128x32_nt", "volta_sgemm_128x32_nt"),
+        ("void at::native::(anonymous namespace)::softmax<4, at::native::Add>(int)", "softmax<4, Add>(int)"),
+        ("void cutlass::Kernel<a_very_long_name_of_a_tile_128x128_32x3_nn_align4>", "cutlass::Kernel…32x3_nn_align4>"),
+    ],
+)
+def test_both_ends_of_a_name_stay(name: str, short: str) -> None:
+    assert short_name(name, 31) == short
+
+
+@given(st.text(max_size=200), st.integers(5, 80))
+def test_no_name_is_longer_than_asked_for(name: str, length: int) -> None:
+    assert len(short_name(name, length)) <= length

@@ -99,7 +99,7 @@ def test_over_time_each_gpu_is_told_and_the_mean(
     assert answer["utilisation"] == pytest.approx(0.3, rel=1e-4)
     assert answer["occupancy_of_the_span"] == pytest.approx((0.23125 + 0.1) / 2, rel=1e-4)
     picture = tmp_path / "time.svg"
-    drawn = printed("occupancy-of", path, "--timeline", picture, "--bin", "0.001")
+    drawn = printed("occupancy-of", path, "--timeline", picture)
     assert "NVML utilisation (mean over 2 GPUs)" in drawn
     text = picture.read_text()
     assert "NVIDIA H100 80GB HBM3 (1), 10.0 ms: NVML utilisation 10.0 %, occupancy 10.0 %" in text
@@ -149,9 +149,6 @@ def test_a_picture(tmp_path: Path, printed: Callable[..., str]) -> None:
         ("trace.json --top 0", "--top"),
         ("timeless.json --timeline time.png", "'timeless.json' does not tell when its kernels ran"),
         ("trace.json --timeline time.bmp", "name a file that ends in"),
-        ("trace.json --timeline time.png --bin 1e-12", "cannot cut 0.0006 s into bins of 1e-12 s"),
-        ("trace.json --timeline time.png --bin nan", "nan is not above 0"),
-        ("trace.json --bin 1", "--bin 1 is of no use without --timeline"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -45,7 +45,7 @@ def read_any(path: Path) -> KernelFile:
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError) as error:
         raise InputError(f"{name!r} is no profile that can be read; {_ANY}") from error
     is_bench = has_kernels(table)
-    if not is_bench and not tables.KINETO_COLUMNS <= set(table.columns):
+    if not is_bench and not set(table.columns) >= tables.KINETO_COLUMNS:
         columns = " ".join(", ".join(map(str, table.columns[:6])).split())[:80]
         raise InputError(f"{name!r} is no profile that can be read (it has the columns {columns}); {_ANY}")
     if table.empty:

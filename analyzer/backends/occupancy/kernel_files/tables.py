@@ -25,13 +25,14 @@ def read_kineto(table: pd.DataFrame, path: Path) -> KernelFile:
 
     The GPUs are as the traces tell: name, compute capability and SMs; a trace that tells no GPU has ``None.None``.
     """
-    numbers = {name: numeric_column(table[name], name, str(path)) for name in KINETO_COLUMNS - {"trace", "device", "cc", "kernel"}}
+    numbers = {
+        name: numeric_column(table[name], name, str(path)) for name in KINETO_COLUMNS - {"trace", "device", "cc", "kernel"}
+    }
     gpus = table[table["device"].notna()].drop_duplicates("device")
-    capabilities = numeric_column(gpus["cc"], "cc", str(path)).dropna()
+    figures = pd.DataFrame({"cc": numeric_column(gpus["cc"], "cc", str(path)), "sms": numbers["sms"][gpus.index]}).dropna()
     limits = {
-        (name := str(gpus["device"][row])): limits_by_capability(name, capability, int(numbers["sms"][row]))
-        for row, capability in capabilities.items()
-        if numbers["sms"].notna()[row]
+        name: limits_by_capability(name, capability, int(sms))
+        for name, capability, sms in zip(gpus["device"][figures.index], figures["cc"], figures["sms"], strict=True)
     }
     columns = {
         **table[["trace", "device", "kernel"]].fillna("").set_axis(["workload", "gpu", "kernel"], axis=1),
@@ -46,7 +47,9 @@ def read_bench(table: pd.DataFrame, path: Path) -> KernelFile:
     """``kernels.csv.gz`` and ``ncu.csv`` of ``occupancy_bench.py``: launches alike with their mean duration, or each launch
     that ncu profiled; a configuration is a workload. Which GPU it was stands in ``meta.json`` beside the file."""
     limits = _bench_limits(path)
-    return KernelFile("table of occupancy_bench.py", kernel_table(gpu=next(iter(limits), ""), **kernels(table, str(path))), limits)
+    return KernelFile(
+        "table of occupancy_bench.py", kernel_table(gpu=next(iter(limits), ""), **kernels(table, str(path))), limits
+    )
 
 
 def _bench_limits(path: Path) -> dict[str, GpuLimits]:

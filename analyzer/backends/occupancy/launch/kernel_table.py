@@ -119,19 +119,23 @@ def summarise(rows: pd.DataFrame) -> Summary:
     known = rows[rows["grid"].notna()]
     seconds = known["duration"] * known["count"]
     total = float(seconds.sum(min_count=1))
-    by_limiter = seconds.groupby(known["limiter"]).sum() / total if total > 0 else {}
-    measured = {
-        name: _aggregate(rows[rows[name].notna()], name) if rows[name].notna().any() else None
-        for name in ("achieved", "theoretical")
-    }
+    by_limiter = seconds.groupby(known["limiter"]).sum()
     return Summary(
         launches=int(known["count"].sum()),
         seconds=total,
-        **{name: _aggregate(known, name) for name in RATIOS},
-        **measured,
+        grid=_aggregate(known, "grid"),
+        active=_aggregate(known, "active"),
+        limit=_aggregate(known, "limit"),
+        achieved=_measured(rows, "achieved"),
+        theoretical=_measured(rows, "theoretical"),
         tail_efficiency=_aggregate(known, "tail_efficiency").time_mean,
-        limiters={name: float(by_limiter[name]) for name in LIMITERS if name in by_limiter},
+        limiters={name: float(by_limiter[name] / total) for name in LIMITERS if total > 0 and name in by_limiter},
     )
+
+
+def _measured(rows: pd.DataFrame, name: str) -> Aggregate | None:
+    measured = rows[rows[name].notna()]
+    return None if measured.empty else _aggregate(measured, name)
 
 
 def _aggregate(rows: pd.DataFrame, name: str) -> Aggregate:

@@ -50,10 +50,11 @@ def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None],
     """
     timed = _timed(rows)
     edges = np.linspace(timed["start"].min(), (timed["start"] + timed["duration"]).max(), bins + 1)
-    return {
-        (str(gpu), None if math.isnan(device) else int(device)): timeline(group, edges)
-        for (gpu, device), group in timed.groupby(["gpu", "device"], dropna=False)
-    }
+    each = {}
+    for _, group in timed.groupby(["gpu", "device"], dropna=False):
+        gpu, index = str(group["gpu"].iloc[0]), float(group["device"].iloc[0])
+        each[gpu, None if math.isnan(index) else int(index)] = timeline(group, edges)
+    return each
 
 
 def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
