@@ -130,17 +130,17 @@ V100 = limits_by_capability("V100", 7.0, 80)
 def test_cases_worked_out_by_hand(
     gpu: GpuLimits, launch: Launch, fits: tuple[float, ...], grid: float, active: float, limit: float, limiter: str
 ) -> None:
-    found = occupancy(launch, gpu)
-    assert found.resident_blocks == min(fits)
-    assert (found.grid, found.active, found.limit) == pytest.approx((grid, active, limit))
-    assert found.limiter == limiter
+    result = occupancy(launch, gpu)
+    assert result.resident_blocks == min(fits)
+    assert (result.grid, result.active, result.limit) == pytest.approx((grid, active, limit))
+    assert result.limiter == limiter
 
 
 @pytest.mark.parametrize(("blocks", "tail"), [(264, 1.0), (265, 265 / 528), (66, 0.25), (2640, 1.0)])
 def test_a_last_wave_that_is_partly_filled(blocks: int, tail: float) -> None:
     """132 SMs that hold two blocks of 32 warps each: 264 at once."""
-    found = occupancy(Launch((blocks, 1, 1), (1024, 1, 1), 32, 0), H100)
-    assert found.tail_efficiency == pytest.approx(tail)
+    result = occupancy(Launch((blocks, 1, 1), (1024, 1, 1), 32, 0), H100)
+    assert result.tail_efficiency == pytest.approx(tail)
 
 
 def _filled_block_by_block(launch: Launch, gpu: GpuLimits) -> dict[str, Any] | None:

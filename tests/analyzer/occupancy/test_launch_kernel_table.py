@@ -58,8 +58,8 @@ def _one_by_one(table: pd.DataFrame) -> list[tuple[str, str, float, float, str]]
             row["registers_per_thread"],
             row["shared_memory"],
         )
-        found = occupancy(launch, LIMITS[row["gpu"]])
-        singles += [(row["gpu"], row["kernel"], row["duration"], found.grid, found.limiter)] * int(row["count"])
+        result = occupancy(launch, LIMITS[row["gpu"]])
+        singles += [(row["gpu"], row["kernel"], row["duration"], result.grid, result.limiter)] * int(row["count"])
     return singles
 
 
@@ -68,15 +68,15 @@ def test_the_summary_is_that_of_all_launches_one_by_one(seed: int) -> None:
     table = _random_table(seed)
     singles = _one_by_one(table)
     summary = summarise(with_occupancy(table, LIMITS))
-    seconds = sum(one[2] for one in singles)
+    seconds = sum(launch[2] for launch in singles)
     assert summary.launches == len(singles)
     assert summary.seconds == pytest.approx(seconds)
-    assert summary.grid.mean == pytest.approx(sum(one[3] for one in singles) / len(singles))
-    assert summary.grid.time_mean == pytest.approx(sum(one[2] * one[3] for one in singles) / seconds)
-    assert summary.grid.max == pytest.approx(max(one[3] for one in singles))
+    assert summary.grid.mean == pytest.approx(sum(launch[3] for launch in singles) / len(singles))
+    assert summary.grid.time_mean == pytest.approx(sum(launch[2] * launch[3] for launch in singles) / seconds)
+    assert summary.grid.max == pytest.approx(max(launch[3] for launch in singles))
     by_limiter: dict[str, float] = defaultdict(float)
-    for one in singles:
-        by_limiter[one[4]] += one[2] / seconds
+    for launch in singles:
+        by_limiter[launch[4]] += launch[2] / seconds
     assert dict(summary.limiters) == pytest.approx(by_limiter)
 
 
@@ -89,11 +89,11 @@ def test_the_busiest_kernels_are_those_with_the_largest_sums(seed: int) -> None:
         limiters[kernel, gpu][limiter] += seconds
         for place, value in enumerate((1.0, seconds, grid)):
             sums[kernel, gpu][place] += value
-    found = busiest(with_occupancy(table, LIMITS))
-    assert len(found) == len(sums)
-    assert found["seconds"].is_monotonic_decreasing
-    assert found["share"].sum() == pytest.approx(1.0)
-    for row in found.to_dict("records"):
+    kernels = busiest(with_occupancy(table, LIMITS))
+    assert len(kernels) == len(sums)
+    assert kernels["seconds"].is_monotonic_decreasing
+    assert kernels["share"].sum() == pytest.approx(1.0)
+    for row in kernels.to_dict("records"):
         launches, seconds, grid = sums[row["kernel"], row["gpu"]]
         assert (row["launches"], row["seconds"], row["grid"]) == pytest.approx((launches, seconds, grid / launches))
         by_time = limiters[row["kernel"], row["gpu"]]

@@ -50,8 +50,8 @@ def tick_by_tick(launches: list[tuple[int, int, float]], edges: list[int]) -> li
     return bins
 
 
-def figures(found: Timeline) -> list[tuple[float, ...]]:
-    return list(zip(found.utilisation, found.unknown, found.occupancy, found.busy_occupancy, strict=True))
+def figures(result: Timeline) -> list[tuple[float, ...]]:
+    return list(zip(result.utilisation, result.unknown, result.occupancy, result.busy_occupancy, strict=True))
 
 
 LAUNCHES = st.lists(
@@ -65,8 +65,8 @@ def test_agrees_with_a_walk_tick_by_tick(launches: list[tuple[int, int, float]],
     edges = [0, *sorted(inner), 60]
     expected = tick_by_tick(launches, edges)
     order.shuffle(launches)
-    found = timeline(rows_of(*launches, tick=TICK), TICK * np.array(edges))
-    for ours, plain in zip(figures(found), expected, strict=True):
+    result = timeline(rows_of(*launches, tick=TICK), TICK * np.array(edges))
+    for ours, plain in zip(figures(result), expected, strict=True):
         assert ours == pytest.approx(plain, abs=1e-9, nan_ok=True)
 
 
@@ -88,8 +88,8 @@ def test_agrees_with_a_walk_tick_by_tick(launches: list[tuple[int, int, float]],
     ],
 )
 def test_one_bin_of_ten_ticks(launches: list[tuple[float, float, float]], expected: tuple[float, ...]) -> None:
-    (found,) = figures(timeline(rows_of(*launches), np.array([0.0, 10.0])))
-    assert found == pytest.approx(expected, nan_ok=True)
+    (result,) = figures(timeline(rows_of(*launches), np.array([0.0, 10.0])))
+    assert result == pytest.approx(expected, nan_ok=True)
 
 
 def test_bins_sum_to_the_whole() -> None:
@@ -110,14 +110,14 @@ def test_occupancy_is_what_the_launch_configuration_says() -> None:
     rows = with_occupancy(table, {"H100": limits_by_capability("H100", 9.0, 132)})
     (whole,) = timelines(rows).values()
     assert whole.edges == pytest.approx([0, 4e-3])
-    (found,) = figures(whole)
-    assert found == pytest.approx((0.5, 0, 1 / 32, 1 / 16))
+    (result,) = figures(whole)
+    assert result == pytest.approx((0.5, 0, 1 / 32, 1 / 16))
 
 
 def test_each_gpu_has_its_own() -> None:
     rows = rows_of((0, 4, 0.5), (0, 2, 1.0), (2, 2, 0.25), device=[0, 1, NAN], gpu="H100")
-    found = timelines(rows, bins=2)
-    assert {device: one.occupancy.tolist() for device, one in found.items()} == {
+    result = timelines(rows, bins=2)
+    assert {device: line.occupancy.tolist() for device, line in result.items()} == {
         ("H100", 0): [0.5, 0.5],
         ("H100", 1): [1.0, 0.0],
         ("H100", None): [0.0, 0.25],
@@ -127,8 +127,8 @@ def test_each_gpu_has_its_own() -> None:
 def test_formats_without_times_have_no_timeline() -> None:
     assert timelines(kernel_table(kernel=["a"], duration=1.0).assign(grid=0.5)) == {}
     assert timelines(rows_of((0, NAN, 0.5), (1, 0, 0.5))) == {}
-    (found,) = timelines(rows_of((3, 4, 0.5), (1, 1, NAN))).values()
-    assert found.edges.tolist() == [1, 7]
+    (result,) = timelines(rows_of((3, 4, 0.5), (1, 1, NAN))).values()
+    assert result.edges.tolist() == [1, 7]
 
 
 RECORDED = (  # microseconds of 1621401187 s at which kernels began, and how many they took
