@@ -1,12 +1,11 @@
 """Tables of ``occupancy_bench.py``, percentages in the files and ratios here; a configuration is known by its ``key``.
 
-``occupancy.csv`` and ``sweep.csv`` hold a row per configuration with its occupancies, ``kernels.csv.gz`` the launches of each,
-``ncu.csv`` what the hardware counted, launch by launch, and ``colocation.csv`` pairs that ran side by side.
+``kernels.csv.gz`` holds the launches of each configuration, ``ncu.csv`` what the hardware counted, launch by launch, and
+``colocation.csv`` pairs that ran side by side.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,9 @@ from ..csv_text import numeric_column, parse_csv, read_text
 from ..errors import InputError
 from . import meta_beside
 
-CONFIGURATIONS = "occupancy.csv"
-KERNELS = "kernels.csv.gz"
-
-KERNEL_TEXTS: tuple[str, ...] = ("key", "kernel", "grid", "block")
-"""Columns of kernels that are read as they are written."""
-
 FEWEST_PAIRS = 10
 
-_KERNELS = {*KERNEL_TEXTS, "regs", "smem", "grid_pct"}
-_LABELS = {"mean": "mean_grid", "time_mean": "timemean_grid", "max": "max_grid"}
-_NAMES = {"model": "network", "image": "image_size", "seq": "sequence"}
-_REASONS = {"oom": "out of memory", "error": "the network failed", "ok": "no kernel was recorded"}
+_KERNELS = {"key", "kernel", "grid", "block", "regs", "smem", "grid_pct"}
 _PAIR = {
     "job": "key_{}",
     "occupancy": "mean_grid_{}",
@@ -36,7 +26,6 @@ _PAIR = {
     "nvml_utilisation": "nvml_util_alone_{}",
 }
 _SIDES = ("a", "b")
-_MEBIBYTE = 2**20
 _PERCENT = 100.0
 
 
@@ -56,40 +45,15 @@ def device_name(path: Path) -> str:
     return names.pop()
 
 
-def has_configurations(table: pd.DataFrame) -> bool:
-    """Whether it has the columns of ``occupancy.csv`` and ``sweep.csv``."""
-    return {"key", *_NAMES, "status", "kernels", *_LABELS.values(), "iter_ms", "nvml_util", "peak_mib"} <= set(table.columns)
-
-
-def measured_configurations(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Counter[str]]:
-    """The rows that were measured, and how many others there are by the reason, such as out of memory.
-
-    Columns besides the file's own: ``network``, ``image_size``, ``sequence``; ``mean``, ``time_mean`` and ``max``, occupancies
-    of ``grid``, the mean over all SMs; ``step_s``, ``nvml_utilisation`` (0..1) and ``memory_bytes``, which includes the weights
-    of other networks that the same process kept on the device.
-
-    Raises:
-        InputError: nothing was measured in the file of this name.
-    """
-    measured = table["status"].eq("ok") & pd.to_numeric(table["kernels"], errors="coerce").gt(0)
-    left_out = Counter(_REASONS.get(str(status), f"status {status!r}") for status in table["status"][~measured])
-    if not measured.any():
-        most = ", ".join(reason for reason, _ in left_out.most_common(1)) or "there is no row"
-        raise InputError(f"{name!r} holds no measured kernels ({most}); measure on a GPU")
-    kept = table[measured]
-    rows = kept.rename(columns=_NAMES).assign(
-        step_s=numeric_column(kept["iter_ms"], "iter_ms", name) / 1e3,
-        nvml_utilisation=numeric_column(kept["nvml_util"], "nvml_util", name) / _PERCENT,
-        memory_bytes=numeric_column(kept["peak_mib"], "peak_mib", name) * _MEBIBYTE,
-        **{target: numeric_column(kept[column], column, name) / _PERCENT for target, column in _LABELS.items()},
-    )
-    return rows, left_out
-
-
 def has_kernels(table: pd.DataFrame) -> bool:
     """Whether it has the columns of ``kernels.csv.gz`` or of ``ncu.csv``."""
     columns = set(table.columns)
-    return columns >= {*_KERNELS, "count", "mean_us"} or columns >= {*_KERNELS, "duration_us", "achieved_pct"}
+    return columns >= {*_KERNELS, "count", "mean_us"} or columns >= {
+        *_KERNELS,
+        "duration_us",
+        "achieved_pct",
+        "theoretical_pct",
+    }
 
 
 def kernels(table: pd.DataFrame, name: str) -> dict[str, pd.Series]:
