@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..backends.occupancy.batch_sweep import WITHIN
 from ..words import number
-from .tables import seconds_text, table
+from .tables import percent, seconds_text, table
 
 _LABELS = {"sm_occupancy": "SM occupancy", "sm_active": "SM activity", "peak_memory": "peak memory"}
 
@@ -36,11 +35,6 @@ def prediction_text(answer: Mapping[str, Any]) -> str:
         fitted_text(answer["model"]) if trainings else "",
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def percent(ratio: float | None) -> str:
-    """A ratio 0..1 as a reader sees it; ``-`` where there is none."""
-    return "-" if ratio is None or math.isnan(ratio) else f"{100 * ratio:.1f} %"
 
 
 def _network(answer: Mapping[str, Any]) -> str:

@@ -85,9 +85,10 @@ class BatchCurve:
     Attributes:
         title: what the panel shows.
         batches: in ascending order.
-        occupancy: predicted or measured.
+        occupancy: of the SMs in training, or of modelled launches.
         low, high: ends of its 90 % interval.
-        nvml_utilisation: of the same steps.
+        activity: SM activity of the training, or NVML utilisation of the modelled launches.
+        modelled: whether launches were modelled.
         smallest: batch from which on larger ones fill the GPU no better; None: not looked for.
     """
 
@@ -96,33 +97,29 @@ class BatchCurve:
     occupancy: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    nvml_utilisation: NDArray[np.float64]
+    activity: NDArray[np.float64]
+    modelled: bool
     smallest: float | None = None
 
 
-def occupancy_by_batch_figure(curves: Sequence[BatchCurve], occupancy: str, nvml_utilisation: str) -> Figure:
-    """One panel per curve, three in a row, from 0 to 100 %.
-
-    Args:
-        curves: at least one.
-        occupancy, nvml_utilisation: where either comes from, such as ``predicted`` or ``measured``, for the legend.
-    """
+def occupancy_by_batch_figure(curves: Sequence[BatchCurve]) -> Figure:
+    """One panel per curve, three in a row, from 0 to 100 %; at least one."""
     columns = min(len(curves), _PER_ROW)
     rows = math.ceil(len(curves) / columns)
     with drawing():
         figure = Figure(figsize=(max(3.2 * columns, 6.4), 0.7 + 2.4 * rows), layout="constrained")
         panels = panels_of(figure, len(curves), columns, "batch size")
         for curve, axes in zip(curves, panels, strict=True):
-            _batch_panel(axes, curve, f"GPU occupancy ({occupancy})", f"NVML utilisation ({nvml_utilisation})")
+            _batch_panel(axes, curve)
         _legend(figure, panels, columns=2)
         return figure
 
 
-def _batch_panel(axes: Axes, curve: BatchCurve, occupancy: str, nvml_utilisation: str) -> None:
-    line: Any = {"linewidth": 1.2, "markersize": 3}
-    axes.plot(curve.batches, curve.occupancy, "o-", color=BLUE, zorder=3, label=occupancy, **line)
-    if np.isfinite(curve.nvml_utilisation).any():
-        axes.plot(curve.batches, curve.nvml_utilisation, "s--", color=ORANGE, label=nvml_utilisation, **line)
+def _batch_panel(axes: Axes, curve: BatchCurve) -> None:
+    names = ("occupancy (modelled)", "NVML utilisation (modelled)") if curve.modelled else ("SM occupancy", "SM activity")
+    line: Any = {"linewidth": 1.2, "markersize": 3, "mfc": "white" if curve.modelled else None}
+    axes.plot(curve.batches, curve.occupancy, "o-", color=BLUE, zorder=3, label=names[0], **line)
+    axes.plot(curve.batches, curve.activity, "s--", color=ORANGE, label=names[1], **line)
     if np.isfinite(curve.low).any():
         axes.fill_between(curve.batches, curve.low, curve.high, color=BLUE, alpha=0.2, linewidth=0, label="90 % interval")
     if curve.smallest is not None:

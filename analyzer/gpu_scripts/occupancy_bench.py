@@ -36,15 +36,6 @@ def devices(path: Path) -> list[dict[str, Any]]:
     return [part for part in parts if isinstance(part, dict) and {"device", "compute_capability"} <= part.keys()]
 
 
-def device_name(path: Path) -> str:
-    """The driver's name of the GPU; InputError if ``meta.json`` beside the file names none or several."""
-    names = {str(part["device"]) for part in devices(path)}
-    if len(names) != 1:
-        found = f"names several GPUs ({', '.join(sorted(names))})" if names else "is missing or names no GPU"
-        raise InputError(f"meta.json beside {str(path)!r} {found}; name the GPU by --gpu")
-    return names.pop()
-
-
 def has_kernels(table: pd.DataFrame) -> bool:
     """Whether it has the columns of ``kernels.csv.gz`` or of ``ncu.csv``."""
     columns = set(table.columns)

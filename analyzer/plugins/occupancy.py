@@ -58,7 +58,8 @@ class Occupancy:
 
     name: ClassVar[str] = "occupancy"
     summary: ClassVar[str] = (
-        "SM occupancy and peak memory of training a network at each batch, and the smallest batch that fills the GPU. Needs no run."
+        "SM occupancy and peak memory of training a network at each batch, and the smallest batch that fills the GPU. "
+        "Needs no run."
     )
     Question: ClassVar[type[OccupancyQuestion]] = OccupancyQuestion
     Answer: ClassVar[type[OccupancyAnswer]] = OccupancyAnswer

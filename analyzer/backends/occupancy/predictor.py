@@ -1,4 +1,4 @@
-"""What a training takes of a GPU, predicted before it runs: SM occupancy, SM activity and peak memory, fitted on measured ones."""
+"""What a training takes of a GPU before it runs: SM occupancy, SM activity and peak memory, fitted on measured trainings."""
 
 from __future__ import annotations
 
@@ -202,8 +202,8 @@ class Predictor:
         for sample in answered:
             if not self._same_chip(sample, catalog):
                 notes.append(
-                    f"no training was measured on {sample.gpu.name}, only on {', '.join(self.gpus)}: no SM occupancy or activity; "
-                    "the peak of memory holds but for CUDA's own part"
+                    f"no training was measured on {sample.gpu.name}, only on {', '.join(self.gpus)}: no SM occupancy or activity "
+                    "there, and CUDA's own part of the memory may differ"
                 )
             elif sample.gpu.name not in self.gpus:
                 notes.append(f"trainings were measured on {', '.join(self.gpus)}, the same chip as {sample.gpu.name}")
@@ -219,10 +219,9 @@ class Predictor:
         Raises:
             InputError: the folder holds something else or cannot be written.
         """
-        states, arrays = {}, {}
-        for label, model in {**self._ratios, "peak_memory": self._memory}.items():
-            states[label], own = model.state()
-            arrays |= under(label, own)
+        models: dict[str, Model | PeakMemory] = {**self._ratios, "peak_memory": self._memory}
+        states = {label: model.state() for label, model in models.items()}
+        arrays = {name: array for label, (_, own) in states.items() for name, array in under(label, own).items()}
         state = {
             "features": _FEATURES,
             "model": self.model,
@@ -231,7 +230,7 @@ class Predictor:
             "rows": self.rows,
             "errors": self.errors,
             "range": self.range,
-            "states": states,
+            "states": {label: own for label, (own, _) in states.items()},
         }
         save(folder, OccupancyManifest, state, arrays)
 

@@ -148,7 +148,7 @@ def answer(question: Question, predictor: Predictor, catalog: Catalog, *, cache:
 
 
 def fitted_json(predictor: Predictor) -> dict[str, Any]:
-    """What a predictor rests on; ``errors`` are on architectures that were left out, by label, as :class:`.predictor.Errors`."""
+    """What a predictor rests on; ``errors`` by label are :class:`.predictor.Errors`."""
     return {
         "model": predictor.model,
         "settings": predictor.settings,

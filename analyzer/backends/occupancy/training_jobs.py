@@ -1,7 +1,7 @@
 """Networks while they trained, as DCGM saw them: tables with one row per training.
 
-Two kinds of tables. Those of GPUMemNet (itu-rad) are of random networks: ``name`` (sizes and architecture), ``depth``, ``layers``
-(kind, elements, parameters of each), ``batch``; all on an A100 SXM4 40GB in FP32, means over a minute with the start of the
+Two kinds of tables. Those of GPUMemNet (itu-rad) are of random networks: ``name`` (sizes and architecture), ``layers`` (kind,
+elements, parameters of each), ``batch``; all on an A100 SXM4 40GB in FP32, means over a minute with the start of the
 training in it. Those of ``epochcast benchmark occupancy`` name a network with its sizes and the GPU (``measurement.COLUMNS``),
 means over the steps alone. Both have ``peak_memory_mib``; ``sm_occupancy`` and ``sm_active``, ratios 0..1, and
 ``gpu_utilization_percent`` (NVML's), -1 where they were not read; and ``status``, where rows may have run out of memory.
@@ -167,5 +167,5 @@ def _listed(row: Mapping[Hashable, Any], path: str, gpu: Gpu) -> Sample:
         raise InputError(f"{path!r}: the layers of {name!r} are no list of (kind, elements, parameters)") from error
     channels, side = int(match["channels"] or match["features"]), int(match["side"] or 1)
     graph = graph_of_layers(name, layers, match["architecture"], channels, side, batch)
-    images = {"channels": channels, "image_size": side} if match["side"] else {}
-    return Sample(Configuration(name, batch, **images), graph, gpu)
+    configuration = Configuration(name, batch, *((channels, side) if match["side"] else ()))
+    return Sample(configuration, graph, gpu)

@@ -93,8 +93,8 @@ def occupancy(
 ) -> int:
     """Compare predicted with measured SM occupancy, SM activity or peak memory of trainings that the fit did not see.
 
-    Reads the tables that `epochcast train occupancy` reads. The mean of the fitted trainings is scored on the same rows; of peak
-    memory `trees`, which do not know the allocator, too. Trainings that ran out of memory are scored apart.
+    Reads the tables that `epochcast train occupancy` reads. The mean of the fitted trainings is scored on the same rows; for
+    peak memory, so is `trees`, which does not know the allocator. Trainings that ran out of memory are scored apart.
 
     \b
     Example: epochcast evaluate occupancy --data trainings.csv

@@ -16,7 +16,7 @@ from ...backends.occupancy.networks.known_networks import LARGEST_BATCH, PRECISI
 from ...backends.occupancy.predictor import Predictor
 from ...backends.occupancy.question import Question, answer
 from ...errors import InputError
-from ...plain_json import plain_json
+from ...plain_json import plain, plain_json
 from .. import progress, terminal
 from ..occupancy_text import prediction_text
 from ..quantities import Count
@@ -103,7 +103,7 @@ def occupancy(
     question = Question(sizes, gpu_names, batches, sweep_batches)
     predictor = Predictor.load(model or SHIPPED)
     progress.show(f"exporting {network}")
-    answered = answer(question, predictor, load_catalog(gpus))
+    answered = plain(answer(question, predictor, load_catalog(gpus)))
     progress.clear()
     if plot is not None:
         from ...figures import save_figure
@@ -125,17 +125,17 @@ def _batches_figure(answer: Mapping[str, Any]) -> Figure:
     curves = []
     for gpu in dict.fromkeys(row["gpu"] for row in answer["predictions"]):
         rows = [row for row in answer["predictions"] if row["gpu"] == gpu]
-        measured = rows[0]["training"]["sm_occupancy"] is not None
-        occupancies = [row["training"]["sm_occupancy"] or _without_interval(row["modelled"]["time_mean"]) for row in rows]
-        value, low, high = (np.array([each[key] for each in occupancies], dtype=float) for key in ("value", "low", "high"))
+        occupancies = [row["training"]["sm_occupancy"] or {"value": row["modelled"]["time_mean"]} for row in rows]
+        value, low, high = (np.array([each.get(key) for each in occupancies], dtype=float) for key in ("value", "low", "high"))
         curves.append(
             BatchCurve(
-                f"{answer['network']} on {gpu}, {answer['precision']}" + ("" if measured else ", modelled"),
+                f"{answer['network']} on {gpu}, {answer['precision']}",
                 np.array([row["batch"] for row in rows], dtype=float),
                 value,
                 low,
                 high,
                 np.array([_activity(row) for row in rows], dtype=float),
+                rows[0]["training"]["sm_occupancy"] is None,
                 best.get(gpu),
             )
         )
@@ -145,7 +145,3 @@ def _batches_figure(answer: Mapping[str, Any]) -> Figure:
 def _activity(row: Mapping[str, Any]) -> float:
     activity = row["training"]["sm_active"]
     return float(activity["value"] if activity else row["modelled"]["nvml_utilisation"])
-
-
-def _without_interval(value: float) -> dict[str, float]:
-    return {"value": value, "low": float("nan"), "high": float("nan")}
