@@ -27,7 +27,7 @@ from ...errors import InputError
 from .configuration import Configuration
 from .graph.from_layers import ListedLayer, graph_of_layers
 from .graph_of import graph_of
-from .measurement import COLUMNS, CONFIGURATION, SUCCESSFUL
+from .measurement import COLUMNS, CONFIGURATION, FIGURES, SUCCESSFUL
 from .sample import Sample
 
 Label = Literal["sm_occupancy", "sm_active", "peak_memory"]
@@ -40,8 +40,7 @@ GPU = "A100 SXM4 40GB"
 LEAST = 0.005
 """Ratios at or below are not scored: relative errors of idle trainings say nothing."""
 
-_LISTED = ("name", "layers", "batch", "peak_memory_mib", "gpu_utilization_percent", "sm_active", "sm_occupancy")
-_FIGURES = _LISTED[3:]
+_LISTED = ("name", "layers", "batch", *FIGURES)
 _NAME = re.compile(
     r"(?:input_channels:(?P<channels>\d+)_num_classes:\d+|input:(?P<features>\d+)_output:\d+)_depth:\d+"
     r"_arch:(?P<architecture>[a-z]+)(?:_base_filters:\d+)?_batch:\d+(?:_input_size:(?P<side>\d+))?_act:\w+?_dropout:"
@@ -108,7 +107,7 @@ def read_training_jobs(paths: Sequence[Path], catalog: Catalog, gpu: Gpu | None 
                 f"{str(path)!r} lacks the column {missing[0]!r}; give a table of trainings, as `epochcast benchmark occupancy` "
                 "writes it"
             )
-        for column in (*_FIGURES, "batch"):
+        for column in (*FIGURES, "batch"):
             table[column] = numeric_column(table[column], column, str(path))
         ran = table["status"].eq(SUCCESSFUL) if "status" in table else pd.Series(True, table.index)
         known = table["layers"].astype(str).str.strip() != "[]" if listed else ran | ~ran
@@ -126,7 +125,7 @@ def read_training_jobs(paths: Sequence[Path], catalog: Catalog, gpu: Gpu | None 
 
 
 def _points(table: pd.DataFrame, ran: pd.Series[bool], samples: Sequence[Sample], listed: bool) -> pd.DataFrame:
-    figures = {name: table[name].where(table[name] >= 0).to_numpy() for name in _FIGURES}
+    figures = {name: table[name].where(table[name] >= 0).to_numpy() for name in FIGURES}
     names = table["name" if listed else "network"].to_numpy(dtype=object)
     return pd.DataFrame(
         {
