@@ -29,7 +29,7 @@ def packing_figure(summaries: Sequence[Summary]) -> Figure:
         lower.set_ylim(0, 1)
         lower.set_xlabel("slowdown of co-located jobs")
         handles, labels = upper.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         return figure
 
 

@@ -73,9 +73,9 @@ def lines(*, draw: bool) -> Iterator[str]:
     }
     yield from results(compared)
     if draw:
-        drawn = pd.concat([rows for name, rows in compared.items() if name.startswith(DRAWN)])
+        drawn = summarise(pd.concat([rows for name, rows in compared.items() if name.startswith(DRAWN)]))
         yield ""
-        yield f"![{DRAWN}: makespan and NVML utilisation]({OCCUPANCY.save_picture(packing_figure(summarise(drawn)), 'packing')})"
+        yield f"![{DRAWN}: makespan, NVML utilisation]({OCCUPANCY.save_picture(packing_figure(drawn), 'packing')})"
 
 
 def predictions(jobs: TrainingJobs, unfitted: Callable[[], Model]) -> NDArray[np.float64]:

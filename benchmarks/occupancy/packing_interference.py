@@ -256,8 +256,8 @@ def lines() -> Iterator[str]:
         totals = throughputs(views[different], measured[different], measured[different])["measured"]
         reasons = ", ".join(f"{count} {reason}" for reason, count in pairs.left_out.items())
         yield (
-            f"- {pairs.gpu}: {len(totals)} pairs of two of {len(pairs.types)} types, {100 * (totals > 1).mean():.0f} % of which "
-            f"gain (get more done together than either alone); left out of the table's rows: {reasons}."
+            f"- {pairs.gpu}: {len(totals)} pairs of two of {len(pairs.types)} types, {100 * (totals > 1).mean():.0f} % "
+            f"of which gain (get more done together than either alone); left out of the table's rows: {reasons}."
         )
         rows.append((f"{pairs.gpu}: time slicing", *scores(views, np.full(len(views), TIME_SLICING))))
         for protocol in PROTOCOLS:

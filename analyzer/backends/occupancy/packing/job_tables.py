@@ -76,8 +76,8 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds
     """
     table = _Table(path)
     if "sm_occupancy" not in table.rows:
-        ratios = (table.numbers(column, most=1.0) for column in ("occupancy", "nvml_utilisation"))
-        plain = (table.texts("key"), *ratios, table.numbers("memory_bytes"))
+        occupancy, utilisation = (table.numbers(column, most=1.0) for column in ("occupancy", "nvml_utilisation"))
+        plain = (table.texts("key"), occupancy, utilisation, table.numbers("memory_bytes"))
         return JobKinds(tuple(JobKind(*row) for row in _rows(plain)))
     if "gpu" in table.rows:
         names = table.texts("gpu").map(lambda name: catalog.resolve(name).name)
@@ -126,9 +126,9 @@ class _Table:
     def numbers(
         self, column: str, least: float = 0.0, most: float = np.inf, instead: pd.Series[float] | float | None = None
     ) -> pd.Series[float]:
-        """Between two bounds; where it is empty, or there is no such column, ``instead``."""
-        if instead is not None and column not in self.rows:
-            return pd.Series(instead, self.rows.index)
+        """Between two bounds; where it is empty ``instead``; another column may stand in for one that is missing."""
+        if isinstance(instead, pd.Series) and column not in self.rows:
+            return instead
         values = numeric_column(self._column(column), column, self.name)
         if instead is not None:
             values = values.fillna(instead)
