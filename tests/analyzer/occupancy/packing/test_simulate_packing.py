@@ -72,8 +72,18 @@ def test_streams_are_those_of_the_options(answer: Callable[..., Any], trainings:
     told = answer(*arguments)
     assert (told["runs"], told["jobs"]) == (3, 10)
     assert makespans(told) == makespans(answer(*arguments, "--seed", "0")) != makespans(answer(*arguments, "--seed", "1"))
-    light = {policy: one for (_, policy), one in makespans(answer(*arguments, "--load", "0.01")).items()}
-    assert light["slot"] == pytest.approx(light["occu"], rel=0.05)  # hardly two jobs at once
+    # 9 gaps of 12 s / (4 GPUs x 0.01) = 300 s, and hardly two jobs at once
+    light = {one["policy"]: one["figures"] for one in answer(*arguments, "--runs", "20", "--load", "0.01")["results"]}
+    assert light["slot"]["makespan"]["mean"] == pytest.approx(2700, rel=0.2)
+    assert light["slot"]["jct_slowdown"]["mean"] == pytest.approx(1, abs=0.02)
+
+
+def test_a_plain_table_says_no_gpu(answer: Callable[..., Any], refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "plain.csv").write_text("key,occupancy,nvml_utilisation,memory_bytes\na,0.4,0.5,1e9\n")
+    arguments = ("--configurations", str(tmp_path / "plain.csv"), "--runs", "1")
+    told = answer(*arguments, "--gpu", "P40")
+    assert (told["memory"], told["drawn_from"]["gpu"]) == (24 * 2**30, None)
+    assert "give --gpu NAME or --memory BYTES" in refused("simulate-packing", *arguments)
 
 
 def test_configurations_too_large_for_a_gpu_are_left_out(
