@@ -1,7 +1,6 @@
 """Tables of ``occupancy_bench.py``, percentages in the files and ratios here; a configuration is known by its ``key``.
 
-``kernels.csv.gz`` holds the launches of each configuration, ``ncu.csv`` what the hardware counted, launch by launch, and
-``colocation.csv`` pairs that ran side by side.
+``kernels.csv.gz`` holds the launches of each configuration, ``ncu.csv`` what the hardware counted, launch by launch.
 """
 
 from __future__ import annotations
@@ -9,23 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ..csv_text import numeric_column, parse_csv, read_text
+from ..csv_text import numeric_column
 from ..errors import InputError
 from . import meta_beside
 
-FEWEST_PAIRS = 10
-
 _KERNELS = {"key", "kernel", "grid", "block", "regs", "smem", "grid_pct"}
-_PAIR = {
-    "job": "key_{}",
-    "occupancy": "mean_grid_{}",
-    "slowdown": "rate_slowdown_{}",
-    "nvml_utilisation": "nvml_util_alone_{}",
-}
-_SIDES = ("a", "b")
 _PERCENT = 100.0
 
 
@@ -78,47 +67,3 @@ def _dimensions(table: pd.DataFrame, which: str, name: str) -> dict[str, pd.Seri
         seen = table[which][bad].iloc[0]
         raise InputError(f"column {which!r} of {name!r} holds {seen!r}; it is three whole numbers such as 64x1x1")
     return {f"{which}_{axis}": parts[number].astype(float) for number, axis in enumerate("xyz")}
-
-
-def read_colocation(path: str | Path) -> pd.DataFrame:
-    """Two rows for each pair that ran, one from either job's view.
-
-    Columns: ``job``, ``other`` (keys), ``occupancy``, ``other_occupancy`` (``mean_grid``, 0..1), ``nvml_utilisation``,
-    ``other_nvml_utilisation`` (alone, 0..1; NaN where there was no reading) and ``slowdown`` (ratio of steps per second).
-
-    Raises:
-        InputError: the file is no such table, or fewer than 10 pairs in it ran.
-    """
-    if not Path(path).is_file():
-        raise InputError(f"there is no file {str(path)!r}; give a table of jobs measured side by side")
-    table = parse_csv(read_text(path), str(path), as_text=("key_a", "key_b", "status"))
-    needed = ["status", *(column.format(side) for column in _PAIR.values() for side in _SIDES)]
-    if missing := [name for name in needed if name not in table]:
-        raise InputError(
-            f"{str(path)!r} lacks the column {missing[0]!r}; a table of jobs measured side by side has {', '.join(needed)}"
-        )
-    table = table[table["status"] == "ok"]
-    own = [table[[column.format(side) for column in _PAIR.values()]].set_axis(list(_PAIR), axis=1) for side in _SIDES]
-    views = [
-        one.join(other[["job", "occupancy", "nvml_utilisation"]].add_prefix("other_"))
-        for one, other in (own, tuple(reversed(own)))
-    ]
-    views = [
-        view.rename(columns={"other_job": "other"}).assign(
-            **{
-                name: pd.to_numeric(view[name], errors="coerce") / scale
-                for name, scale in (
-                    ("slowdown", 1.0),
-                    ("occupancy", _PERCENT),
-                    ("other_occupancy", _PERCENT),
-                    ("nvml_utilisation", _PERCENT),
-                    ("other_nvml_utilisation", _PERCENT),
-                )
-            }
-        )
-        for view in views
-    ]
-    usable = np.logical_and.reduce([view[["slowdown", "occupancy", "other_occupancy"]].notna().all(axis=1) for view in views])
-    if usable.sum() < FEWEST_PAIRS:
-        raise InputError(f"{usable.sum()} pairs of {str(path)!r} ran; a curve takes {FEWEST_PAIRS}: record more")
-    return pd.concat([view[usable] for view in views], ignore_index=True)
