@@ -48,8 +48,8 @@ def lines(*, draw: bool) -> Iterator[str]:
         draw: also write the picture of :data:`DRAWN`.
     """
     gpu = load_catalog().resolve(GPU)
-    jobs = read_training_jobs([public(table) for table in TABLES], gpu).labelled("sm_occupancy")
-    predicted = predictions(jobs, lambda: make("trees", target="seconds"))  # logarithms: labels differ a hundredfold
+    jobs = read_training_jobs([public(table) for table in TABLES], load_catalog()).labelled("sm_occupancy")
+    predicted = predictions(jobs, lambda: make("trees"))  # logarithms: labels differ a hundredfold
     foretold = {PREDICTED: predicted, UNKNOWING: predictions(jobs, lambda: make("mean"))}
     drawn_from = mixes(jobs)
     yield f"{sizes()}; all arrive at once on {GPUS} GPUs ({GPU})."

@@ -13,6 +13,7 @@ import pandas as pd
 from .....regressor import Catalog, Gpu
 from ....csv_text import numeric_column, parse_csv, read_text, source_name
 from ....errors import InputError
+from ..measurement import SUCCESSFUL
 from ..training_jobs import GPU
 from .job import Job, JobKind
 
@@ -94,7 +95,7 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds
     memory = table.numbers("peak_memory_mib", -1.0, instead=-1.0)
     usable = (occupancy >= 0) & (utilisation >= 0) & (memory > 0)
     if "status" in table.rows:
-        usable &= table.rows["status"] == "SUCCESSFUL"
+        usable &= table.rows["status"] == SUCCESSFUL
     if not usable.any():
         raise InputError(
             f"no training of {table.name!r} ran to its end with an SM occupancy, NVML utilisation and memory; measure some "
