@@ -1,22 +1,81 @@
+"""What a fit has seen of networks, and what of a question lies outside: models say nothing sure of that."""
+
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
+import numpy as np
+
+from .graph.operator_work import PRODUCTS, RECURRENT
+from .graph.vocabulary import UNKNOWN
 from .sample import Sample
+
+_COMPUTING = (*PRODUCTS, "attention", *RECURRENT)
+
+_WHOLE = 1e6
+"""From here on three digits are enough to read."""
 
 
 @dataclass(frozen=True)
 class FittedRange:
+    """What the graphs of the fitted samples have.
+
+    Attributes:
+        words: their operators, as :meth:`unknown_operators` names them, sorted.
+        ranges: least and largest ``batch``, ``depth`` (operators with products), ``width`` (most channels or features that one
+            of these reads or answers) and ``flops`` (of the forward pass of a step).
+    """
+
     words: tuple[str, ...]
     ranges: Mapping[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, samples: Sequence[Sample]) -> FittedRange:
-        return cls(tuple(sorted({w for s in samples for w in s.graph.words})), {})
+    def of(cls, samples: Iterable[Sample]) -> Self:
+        """Look through samples, one at least."""
+        words: set[str] = set()
+        sizes = []
+        for sample in samples:
+            words.update(_words(sample))
+            sizes.append(_sizes(sample))
+        return cls(
+            tuple(sorted(words)), {name: (min(s[name] for s in sizes), max(s[name] for s in sizes)) for name in sizes[0]}
+        )
 
     def unknown_operators(self, sample: Sample) -> tuple[str, ...]:
-        return tuple(sorted(set(sample.graph.words) - set(self.words)))
+        """Operators that no fitted network has, in the order of the graph.
+
+        They are named by the vocabulary's words, those without a word as their library calls them; convolutions in groups are
+        operators of their own. The graph must be one :meth:`.ComputationGraph.in_training`.
+        """
+        return tuple(word for word in _words(sample) if word not in self.words)
 
     def beyond(self, sample: Sample) -> tuple[str, ...]:
-        return ()
+        """A sentence for each size that no fitted network has, smaller or larger: ``width 4096: the fit saw 2 to 2048``."""
+        ranges = ((name, value, *self.ranges[name]) for name, value in _sizes(sample).items())
+        return tuple(
+            f"{name} {_text(value)}: the fit saw {_text(least)} to {_text(most)}"
+            for name, value, least, most in ranges
+            if not least <= value <= most
+        )
+
+
+def _words(sample: Sample) -> tuple[str, ...]:
+    graph = sample.graph
+    grouped = graph.column("groups") > 1
+    pairs = zip(graph.words, grouped.tolist(), strict=True)
+    named = [f"grouped_{word}" if own and word == "convolution" else word for word, own in pairs if word != UNKNOWN]
+    return tuple(dict.fromkeys((*named, *graph.unknown)))
+
+
+def _sizes(sample: Sample) -> dict[str, float]:
+    graph = sample.graph
+    computing = np.isin(graph.words, _COMPUTING)
+    widths = [graph.column(name)[computing].max(initial=0.0) for name in ("input_features", "output_features")]
+    sizes = {"batch": graph.batch, "depth": computing.sum(), "width": max(widths), "flops": graph.column("flops").sum()}
+    return {name: float(value) for name, value in sizes.items()}
+
+
+def _text(value: float) -> str:
+    return f"{value:.0f}" if value < _WHOLE else f"{value:.3g}"

@@ -72,8 +72,11 @@ def test_a_dense_block_reads_all_that_was_made_in_it() -> None:
     assert {source for source, target in edges if target == 2} == {1}
     assert {source for source, target in edges if target == 4} == {1, 3}
     assert {source for source, target in edges if target == 5} == {4}
-    assert {source for source, target in edges if target == 7} == {4, 6}
-    assert graph.column("input_features")[[0, 2, 4, 5]].tolist() == [3, 35, 67, 33]
+    assert {source for source, target in edges if target == 6} == {5}
+    assert {source for source, target in edges if target == 8} == {5, 7}
+    assert graph.column("input_features")[[0, 2, 4, 6]].tolist() == [3, 35, 67, 33]
+    assert (graph.words[5], graph.column("read")[5], graph.column("written")[5]) == ("average_pool", 33 * 64, 33 * 16)
+    assert (graph.words[8], graph.column("read")[8], graph.column("written")[8]) == ("average_pool", 65 * 16, 65)
 
 
 @pytest.mark.parametrize(

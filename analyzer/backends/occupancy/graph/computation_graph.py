@@ -1,4 +1,4 @@
-"""The computation graph of a network's forward pass: what Table I of the DNN-occu paper says of nodes and edges."""
+"""The computation graph of a network: what Table I of the DNN-occu paper says of nodes and edges."""
 
 from __future__ import annotations
 
@@ -49,9 +49,11 @@ EDGE_TYPES = ("direct", "viewed", "backward")
 """Whether an answer is used as it lies in memory, through views (a transposition, a slice, another shape), or whether the edge
 is the way back of its gradient.
 
-The paper's edge types are forward and backward (Table I); of a forward pass there are the first two alone.
+The paper's edge types are forward and backward (Table I); a graph as it is read has the first two alone.
 """
 
+_JOINS = {"add": 2, "concatenate": 1}
+"""Elements that are read for each that is written."""
 
 _ARRAYS = ("hyper_parameters", "sizes", "fixed", "floating", "edges", "edge_types", "edge_elements", "edge_fixed")
 
@@ -59,6 +61,8 @@ _ARRAYS = ("hyper_parameters", "sizes", "fixed", "floating", "edges", "edge_type
 @dataclass(frozen=True)
 class ComputationGraph:
     """Operators that launch kernels, and the tensors between them; views launch none and are edges.
+
+    As it is read it has all operators of a forward pass in training, dropout among them.
 
     Args:
         name: of the network.
@@ -74,6 +78,7 @@ class ComputationGraph:
         edge_fixed: shape (e,), how many of them are the same for every batch.
         weight_elements: of the whole network, also where several operators read the same weight.
         unknown: operators that no word stands for, with how often each occurs.
+        as_read: of a graph :meth:`in_training` the one that it was made of; it is not written to files.
     """
 
     name: str
@@ -89,6 +94,7 @@ class ComputationGraph:
     edge_fixed: Floats
     weight_elements: float
     unknown: dict[str, int]
+    as_read: ComputationGraph | None = None
 
     def __len__(self) -> int:
         return len(self.words)
@@ -107,6 +113,63 @@ class ComputationGraph:
             batch=batch,
             sizes=self.fixed + (self.sizes - self.fixed) * factor,
             edge_elements=self.edge_fixed + (self.edge_elements - self.edge_fixed) * factor,
+            as_read=None if self.as_read is None else self.as_read.at_batch(batch),
+        )
+
+    def in_training(self) -> ComputationGraph:
+        """The graph of a training step, as fits on measured trainings know it: what predictors are asked about.
+
+        Sums and concatenations of what other operators wrote are edges: what reads one reads all of its parts. Beside each
+        edge that a tensor goes along is the one back along which its gradient comes (Table I).
+        """
+        if self.as_read is not None:
+            return self
+        parts = np.array([_JOINS.get(word, 0) for word in self.words])
+        read, written = (self.sizes - self.fixed)[:, [SIZES.index("read"), SIZES.index("written")]].T  # masks are no parts
+        joins = (parts > 0) & self.floating & (self.column("weights") == 0) & (written > 0)
+        joins &= np.isclose(read, parts * written)
+        for ends in self.edges:  # what comes in alone, or goes out, remains
+            joins &= np.isin(np.arange(len(self)), ends)
+        forward = self._without(joins)
+        backward = np.full(forward.edges.shape[1], EDGE_TYPES.index("backward"))
+        return replace(
+            forward,
+            edges=np.concatenate([forward.edges, forward.edges[::-1]], axis=1),
+            edge_types=np.concatenate([forward.edge_types, backward]),
+            edge_elements=np.tile(forward.edge_elements, 2),
+            edge_fixed=np.tile(forward.edge_fixed, 2),
+            as_read=self,
+        )
+
+    def in_inference(self) -> ComputationGraph:
+        """The graph of a forward pass in evaluation: without dropout and without edges back."""
+        graph = self.as_read or self
+        return graph._without(np.array(graph.words) == "dropout")
+
+    def _without(self, removed: NDArray[np.bool_]) -> ComputationGraph:
+        """The graph without the operators of a mask of shape (n,): what read them reads what they read."""
+        reads: list[dict[int, tuple[int, float, float]]] = [{} for _ in self.words]
+        edges = zip(self.edges.T.tolist(), self.edge_types, self.edge_elements, self.edge_fixed, strict=True)
+        for (writer, reader), *edge in sorted(edges, key=lambda edge: (edge[0][1], edge[0][0])):  # so writers are done
+            through = reads[writer] if removed[writer] else {writer: edge}
+            for source, own in through.items():
+                known = reads[reader].get(source, (0, 0.0, 0.0))
+                reads[reader][source] = (
+                    max(known[0], own[0], edge[0]),
+                    known[1] + min(own[1], edge[1]),
+                    known[2] + min(own[2], edge[2]),
+                )
+        kept, number = ~removed, np.cumsum(~removed) - 1
+        new = [(number[w], number[r], *edge) for r in np.flatnonzero(kept) for w, edge in sorted(reads[r].items())]
+        columns = np.array(new, dtype=np.float64).reshape(-1, 5).T
+        return replace(
+            self,
+            words=tuple(word for word, own in zip(self.words, kept, strict=True) if own),
+            **{name: getattr(self, name)[kept] for name in ("hyper_parameters", "sizes", "fixed", "floating")},
+            edges=columns[:2].astype(np.int64),
+            edge_types=columns[2].astype(np.int64),
+            edge_elements=columns[3],
+            edge_fixed=columns[4],
         )
 
     @cached_property

@@ -8,14 +8,11 @@ k x k kernel has o (c k² + 1) of them and writes o h² elements, and c is the c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from ....errors import InputError
-from .computation_graph import EDGE_TYPES, ComputationGraph
+from .computation_graph import ComputationGraph
 from .graph_builder import Delivery, Elements, GraphBuilder
 
 _GROWTH = 32
@@ -76,7 +73,7 @@ class _Product(NamedTuple):
 def graph_of_layers(
     name: str, layers: Sequence[ListedLayer], architecture: str, inputs: int, side: int, batch: int
 ) -> ComputationGraph:
-    """The graph of a training step: operators of the forward pass, forward edges for activations, backward ones for gradients.
+    """The graph of a training step, as :meth:`.ComputationGraph.in_training` gives it for the network itself.
 
     Args:
         name: of the network.
@@ -109,26 +106,42 @@ def graph_of_layers(
                 entry, in_shortcut = [*last, *beside], product.role == "shortcut"
                 beside = entry
             elif product.role != "next":
+                size = product.inputs * product.input_side**2
+                if last and not entry and elements > size:  # between dense blocks is a pool that is not listed
+                    last = [_add(builder, "average_pool", _window(2), elements, size, 0, last)]
                 entry = [*entry, *last]
             reads = last if product.role == "next" else entry
             entry = [] if product.role == "transition" else entry
-            hyper, elements = _hyper(product, kind), product.inputs * product.input_side**2
+            hyper, elements, side = _hyper(product, kind), product.inputs * product.input_side**2, product.side
         elif kind not in _OTHERS:
             raise InputError(f"{name} has a layer of kind {layer.kind!r}; known are {', '.join((*_PRODUCTS, *_OTHERS))}")
         elif kind == "adaptive_avg_pool2d":
             reads = [*last, *(entry if architecture == "dense" else beside)]
-        builder.add(
-            _PRODUCTS.get(kind) or _OTHERS[kind],
-            layer.kind,
-            hyper,
-            Elements(elements),
-            Elements(layer.written),
-            layer.parameters,
-            True,
-            [Delivery(writer, False, Elements(builder.sizes[writer][1])) for writer in dict.fromkeys(reads)],
-        )
+            hyper, elements = _window(side), layer.written * side**2
+        elif _OTHERS[kind] == "batch_norm":
+            hyper = {"input_features": layer.parameters // 2, "output_features": layer.parameters // 2}
+        elif kind == "softmax":
+            hyper = {"reduced": layer.written}
+        elif kind == "prelu":
+            hyper = {"strided": 1}  # its slope is read again for each element
+        parameters = layer.parameters or int(kind == "prelu")  # the slope, which is not listed
+        _add(builder, _PRODUCTS.get(kind) or _OTHERS[kind], hyper, elements, layer.written, parameters, reads)
         elements = layer.written
-    return _with_gradients(builder.graph(name, float(sum(layer.parameters for layer in layers)))).at_batch(batch)
+    return builder.graph(name, float(sum(layer.parameters for layer in layers))).at_batch(batch).in_training()
+
+
+def _add(
+    builder: GraphBuilder,
+    word: str,
+    hyper: Mapping[str, float],
+    read: int,
+    written: int,
+    parameters: int,
+    reads: Sequence[int],
+) -> int:
+    """Add an operator that reads all that others wrote; its number."""
+    deliveries = [Delivery(writer, False, Elements(builder.sizes[writer][1])) for writer in dict.fromkeys(reads)]
+    return builder.add(word, word, hyper, Elements(read), Elements(written), parameters, True, deliveries)
 
 
 def _hyper(product: _Product, kind: str) -> dict[str, float]:
@@ -139,6 +152,11 @@ def _hyper(product: _Product, kind: str) -> dict[str, float]:
     kernel = {"kernel_height": product.kernel, "kernel_width": product.kernel}
     stride = max(1, round(product.input_side / product.side))
     return {**common, **kernel, "reduced": reduced, "stride": stride, "dilation": 1, "groups": 1}
+
+
+def _window(side: int) -> dict[str, float]:
+    """Hyper-parameters of a pool without overlaps."""
+    return {"kernel_height": side, "kernel_width": side, "stride": side, "reduced": side**2}
 
 
 def _products(name: str, layers: Sequence[ListedLayer], architecture: str, channels: int, side: int) -> Iterator[_Product]:
@@ -220,15 +238,3 @@ def _dense(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[
         if transition is None:
             return
         channels, side = transition.outputs, transition.side
-
-
-def _with_gradients(graph: ComputationGraph) -> ComputationGraph:
-    """Beside each edge that a tensor goes along, the one back along which its gradient comes (Table I)."""
-    backward = np.full(graph.edges.shape[1], EDGE_TYPES.index("backward"))
-    return replace(
-        graph,
-        edges=np.concatenate([graph.edges, graph.edges[::-1]], axis=1),
-        edge_types=np.concatenate([graph.edge_types, backward]),
-        edge_elements=np.tile(graph.edge_elements, 2),
-        edge_fixed=np.tile(graph.edge_fixed, 2),
-    )

@@ -35,7 +35,9 @@ Nothing has memory, so a large one costs nothing. One sample would do worse: tor
 
 
 def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
-    """Export a module in evaluation mode and read its graph.
+    """Export a module in evaluation mode and read its graph, with the dropout that a training would have.
+
+    What else is of training alone is not in it: paths that are dropped whole, a second head.
 
     It is exported with SAMPLES samples, which tells what grows with the batch. Where that fails, or anything grows otherwise
     than in proportion (products of samples with each other, a loop over them), it is read by :func:`graph_as_given`.
@@ -135,8 +137,11 @@ def _no_stack_traces() -> Iterator[None]:
         config.do_not_emit_stack_traces = before
 
 
-_IDLE = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "lift_fresh_copy", "detach_"}
-"""What answers its input as it is in evaluation, though the export gives the answer memory of its own."""
+_IDLE = {"lift_fresh_copy", "detach_"}
+"""What answers its input as it is, though the export gives the answer memory of its own; dropout of nothing does so too."""
+
+_STATISTICS = {"running_mean", "running_var"}
+"""Arguments of batch normalisation that are no weights: nothing is learnt of them."""
 
 
 _PLAIN_REGIONS = {"wrap_with_set_grad_enabled", "wrap_with_autocast", "wrap"}
@@ -174,12 +179,12 @@ class _Reading:
         self.name = name
         self.builder = GraphBuilder(batch, every_reached)
         self.memories: dict[int, _Memory] = {}
-        self.weight_elements = 0.0
+        self.weights: dict[int, float] = {}
         self._take_all(program.graph_module, set(program.graph_signature.user_inputs))
 
     def graph(self) -> ComputationGraph:
         """What was read."""
-        return self.builder.graph(self.name, self.weight_elements)
+        return self.builder.graph(self.name, sum(self.weights.values()))
 
     def _take_all(self, module: fx.GraphModule, inputs: set[str]) -> None:
         for node in module.graph.nodes:
@@ -190,7 +195,6 @@ class _Reading:
                     if storage_of(tensor) not in self.memories:
                         weight = node.name not in inputs
                         self.memories[storage_of(tensor)] = _Memory(None, tensor, weight, not weight)
-                        self.weight_elements += _distinct(tensor) if weight else 0.0
 
     def _call(self, node: fx.Node, module: fx.GraphModule) -> None:
         if isinstance(node.target, HigherOrderOperator):
@@ -208,7 +212,7 @@ class _Reading:
         if any(not isinstance(side, int) for tensor in answers for side in tensor.shape):
             raise InputError(f"the sizes that {_name(node)} answers in {self.name} depend on values; take it out of forward")
         given = [tensor for one in node.all_input_nodes for tensor in _answers(one)]
-        if _name(node) in _IDLE or self._lies_so(_name(node), given):
+        if _name(node) in _IDLE or _drops_nothing(node) or self._lies_so(_name(node), given):
             self.memories[storage_of(answers[0])] = self.memories[storage_of(given[0])]
         elif not _is_view(node, given, answers):
             self._operator(node, given, answers)
@@ -229,9 +233,12 @@ class _Reading:
             word = "linear" if any(memory.weight for memory in memories) else "matmul"
         hyper = hyper_parameters(word, _multiplied_first(arguments), _shaped(answers[0]), arguments)
         read, weights, deliveries = Elements(), 0.0, []
+        unlearnt = [id(value) for name, value in arguments.items() if name in _STATISTICS]
         for tensor, memory in zip(given, memories, strict=True):
             if memory.weight:
-                weights += _distinct(tensor)
+                if id(tensor) not in unlearnt:
+                    weights += _distinct(tensor)
+                    self.weights[storage_of(tensor)] = _distinct(memory.written)
                 continue
             elements = self.builder.elements(_distinct(tensor), memory.of_the_input)
             read += elements
@@ -252,6 +259,10 @@ def _name(node: fx.Node) -> str:
     if schema is None:
         return getattr(node.target, "__name__", str(node.target))
     return str(schema.name).removeprefix("aten::")
+
+
+def _drops_nothing(node: fx.Node) -> bool:
+    return word_of_aten(_name(node)) == "dropout" and not _arguments(node)["p"]
 
 
 def _answers(node: fx.Node) -> list[Tensor]:

@@ -39,8 +39,8 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
 
     Its words, hyper-parameters and sizes are those that :func:`.from_module.graph_of_module` gives for the network that was
     exported, but for what an export changes: scaled dot-product attention becomes matrix products and a softmax, what
-    normalises after a convolution may be folded into it, masks become constants, and recurrent layers become one operator
-    each. Views and transpositions are edges, as in torch.
+    normalises after a convolution may be folded into it, dropout is left out, masks become constants, and recurrent layers
+    become one operator each. Views and transpositions are edges, as in torch.
 
     Args:
         path: of the file; files of several towers are separated by commas.
@@ -87,7 +87,8 @@ def _add(operator: OnnxOperator, builder: GraphBuilder, read_weights: dict[str, 
     given = [Shaped(one.shape, one.contiguous) for one in tensors]
     hyper = hyper_parameters(word, given, Shaped(answer), onnx_settings(operator.attributes, answer))
     read, weights, deliveries = Elements(), 0.0, []
-    for one in dict(zip(operator.call.inputs, operator.given, strict=True)).values():
+    inputs = list(zip(operator.call.inputs, operator.given, strict=True))
+    for one in dict(inputs[:3] if word == "batch_norm" else inputs).values():  # nothing is learnt of its moments
         if one is None or one.is_setting:
             continue
         if one.weight:

@@ -194,7 +194,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("ConstantOfShape", "Range", "EyeLike", "OneHot", "Trilu"),
     ),
     "random": (
-        ("rand", "randn", "rand_like", "randn_like", "bernoulli", "native_dropout", "normal", "multinomial"),
+        ("rand", "randn", "rand_like", "randn_like", "bernoulli", "normal", "multinomial"),
         ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"),
     ),
     "fourier": (
@@ -212,7 +212,7 @@ _WORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         ("DFT", "STFT"),
     ),
-    "dropout": ((), ()),  # of training alone: an exported forward pass has none
+    "dropout": (("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout"), ()),
 }
 
 VOCABULARY = tuple(_WORDS)

@@ -1,4 +1,4 @@
-"""The kernels that one step of a graph would launch on a GPU, as a kernel table."""
+"""The kernels that a forward pass of a graph would launch on a GPU, as a kernel table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _RULES: Mapping[str, _Launches] = {
 def kernels_of(
     graph: ComputationGraph, gpu: Gpu, precision: str, configurations: LaunchConfigurations | None = None
 ) -> pd.DataFrame:
-    """Kernels in the order of the graph, one row per launches alike that follow each other.
+    """Kernels in the order of the graph :meth:`.ComputationGraph.in_inference`, one row per launches alike that follow each other.
 
     ``configurations`` take the place of those for the GPU.
 
@@ -69,8 +69,12 @@ def kernels_of(
         measured_on   compute capability of the GPUs whose traces show this launch configuration; 0: it is assumed
 
     Raises:
-        InputError: no such precision, or the GPU's compute capability is not known to the occupancy calculation.
+        InputError: no such precision, the GPU's compute capability is not known to the occupancy calculation, or nothing is
+            launched.
     """
+    graph = graph.in_inference()
+    if not len(graph):
+        raise InputError(f"{graph.name} launches no kernel, so it has no occupancy; give a network that computes something")
     if precision not in PRECISIONS:
         raise InputError(f"precision {precision!r} is not known; give one of {', '.join(PRECISIONS)}")
     limits = limits_of(gpu)

@@ -49,8 +49,9 @@ def occupancy_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> ModelledS
     """Model the kernels of one step of a graph and calculate their occupancy.
 
     Raises:
-        InputError: no such precision, or the GPU's compute capability is not known to the occupancy calculation.
+        InputError: as of :func:`kernels_of`.
     """
+    graph = graph.in_inference()
     table = kernels_of(graph, gpu, precision)
     summary = summarise(with_occupancy(table, {gpu.name: limits_of(gpu)}))
     launches = int(table["count"].sum())

@@ -77,6 +77,41 @@ def test_towers_stand_beside_each_other() -> None:
     np.testing.assert_allclose(both.at_batch(9).sizes[3:], two_operators(9).sizes)
 
 
+def residual(batch: int = 4) -> ComputationGraph:
+    """A dense layer, a second one whose dropped answer is added to it, a mask, what reads the sum, and its own concatenation."""
+    builder, x, mask = GraphBuilder(batch), Elements(6.0 * batch), Elements(6.0, 6.0)
+    builder.add("linear", "linear", {"reduced": 6.0}, x, x, 36.0, True, [])
+    builder.add("linear", "linear", {"reduced": 6.0}, x, x, 36.0, True, [Delivery(0, False, x)])
+    builder.add("dropout", "dropout", {}, x, x, 0.0, True, [Delivery(1, False, x)])
+    builder.add("add", "add", {}, x + x, x, 0.0, True, [Delivery(2, False, x), Delivery(0, True, x)])
+    builder.add("create", "triu", {}, Elements(), mask, 0.0, True, [])
+    builder.add("add", "add", {}, x + mask, x, 0.0, True, [Delivery(3, False, x), Delivery(4, False, mask)])
+    both = Elements(12.0 * batch)
+    builder.add("concatenate", "cat", {}, both, both, 0.0, True, [Delivery(3, False, x), Delivery(5, False, x)])
+    return builder.graph("residual", 72.0)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_in_training_sums_are_edges_and_gradients_come_back(batch: int) -> None:
+    graph = residual().in_training().at_batch(batch)
+    assert graph.words == ("linear", "linear", "dropout", "create", "add", "concatenate"), "what goes out remains"
+    forward = [(0, 1, 0, 6), (0, 4, 1, 6), (2, 4, 0, 6), (3, 4, 0, 6 / batch), (1, 2, 0, 6)]
+    forward += [(0, 5, 1, 6), (2, 5, 0, 6), (4, 5, 0, 6)]
+    backward = [(reader, writer, 2, elements) for writer, reader, _, elements in forward]
+    edges = zip(*graph.edges.tolist(), graph.edge_types.tolist(), (graph.edge_elements / batch).tolist(), strict=True)
+    assert sorted(edges) == sorted([*forward, *backward])
+    assert graph.column("read").tolist() == [6 * batch] * 3 + [0, 6 * batch + 6, 12 * batch], "each reads what it read"
+    assert graph.in_training() is graph
+
+
+def test_in_inference_nothing_is_dropped_and_nothing_comes_back() -> None:
+    graph = residual()
+    for own in (graph.in_inference(), graph.in_training().in_inference()):
+        assert own.words == ("linear", "linear", "add", "create", "add", "concatenate")
+        assert own.edges.tolist() == [[0, 0, 1, 2, 3, 2, 4], [1, 2, 2, 4, 4, 5, 5]]
+    np.testing.assert_array_equal(graph.in_training().at_batch(9).in_inference().sizes, graph.at_batch(9).in_inference().sizes)
+
+
 def test_a_graph_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match=r"^views has no operator that computes something; give a network$"):
         GraphBuilder(1).graph("views", 0.0)

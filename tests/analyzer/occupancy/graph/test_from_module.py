@@ -106,7 +106,8 @@ def test_a_network_is_left_as_it_was() -> None:
     network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout())
     before = {name: one.clone() for name, one in network.state_dict().items()}
     graph = graph_of_module(network, (X,), "net", 2)
-    assert graph.words == ("linear", "batch_norm")  # dropout does nothing in evaluation
+    assert graph.words == ("linear", "batch_norm", "dropout")
+    assert graph.in_inference().words == ("linear", "batch_norm")
     assert network.training
     assert all(torch.equal(one, before[name]) and not one.is_meta for name, one in network.state_dict().items())
 
