@@ -54,7 +54,10 @@ class FittedRange:
         return tuple(word for word in _words(sample) if word not in self.words)
 
     def beyond(self, sample: Sample) -> tuple[str, ...]:
-        """A sentence for each size that no fitted network of its kind has: ``width 4096: the fit saw 24 to 1853 with convolutions``."""
+        """A sentence for each size that no fitted network of its kind has.
+
+        Such as ``width 4096: the fit saw 24 to 1853 with convolutions``.
+        """
         own = self.ranges.get(_kind(sample))
         if own is None:
             return (f"a network {_kind(sample)}: the fit saw none",)

@@ -25,18 +25,24 @@ def convolution(inputs: int, outputs: int, groups: int = 1, flops: float = 1e9) 
 
 RELU = {"word": "relu", "flops": 5}
 NORM = {"word": "batch_norm", "input_features": 4096, "output_features": 4096}
+LINEAR = {"word": "linear", "input_features": 5, "output_features": 7}
 SEEN = FittedRange.of(
     [
         sample(convolution(3, 64), RELU, NORM, convolution(64, 2, flops=2e9)),
         sample(RELU, convolution(3, 100), batch=2),
+        sample(LINEAR, batch=99),
     ]
 )
 
 
 def test_what_was_seen() -> None:
-    assert SEEN.words == ("batch_norm", "convolution", "relu")
-    assert SEEN.ranges == {"batch": (2, 8), "depth": (1, 2), "width": (64, 100), "flops": (1e9 + 5, 3e9 + 5)}
-    assert FittedRange(**json.loads(json.dumps(asdict(SEEN)))).ranges["batch"] == [2, 8]
+    assert SEEN.words == ("batch_norm", "convolution", "linear", "relu")
+    assert SEEN.ranges == {
+        "with convolutions": {"batch": (2, 8), "depth": (1, 2), "width": (64, 100), "flops": (1e9 + 5, 3e9 + 5)},
+        "without convolutions": {"batch": (99, 99), "depth": (1, 1), "width": (7, 7), "flops": (0, 0)},
+    }
+    again = FittedRange(**json.loads(json.dumps(asdict(SEEN))))
+    assert again.beyond(sample(LINEAR)) == ("batch 8: the fit saw 99 to 99 without convolutions",)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +67,20 @@ def test_sizes_that_no_fitted_network_has() -> None:
     assert SEEN.beyond(inside) == ()
     deep = sample(*[convolution(101, 101)] * 3, batch=16)
     assert SEEN.beyond(deep) == (
-        "batch 16: the fit saw 2 to 8",
-        "depth 3: the fit saw 1 to 2",
-        "width 101: the fit saw 64 to 100",
+        "batch 16: the fit saw 2 to 8 with convolutions",
+        "depth 3: the fit saw 1 to 2 with convolutions",
+        "width 101: the fit saw 64 to 100 with convolutions",
     )
-    assert SEEN.beyond(sample(RELU, batch=1)) == (
-        *("batch 1: the fit saw 2 to 8", "depth 0: the fit saw 1 to 2", "width 0: the fit saw 64 to 100"),
-        "flops 5: the fit saw 1e+09 to 3e+09",
+    assert SEEN.beyond(sample(convolution(3, 64, flops=9.0), batch=1)) == (
+        "batch 1: the fit saw 2 to 8 with convolutions",
+        "flops 9: the fit saw 1e+09 to 3e+09 with convolutions",
     )
+
+
+def test_a_kind_of_network_that_was_not_fitted() -> None:
+    inside = sample(convolution(3, 64))
+    assert FittedRange.of([inside]).beyond(inside) == ()
+    assert FittedRange.of([sample(LINEAR)]).beyond(inside) == ("a network with convolutions: the fit saw none",)
 
 
 def test_groups_that_were_seen_are_known() -> None:
