@@ -24,24 +24,26 @@ class FittedRange:
 
     Attributes:
         words: their operators, as :meth:`unknown_operators` names them, sorted.
-        ranges: least and largest ``batch``, ``depth`` (operators with products), ``width`` (most channels or features that one
-            of these reads or answers) and ``flops`` (of the forward pass of a step).
+        ranges: of networks with and without convolutions, which train at other sizes: least and largest ``batch``, ``depth``
+            (operators with products), ``width`` (most channels or features that one of these reads or answers) and ``flops``
+            (of the forward pass of a step).
     """
 
     words: tuple[str, ...]
-    ranges: Mapping[str, tuple[float, float]]
+    ranges: Mapping[str, Mapping[str, tuple[float, float]]]
 
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> Self:
-        """Look through samples, one at least."""
+        """Look through samples."""
         words: set[str] = set()
-        sizes = []
+        ranges: dict[str, dict[str, tuple[float, float]]] = {}
         for sample in samples:
             words.update(_words(sample))
-            sizes.append(_sizes(sample))
-        return cls(
-            tuple(sorted(words)), {name: (min(s[name] for s in sizes), max(s[name] for s in sizes)) for name in sizes[0]}
-        )
+            own = ranges.setdefault(_kind(sample), {})
+            for name, value in _sizes(sample).items():
+                least, most = own.get(name, (value, value))
+                own[name] = min(least, value), max(most, value)
+        return cls(tuple(sorted(words)), ranges)
 
     def unknown_operators(self, sample: Sample) -> tuple[str, ...]:
         """Operators that no fitted network has, in the order of the graph.
@@ -52,13 +54,23 @@ class FittedRange:
         return tuple(word for word in _words(sample) if word not in self.words)
 
     def beyond(self, sample: Sample) -> tuple[str, ...]:
-        """A sentence for each size that no fitted network has, smaller or larger: ``width 4096: the fit saw 2 to 2048``."""
-        ranges = ((name, value, *self.ranges[name]) for name, value in _sizes(sample).items())
+        """A sentence for each size that no fitted network of its kind has.
+
+        Such as ``width 4096: the fit saw 24 to 1853 with convolutions``.
+        """
+        own = self.ranges.get(_kind(sample))
+        if own is None:
+            return (f"a network {_kind(sample)}: the fit saw none",)
+        ranges = ((name, value, *own[name]) for name, value in _sizes(sample).items())
         return tuple(
-            f"{name} {_text(value)}: the fit saw {_text(least)} to {_text(most)}"
+            f"{name} {_text(value)}: the fit saw {_text(least)} to {_text(most)} {_kind(sample)}"
             for name, value, least, most in ranges
             if not least <= value <= most
         )
+
+
+def _kind(sample: Sample) -> str:
+    return "with convolutions" if "convolution" in sample.graph.words else "without convolutions"
 
 
 def _words(sample: Sample) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ _RULES: Mapping[str, _Launches] = {
 def kernels_of(
     graph: ComputationGraph, gpu: Gpu, precision: str, configurations: LaunchConfigurations | None = None
 ) -> pd.DataFrame:
-    """Kernels in the order of the graph :meth:`.ComputationGraph.in_inference`, one row per launches alike that follow each other.
+    """Kernels in the order of the graph in inference, one row per launches alike that follow each other.
 
     ``configurations`` take the place of those for the GPU.
 

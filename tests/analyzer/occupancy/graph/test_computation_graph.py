@@ -78,7 +78,7 @@ def test_towers_stand_beside_each_other() -> None:
 
 
 def residual(batch: int = 4) -> ComputationGraph:
-    """A dense layer, a second one whose dropped answer is added to it, a mask, what reads the sum, and its own concatenation."""
+    """A dense layer, a second one whose dropped answer is added to it, a mask, and a concatenation of all."""
     builder, x, mask = GraphBuilder(batch), Elements(6.0 * batch), Elements(6.0, 6.0)
     builder.add("linear", "linear", {"reduced": 6.0}, x, x, 36.0, True, [])
     builder.add("linear", "linear", {"reduced": 6.0}, x, x, 36.0, True, [Delivery(0, False, x)])

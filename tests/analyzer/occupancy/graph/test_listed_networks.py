@@ -33,6 +33,18 @@ BATCH = 2
 """Of the export; that of the training is another."""
 
 
+def module(kind: str, channels: int, inputs: int, kernel: int, stride: int) -> nn.Module:
+    """Of a kind of layer in lower letters; ``channels`` are those that it answers."""
+    if kind == "conv2d":
+        return nn.Conv2d(inputs, channels, kernel, stride, kernel // 2)
+    if kind == "linear":
+        return nn.Linear(inputs, channels)
+    if kind.startswith("batch"):
+        return nn.BatchNorm2d(channels) if kind == "batchnorm2d" else nn.BatchNorm1d(channels)
+    others = {"adaptive_avg_pool2d": nn.AdaptiveAvgPool2d(1), "softmax": nn.Softmax(1), "dropout": nn.Dropout(0.2)}
+    return others.get(kind) or next(getattr(nn, name)() for name in ACTIVATIONS if name.lower() == kind)
+
+
 class Listed(nn.Module):
     """The module of a list of layers.
 
@@ -57,18 +69,7 @@ class Listed(nn.Module):
                 int(graph.column(name)[number]) for name in ("input_features", "output_features", "kernel_height", "stride")
             )
             channels = outputs if kind in ("conv2d", "linear") else channels
-            parts.append(
-                {
-                    "conv2d": lambda: nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2),
-                    "linear": lambda: nn.Linear(inputs, outputs),
-                    "batchnorm2d": lambda: nn.BatchNorm2d(channels),
-                    "batch_normalization": lambda: nn.BatchNorm1d(channels),
-                    "adaptive_avg_pool2d": lambda: nn.AdaptiveAvgPool2d(1),
-                    "softmax": lambda: nn.Softmax(1),
-                    "dropout": lambda: nn.Dropout(0.2),
-                    **{name.lower(): getattr(nn, name) for name in ACTIVATIONS},
-                }[kind]()
-            )
+            parts.append(module(kind, channels, inputs, kernel, stride))
         self.parts = nn.ModuleList(parts)
 
     def forward(self, image: Any) -> Any:

@@ -212,3 +212,24 @@ def test_half_precision_halves_the_memory() -> None:
     graph = made_graph(operator("relu") | {"weights": 1e9})
     full, half = (occupancy_of(graph, H100, precision).memory_bytes for precision in ("fp32", "bf16"))
     assert full - half == pytest.approx(2e9 + 2 * graph.peak_activations)
+
+
+def test_a_training_is_modelled_by_its_forward_pass() -> None:
+    """The copy reads attention alone, which saves a launch; what comes back from its reader, and dropout, change nothing."""
+    attention, copy = operator("attention"), operator("copy")
+    wide = operator("add") | {"read": 2 * copy["written"], "weights": 0}
+    dropped = operator("dropout") | {"read": copy["written"], "weights": 0}
+    chain = made_graph(
+        attention, copy, dropped, wide, operator("relu"), edges=[(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)], batch=8
+    )
+    plain = made_graph(attention, copy, wide, operator("relu"), edges=[(0, 1), (1, 2), (0, 2), (2, 3)], batch=8)
+    expected = occupancy_of(plain, H100, "fp32")
+    for graph in (chain, chain.in_training(), chain.at_batch(2).in_training().at_batch(8)):
+        assert occupancy_of(graph, H100, "fp32") == expected
+        assert kernels_of(graph, H100, "fp32").equals(kernels_of(plain, H100, "fp32"))
+    assert chain.in_training().words == ("attention", "copy", "dropout", "relu")
+
+
+def test_a_network_that_launches_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^made launches no kernel, so it has no occupancy; give a network that computes"):
+        kernels_of(made_graph(operator("dropout")), H100, "fp32")

@@ -1,0 +1,91 @@
+"""What a fit has seen, and what it has not."""
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from made_graph import made_graph
+
+from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.regressor import load_catalog
+
+A100 = load_catalog().resolve("A100 SXM4 40GB")
+
+
+def sample(*operators: dict[str, Any], batch: int = 8, unknown: dict[str, int] | None = None) -> Sample:
+    return Sample(Configuration("made", batch), made_graph(*operators, batch=batch, unknown=unknown), A100)
+
+
+def convolution(inputs: int, outputs: int, groups: int = 1, flops: float = 1e9) -> dict[str, Any]:
+    return {"word": "convolution", "input_features": inputs, "output_features": outputs, "groups": groups, "flops": flops}
+
+
+RELU = {"word": "relu", "flops": 5}
+NORM = {"word": "batch_norm", "input_features": 4096, "output_features": 4096}
+LINEAR = {"word": "linear", "input_features": 5, "output_features": 7}
+SEEN = FittedRange.of(
+    [
+        sample(convolution(3, 64), RELU, NORM, convolution(64, 2, flops=2e9)),
+        sample(RELU, convolution(3, 100), batch=2),
+        sample(LINEAR, batch=99),
+    ]
+)
+
+
+def test_what_was_seen() -> None:
+    assert SEEN.words == ("batch_norm", "convolution", "linear", "relu")
+    assert SEEN.ranges == {
+        "with convolutions": {"batch": (2, 8), "depth": (1, 2), "width": (64, 100), "flops": (1e9 + 5, 3e9 + 5)},
+        "without convolutions": {"batch": (99, 99), "depth": (1, 1), "width": (7, 7), "flops": (0, 0)},
+    }
+    again = FittedRange(**json.loads(json.dumps(asdict(SEEN))))
+    assert again.beyond(sample(LINEAR)) == ("batch 8: the fit saw 99 to 99 without convolutions",)
+
+
+@pytest.mark.parametrize(
+    ("operators", "unknown", "words"),
+    [
+        ((convolution(3, 8), RELU), {}, ()),
+        (
+            (convolution(8, 8, 8), {"word": "attention"}, {"word": "unknown"}, {"word": "attention"}),
+            {"mine::op": 1},
+            ("grouped_convolution", "attention", "mine::op"),
+        ),
+    ],
+)
+def test_operators_that_no_fitted_network_has(
+    operators: tuple[dict[str, Any], ...], unknown: dict[str, int], words: tuple[str, ...]
+) -> None:
+    assert SEEN.unknown_operators(sample(*operators, unknown=unknown)) == words
+
+
+def test_sizes_that_no_fitted_network_has() -> None:
+    inside = sample(convolution(100, 70, flops=1.5e9), convolution(70, 64, flops=1e9))
+    assert SEEN.beyond(inside) == ()
+    deep = sample(*[convolution(101, 101)] * 3, batch=16)
+    assert SEEN.beyond(deep) == (
+        "batch 16: the fit saw 2 to 8 with convolutions",
+        "depth 3: the fit saw 1 to 2 with convolutions",
+        "width 101: the fit saw 64 to 100 with convolutions",
+    )
+    assert SEEN.beyond(sample(convolution(3, 64, flops=9.0), batch=1)) == (
+        "batch 1: the fit saw 2 to 8 with convolutions",
+        "flops 9: the fit saw 1e+09 to 3e+09 with convolutions",
+    )
+
+
+def test_a_kind_of_network_that_was_not_fitted() -> None:
+    inside = sample(convolution(3, 64))
+    assert FittedRange.of([inside]).beyond(inside) == ()
+    assert FittedRange.of([sample(LINEAR)]).beyond(inside) == ("a network with convolutions: the fit saw none",)
+
+
+def test_groups_that_were_seen_are_known() -> None:
+    grouped = sample(convolution(8, 8, 8))
+    assert FittedRange.of([grouped]).unknown_operators(grouped) == ()
+    assert FittedRange.of([grouped]).unknown_operators(replace(grouped, graph=made_graph(convolution(8, 8)))) == (
+        "convolution",
+    )
