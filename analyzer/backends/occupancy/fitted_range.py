@@ -63,14 +63,14 @@ class FittedRange:
     def beyond(self, sample: Sample) -> tuple[str, ...]:
         """A sentence for each size that no fitted network of its kind has.
 
-        Such as ``width 4096: the fit saw 24 to 1853 with convolutions``.
+        Such as ``width 4096: measured networks with convolutions have 24 to 1853``.
         """
         own = self.ranges.get(_kind(sample))
         if own is None:
-            return (f"a network {_kind(sample)}: the fit saw none",)
+            return (f"no network {_kind(sample)} was measured",)
         ranges = ((name, value, *own[name]) for name, value in _sizes(sample).items())
         return tuple(
-            f"{name} {_text(value)}: the fit saw {_text(least)} to {_text(most)} {_kind(sample)}"
+            f"{name} {_text(value)}: measured networks {_kind(sample)} have {_text(least)} to {_text(most)}"
             for name, value, least, most in ranges
             if not least <= value <= most
         )

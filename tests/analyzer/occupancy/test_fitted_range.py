@@ -42,7 +42,7 @@ def test_what_was_seen() -> None:
         "without convolutions": {"batch": (99, 99), "depth": (1, 1), "width": (7, 7), "flops": (0, 0)},
     }
     again = FittedRange(**json.loads(json.dumps(asdict(SEEN))))
-    assert again.beyond(sample(LINEAR)) == ("batch 8: the fit saw 99 to 99 without convolutions",)
+    assert again.beyond(sample(LINEAR)) == ("batch 8: measured networks without convolutions have 99 to 99",)
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,20 @@ def test_sizes_that_no_fitted_network_has() -> None:
     assert SEEN.beyond(inside) == ()
     deep = sample(*[convolution(101, 101)] * 3, batch=16)
     assert SEEN.beyond(deep) == (
-        "batch 16: the fit saw 2 to 8 with convolutions",
-        "depth 3: the fit saw 1 to 2 with convolutions",
-        "width 101: the fit saw 64 to 100 with convolutions",
+        "batch 16: measured networks with convolutions have 2 to 8",
+        "depth 3: measured networks with convolutions have 1 to 2",
+        "width 101: measured networks with convolutions have 64 to 100",
     )
     assert SEEN.beyond(sample(convolution(3, 64, flops=9.0), batch=1)) == (
-        "batch 1: the fit saw 2 to 8 with convolutions",
-        "flops 9: the fit saw 1e+09 to 3e+09 with convolutions",
+        "batch 1: measured networks with convolutions have 2 to 8",
+        "flops 9: measured networks with convolutions have 1e+09 to 3e+09",
     )
 
 
 def test_a_kind_of_network_that_was_not_fitted() -> None:
     inside = sample(convolution(3, 64))
     assert FittedRange.of([inside]).beyond(inside) == ()
-    assert FittedRange.of([sample(LINEAR)]).beyond(inside) == ("a network with convolutions: the fit saw none",)
+    assert FittedRange.of([sample(LINEAR)]).beyond(inside) == ("no network with convolutions was measured",)
 
 
 def test_groups_that_were_seen_are_known() -> None:

@@ -137,6 +137,6 @@ def test_real_networks_from_their_names_to_an_answer_of_the_shipped_model(
     assert answer["sizes"] == {"sequence": 4, "hidden": 32, "layers": 1} and answer["unknown_operators"] == {}
     assert [row["batch"] for row in answer["predictions"]] == [2, 8]
     assert [row["training"]["peak_memory"] for row in answer["predictions"]] == [None, None]
-    (row,) = answered(*PREDICT, "lenet")["predictions"]
+    (row,) = answered(*PREDICT, "alexnet")["predictions"]
     assert row["gpu"] == "A100 SXM4 40GB" and 0 < row["training"]["sm_occupancy"]["value"] < 1
-    assert 1e9 < row["training"]["peak_memory"]["value"] < 4e9
+    assert 2e9 < row["training"]["peak_memory"]["value"] < 4e9

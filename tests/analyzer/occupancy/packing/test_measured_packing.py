@@ -6,7 +6,7 @@ import pytest
 from benchmarks.occupancy.measured_packing import PREDICTED, UNKNOWING, difference, kinds, mixes, packed, predictions, results
 from made_jobs import job
 
-from epochcast.analyzer.backends.occupancy.training_jobs import GPU, read_training_jobs
+from epochcast.analyzer.backends.occupancy.training_jobs import read_training_jobs
 from epochcast.regressor import load_catalog
 
 MLP = "input:8_output:4_depth:1_arch:pyramid_batch:{batch}_act:relu_dropout:0.1_dropout:True_batchnorm:False"
@@ -35,7 +35,7 @@ def jobs(tmp_path):
     table = pd.DataFrame(measured).assign(depth=1, batch=2, peak_memory_mib=1024.0, sm_active=0.5)
     table["sm_occupancy"] = np.linspace(0.1, 0.4, len(table))
     table.to_csv(tmp_path / "measured.csv", index=False)
-    return read_training_jobs([tmp_path / "measured.csv"], load_catalog().resolve(GPU))
+    return read_training_jobs([tmp_path / "measured.csv"], load_catalog())
 
 
 def test_measured_kinds(jobs):
