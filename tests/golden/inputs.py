@@ -11,6 +11,7 @@ from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
 from ..analyzer.adapters import wandb_logs
+from ..analyzer.occupancy.made_trainings import trainings
 from ..example_files import write_example_files
 
 TINY = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"
@@ -44,7 +45,7 @@ def write_inputs(folder: Path, root: Path) -> None:
     for name, text in {"jobs.csv": JOBS, "plan.toml": PLAN, "links.toml": LINK, "trace.json": _profiler_trace()}.items():
         (folder / name).write_text(text)
     _runs().to_csv(folder / "tiny-runs.csv", index=False)
-    _labels().to_csv(folder / "labels.csv", index=False)
+    trainings(folder / "trainings.csv", 80)
     _write_operators(folder / "operators")
     points = pd.read_csv(folder / "points.csv")
     points[points["network"].isin(sorted(set(points["network"]))[::4])].to_csv(folder / "few-points.csv", index=False)
@@ -89,20 +90,6 @@ def _runs() -> pd.DataFrame:
     ]
     parallel = ["data", "tensor", "pipeline", "micro_batch", "global_batch"]
     return pd.DataFrame(rows, columns=["model", "gpu", "seconds", *parallel, "sequence_length", "precision", "recomputation"])
-
-
-def _labels() -> pd.DataFrame:
-    """Occupancies of small networks."""
-    rows = []
-    for number, (network, family) in enumerate((("lenet", "cnn"), ("alexnet", "cnn"), ("rnn", "rnn"), ("lstm", "rnn"))):
-        sizes = (3, 224, 0, 0, 0) if family == "cnn" else (0, 0, 16, 128, 1)
-        for batch in (4, 16, 64, 128):
-            mean = 0.1 + 0.05 * number + 0.002 * batch
-            filled = (mean, 1.1 * mean, 1.5 * mean, 20 + number, 1e-4 * batch, 0.5 + batch / 400, 5e8 + 1e7 * batch)
-            rows.append((network, batch, *sizes, "fp32", family, "T4", "launch_config", *filled))
-    sizes = ["channels", "image_size", "sequence", "hidden", "layers"]
-    filled = ["mean", "time_mean", "max", "kernels", "step_s", "nvml_utilisation", "memory_bytes"]
-    return pd.DataFrame(rows, columns=["network", "batch", *sizes, "precision", "family", "gpu", "labels", *filled])
 
 
 def _write_operators(folder: Path) -> None:

@@ -31,7 +31,6 @@ DISTRIBUTED = f'predict-model distributed --model {TINY} --json --gpu "A100 SXM4
 PACKING = "simulate-packing --jobs jobs.csv --memory 16e9 --gpus-total 2 --json"
 SPLIT = "evaluate regressor --train old-profiles --test new-profiles --json"
 FORMS = ("paper", "relative", "layers", "pooled", "corrected")
-TABLES = ("mean", "nearest", "boosting")
 NETWORKS = ("mlp", "lstm", "transformer", "dnnperf", "brp-nas", "dnn-occu")
 
 
@@ -239,27 +238,27 @@ CASES = [
     ),
     case(
         "packing",
-        f"{PACKING} --slowdown none --policy slot --policy occu --policy interference --policy oracle",
-        f"{PACKING} --slowdown fig7 --slowdown utilisation --policy nvml-util --policy occu-spread",
-        "simulate-packing --configurations labels.csv --gpu T4 --runs 5 --stream-jobs 10 --error 0.1 --load 0.8 --seed 3"
-        " --slowdown fig7 --json",
+        f"{PACKING} --slowdown none",
+        f"{PACKING} --slowdown fig7 --slowdown utilisation",
+        "simulate-packing --configurations trainings.csv --runs 5 --stream-jobs 10 --load 0.8 --seed 3 --slowdown fig7 --json",
     ),
     case(
         "occupancy",
+        "predict-model occupancy --network alexnet --batch 32 --json",
         "predict-model occupancy --network lenet --gpu T4 --gpu 'A100 SXM4 80GB' --batch 32 --json",
         "predict-model occupancy --network lenet --gpu T4 --precision fp16 --sweep-batches --json",
         "predict-model occupancy --network lstm --gpu 'H100 SXM5' --sequence 16 --hidden 128 --layers 1 --batch 8 --json",
-        "train occupancy --data labels.csv --folds 2 --out model --json",
-        "predict-model occupancy --network lenet --model model --batch 32 --json",
-        "evaluate occupancy --data labels.csv --json",
+        "train occupancy --data trainings.csv --out model --json",
+        "predict-model occupancy --network alexnet --model model --batch 32 --json",
+        "evaluate occupancy --data trainings.csv --json",
+        "evaluate occupancy --data trainings.csv --label peak_memory --protocol architecture --json",
         needs=("torch", "transformers"),
         rel=NEURAL,
     ),
     case(
         "occupancy_models",
-        *each("train occupancy --data labels.csv --model {0} --folds 0 --out {0} --json", *TABLES),
-        *each("train occupancy --data labels.csv --model {0} --folds 0 --epochs 1 --out {0} --json", *NETWORKS),
-        *each("predict-model occupancy --network lenet --model {} --batch 32 --json", *TABLES, *NETWORKS),
+        *each("train occupancy --data trainings.csv --model {0} --epochs 1 --out {0} --json", "mean", *NETWORKS),
+        *each("predict-model occupancy --network alexnet --model {} --batch 32 --json", "mean", *NETWORKS),
         needs=("torch_geometric", "transformers"),
         rel=NEURAL,
     ),
@@ -267,7 +266,6 @@ CASES = [
         "benchmarks",
         "benchmark convmeter --device cpu --network my_models:tiny --image-size 224 --batch 1 --budget 1 --out here.csv --json",
         f"benchmark operators --device cpu --model {TINY} --precision fp32 --budget 1 --out operators-here.csv --json",
-        "benchmark occupancy --device cpu --gpu T4 --network lenet --configurations 1 --budget 1 --out labels-here.csv --json",
         needs=("torch", "transformers"),
         measured=True,
         slow=True,
