@@ -9,12 +9,6 @@ from typing import Any
 from ....errors import InputError
 from ..configuration import Configuration
 
-FAMILIES = ("cnn", "rnn", "vision_transformer", "language", "multimodal")
-"""Table II's CNN, RNN and Transformer, with transformers told apart by what they are given."""
-
-OTHER = "other"
-"""The family of networks that are not in the table."""
-
 SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
 """Fields of Configuration that apply to some networks only."""
 
@@ -37,7 +31,8 @@ class Network:
     """A network by name.
 
     Args:
-        family: one of FAMILIES.
+        family: Table II's ``cnn``, ``rnn`` and transformers by what they are given, ``vision_transformer``, ``language`` and
+            ``multimodal``.
         library: that defines it: ``torchvision``, ``timm``, ``transformers``, ``torch``, or empty for our own modules.
         sizes: by the names of Configuration's fields, those that apply.
         tower: of a multimodal network, timm's name of the one for images.
@@ -84,8 +79,8 @@ NETWORKS: Mapping[str, Network] = {
 
 
 def family(name: str) -> str:
-    """One of FAMILIES for the names of NETWORKS, else OTHER."""
-    return NETWORKS[name].family if name in NETWORKS else OTHER
+    """Of the names of NETWORKS; ``other`` of all others."""
+    return NETWORKS[name].family if name in NETWORKS else "other"
 
 
 def complete(configuration: Configuration) -> Configuration:
