@@ -101,7 +101,7 @@ def occupancy() -> Iterator[str]:
             samples.append(Sample(replace(configuration, batch=batch), graph.at_batch(batch), gpu))
     labels = np.random.default_rng(0).uniform(0.05, 0.95, len(samples))  # only time is looked at
     of_each = samples[:: GRAPHS // len(NETWORKS)]
-    for name in ("operator-mean", "dnn-occu"):
+    for name in ("trees", "dnn-occu"):
         model = make(name, epochs=1).fit(of_each, labels[: len(of_each)])
         times = [median(lambda one=one, model=model: model.predict([one]), 5, time.process_time) for one in of_each]
         yield f"{name}, one graph: median {1e3 * statistics.median(times):.1f} ms, slowest {1e3 * max(times):.1f} ms"

@@ -17,9 +17,9 @@ from typing import IO, Any
 from ...common.files import write_whole
 from ..corpus import append_run
 from ..errors import AgentError, InputError
+from ..recording.device import Device
 from ..recording.record import Recording, record
 from ..traces.trace import read_trace
-from .device import Device
 from .plan import Workload
 
 _KEPT_LINES = 40  # of what a failed training said: a traceback through PyTorch has about twenty

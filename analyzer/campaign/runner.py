@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from ...common.files import write_whole
 from ..errors import AgentError, InputError
-from .device import Device, choose_device
+from ..recording.device import Device, choose_device
 from .expectation import Measured, expected_s, finished_runs
 from .overhead import append_overhead, measure_overhead, read_overheads
 from .plan import Overhead, Plan, Workload

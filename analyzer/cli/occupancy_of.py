@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,20 +13,30 @@ import pandas as pd
 from ...regressor import load_catalog
 from ..backends.occupancy.kernel_files import KernelFile, read_any
 from ..backends.occupancy.kernel_files.kernel_file import occupancy_rows
-from ..backends.occupancy.launch.advice import advice
 from ..backends.occupancy.launch.calculator import CONFIGURATION
-from ..backends.occupancy.launch.kernel_table import LAUNCH, busiest, count_skipped, summarise
+from ..backends.occupancy.launch.kernel_table import LAUNCH, advice, busiest, count_skipped, summarise
+from ..backends.occupancy.launch.timeline import BINS, timelines
 from ..csv_text import source_name
 from ..errors import InputError
-from ..plain_json import plain_json
+from ..plain_json import plain, plain_json
 from . import terminal
 from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
-from .occupancy_over_time import SPAN_FIGURES, draw_over_time, span_figures
-from .quantities import Duration
 from .shared_options import gpus_option
+from .tables import seconds_text
 
 _TOP = 10
+_OVER_TIME = {
+    "utilisation": "utilisation",
+    "occupancy_of_the_span": "occupancy",
+    "busy_occupancy": "busy_occupancy",
+    "unknown_of_the_span": "unknown",
+}
+"""Figures from the first kernel's begin to the last one's end (``span_s`` seconds), and the ratios of a timeline that they are.
+
+Means over the GPUs, and of each GPU; null where the format tells no times. ``occupancy_of_the_span`` counts idle time as 0,
+``busy_occupancy`` leaves it out; kernels of unknown occupancy that ran alone are left out of both.
+"""
 
 
 @click.command()
@@ -51,12 +60,6 @@ _TOP = 10
     metavar="FILE",
     help="Draw occupancy and NVML utilisation over time (PNG, SVG, PDF).",
 )
-@click.option(
-    "--bin",
-    "bin_width",
-    type=Duration("seconds", above=0),
-    help="Length of one step of --timeline: seconds, or 5ms. [default: a 200th of the time]",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; ratios are 0 to 1, times seconds.")
 def occupancy_of(
     profile: Path,
@@ -66,26 +69,23 @@ def occupancy_of(
     top: int | None,
     plot: Path | None,
     timeline: Path | None,
-    bin_width: float | None,
     as_json: bool,
 ) -> int:
     """Calculate the GPU occupancy of profiled kernels from how they were launched.
 
-    FILE is a trace of PyTorch's profiler (.json, .json.gz), a CSV file of ncu (pages raw and details), or the kernels that
-    `epochcast benchmark occupancy` recorded; - reads standard input. If ncu measured the achieved occupancy, it is shown
-    next to the calculated one. PyTorch's traces hold when kernels ran, so NVML utilisation and occupancy over time are shown
-    too. A trace of `epochcast record` shows both as the hardware counted them (sm_occupancy, gpu_utilization).
+    FILE is a trace of PyTorch's profiler (.json, .json.gz) or a CSV file of ncu (pages raw and details); - reads standard
+    input. If ncu measured the achieved occupancy, it is shown next to the calculated one. PyTorch's traces hold when kernels
+    ran, so NVML utilisation and occupancy over time are shown too. A trace of `epochcast record` shows both as the hardware
+    counted them (sm_occupancy, gpu_utilization).
 
     \b
     Example: epochcast occupancy-of trace.json.gz --plot kernels.png \\
                  --timeline time.png
     """
-    if bin_width is not None and timeline is None:
-        raise InputError(f"--bin {bin_width:g} is of no use without --timeline; name a figure to draw by it")
     if is_trace(profile):
         if gpu_name is not None or by != "kernel" or top is not None or plot is not None:
             raise InputError(f"{str(profile)!r} is a trace without kernels; leave out --gpu, --by, --top and --plot")
-        counted = counted_answer(profile, timeline, bin_width)
+        counted = counted_answer(profile, timeline)
         terminal.say(plain_json(counted) if as_json else counted_sentences(counted), as_is=as_json)
         return 0
     name = source_name(profile)
@@ -93,14 +93,14 @@ def occupancy_of(
     gpu = None if gpu_name is None else catalog.resolve(gpu_name)
     file = read_any(profile)
     rows = occupancy_rows(file, name, catalog, gpu)
-    answer = {**_answer(rows, file), "kernels": list(_kernels(rows, by, top if as_json else top or _TOP))}
+    answer = plain({**_answer(rows, file), "kernels": list(_kernels(rows, by, top if as_json else top or _TOP))})
     if plot is not None:
         from ..figures import save_figure
         from ..figures.occupancy import kernel_occupancy_figure
 
-        save_figure(kernel_occupancy_figure(busiest(_counted(rows), ("kernel",)).head(top or _TOP), summarise(rows)), plot)
+        save_figure(kernel_occupancy_figure(busiest(_counted(rows)).head(top or _TOP), summarise(rows)), plot)
     if timeline is not None:
-        draw_over_time(rows, name, timeline, bin_width)
+        _draw_over_time(rows, name, timeline)
     terminal.say(plain_json(answer) if as_json else sentences(answer), as_is=as_json)
     return 0
 
@@ -113,48 +113,62 @@ def _counted(rows: pd.DataFrame) -> pd.DataFrame:
 def _answer(rows: pd.DataFrame, file: KernelFile) -> dict[str, Any]:
     known = _counted(rows)
     names = sorted(set(known["gpu"]))
-    of_all, of_each = span_figures(rows)
-    devices = _each(known, ["gpu", "device"])
+    whole = timelines(rows)
+    over_time = {
+        device: {name: float(getattr(timeline, ratio)[0]) for name, ratio in _OVER_TIME.items()}
+        for device, timeline in whole.items()
+    }
+    means, unknown = pd.DataFrame(list(over_time.values()), columns=list(_OVER_TIME)).mean(), dict.fromkeys(_OVER_TIME)
     return {
         "format": file.format,
         "gpu": names[0] if len(names) == 1 else None,
         **summarise(rows).to_json(),
-        **of_all,
-        "devices": [{**one, **of_each.get((one["gpu"], one["device"]), dict.fromkeys(SPAN_FIGURES))} for one in devices],
-        "workloads": _each(known, ["workload"]),
+        "span_s": next((timeline.seconds for timeline in whole.values()), None),
+        **{name: means[name] for name in _OVER_TIME},
+        "devices": [
+            {**device, **over_time.get((device["gpu"], device["device"]), unknown)} for device in _each(known, "gpu", "device")
+        ],
+        "workloads": _each(known, "workload"),
         "skipped": dict(Counter(file.passed_over) + Counter(count_skipped(rows))),
         "advice": list(advice(known)),
     }
 
 
-def _each(rows: pd.DataFrame, keys: list[str]) -> list[dict[str, Any]]:
+def _each(rows: pd.DataFrame, *keys: str) -> list[dict[str, Any]]:
     """A summary of each group; empty if there is one alone."""
-    groups = rows.groupby(keys, sort=True, dropna=False)
+    groups = rows.groupby(list(keys), dropna=False)
     if groups.ngroups < 2:
         return []
-    return [{**_plain(dict(zip(keys, key, strict=True))), **summarise(group).to_json()} for key, group in groups]
+    return [{**_whole(dict(zip(keys, key, strict=True))), **summarise(group).to_json()} for key, group in groups]
 
 
 def _kernels(rows: pd.DataFrame, by: str, top: int | None) -> Iterator[dict[str, Any]]:
-    alike = LAUNCH if by == "launch" else ("kernel",)
-    for row in busiest(_counted(rows), alike)[:top].to_dict("records"):
+    for record in busiest(_counted(rows), LAUNCH if by == "launch" else ("kernel",))[:top].to_dict("records"):
+        row = _whole(record)
         if by == "launch":
-            configuration = [_whole(row.pop(name)) for name in CONFIGURATION]
-            row["launch"] = {
-                "grid": configuration[:3],
-                "block": configuration[3:6],
-                "registers_per_thread": configuration[6],
-                "shared_memory": configuration[7],
-            }
-        yield _plain(row)
+            grid, block = ([row.pop(f"{which}_{axis}") for axis in "xyz"] for which in ("grid", "block"))
+            others = {name: row.pop(name) for name in ("registers_per_thread", "shared_memory")}
+            row["launch"] = {"grid": grid, "block": block, **others}
+        yield row
 
 
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Whole numbers as such, and None for what is missing."""
-    whole = ("device", "launches", "blocks", "resident_blocks", "sm_count")
-    values = {str(name): None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
-    return {name: _whole(value) if name in whole else value for name, value in values.items()}
+def _whole(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Counts and sizes as whole numbers, None for those that are missing."""
+    whole = ("device", "launches", "blocks", "resident_blocks", "sm_count", *CONFIGURATION)
+    return {name: value if name not in whole else None if pd.isna(value) else int(value) for name, value in row.items()}
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None or math.isnan(value) else int(value)
+def _draw_over_time(rows: pd.DataFrame, name: str, path: Path) -> None:
+    """Draw each GPU; InputError if the profile ``name`` tells no times."""
+    from ..figures import save_figure
+    from ..figures.occupancy import occupancy_over_time_figure
+
+    titles = {}
+    for (gpu, index), whole in timelines(rows).items():
+        used, filled = 100 * whole.utilisation[0], 100 * whole.occupancy[0]
+        device = f"{gpu or 'GPU'}{'' if index is None else f' ({index})'}"
+        titles[gpu, index] = f"{device}, {seconds_text(whole.seconds)}: NVML utilisation {used:.1f} %, occupancy {filled:.1f} %"
+    if not titles:
+        raise InputError(f"{name!r} does not tell when its kernels ran; give --timeline a trace of PyTorch's profiler")
+    drawn = {titles[device]: timeline for device, timeline in timelines(rows, BINS).items()}
+    save_figure(occupancy_over_time_figure(drawn, "by launch configuration"), path)

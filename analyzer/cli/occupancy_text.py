@@ -1,103 +1,94 @@
-"""What the commands on GPU occupancy say of labels, fitted predictors and predictions."""
+"""What the commands on GPU occupancy say of fitted predictors and predictions."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..backends.occupancy.answer import NOTHING_CLAIMED
 from ..backends.occupancy.batch_sweep import WITHIN
-from ..words import count, number
-from .tables import seconds_text, table
+from ..words import number
+from .tables import percent, seconds_text, table
 
-_LABELS = {
-    "launch_config": "launch_config, CUDA's occupancy calculation over the kernels that a profiler recorded",
-    "modelled": f"modelled, CUDA's occupancy calculation over kernels that a model of the launches expects: {NOTHING_CLAIMED}",
-    "ncu": "ncu, the active warps that the hardware counted",
-}
-
-_MARKED = "not of the fitted predictor but of the kernels that a model of PyTorch's launches expects"
-
-TARGETS = {
-    "mean": "mean over kernel launches",
-    "time_mean": "mean over kernels weighted by their time",
-    "max": "highest of any kernel",
-}
-
-
-def labels_text(labels: str) -> str:
-    """The first line of every answer: where the occupancies come from."""
-    return f"labels: {_LABELS[labels]}"
+_LABELS = {"sm_occupancy": "SM occupancy", "sm_active": "SM activity", "peak_memory": "peak memory"}
 
 
 def fitted_text(model: Mapping[str, Any]) -> str:
-    """What a predictor rests on, and how far off it is on networks that were left out."""
-    rows = f"{count(model['rows'], 'row')} of {count(len(model['networks']), 'network')} on {', '.join(model['gpus'])}"
-    fitted = f"{model['model']}, fitted on {rows}; {TARGETS[model['target']]}"
-    if model["mape"] is None:
-        return f"{fitted}\nhow far off it is on other networks is not known: too few to leave some out, or it was not tried"
-    return (
-        f"{fitted}\nmean error on networks that were left out: {model['mape']:.1f} %; nine of ten of their rows lie within "
-        f"x {1 / model['factor']:.2f} to x {model['factor']:.2f}"
-    )
+    """What a predictor rests on, and how far off it is on architectures that were left out."""
+    rows = ", ".join(f"{_LABELS[label]} {rows}" for label, rows in model["rows"].items())
+    fitted = f"{model['model']}, fitted on measured trainings on {', '.join(model['gpus'])} ({rows})"
+    if not model["errors"]:
+        return f"{fitted}\nhow far off it is on other networks is not known: too few to leave some out"
+    errors = ", ".join(f"{_LABELS[label]} {errors['mape']:.1f} %" for label, errors in model["errors"].items())
+    return f"{fitted}\nmean error on architectures that were left out: {errors}"
 
 
 def prediction_text(answer: Mapping[str, Any]) -> str:
     """The whole answer on a network."""
+    rows = answer["predictions"]
+    trainings = [row for row in rows if row["training"]["peak_memory"]]
+    fallback = [row for row in rows if not row["training"]["sm_occupancy"]]
     parts = [
-        f"{labels_text(answer['labels'])}\n{_network(answer)}",
-        _predictions(answer),
-        "\n".join(_batches(one) for one in answer["batches"]),
-        fitted_text(answer["model"]) if answer["model"] is not None else answer["why"],
+        _network(answer),
+        f"training:\n{_trainings(trainings)}" if trainings else "",
+        f"inference, kernels that PyTorch is expected to launch (not measured):\n{_launches(fallback)}" if fallback else "",
+        "\n".join(_batches(sweep) for sweep in answer["batches"]),
+        fitted_text(answer["model"]) if trainings else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def percent(ratio: float | None) -> str:
-    """A ratio 0..1 as a reader sees it; ``-`` where there is none."""
-    return "-" if ratio is None or math.isnan(ratio) else f"{100 * ratio:.1f} %"
-
-
 def _network(answer: Mapping[str, Any]) -> str:
     sizes = [f"{name.replace('_', ' ')} {value}" for name, value in answer["sizes"].items()]
-    told = ", ".join([answer["network"], *sizes, answer["precision"]])
-    return f"{told}: {answer['nodes']} operators, {answer['edges']} edges"
+    title = ", ".join([answer["network"], *sizes, answer["precision"]])
+    return f"{title}: {answer['nodes']} operators, {answer['edges']} edges"
 
 
-def _predictions(answer: Mapping[str, Any]) -> str:
-    """One line per GPU and batch; columns that nothing is known for are left out."""
-    predictions = answer["predictions"]
-    columns: dict[str, list[str]] = {
-        "GPU": [one["gpu"] for one in predictions],
-        "batch": [str(one["batch"]) for one in predictions],
-        "occupancy": [percent(one["occupancy"]) for one in predictions],
-    }
-    if any(not math.isnan(one["low"]) for one in predictions):
-        columns["90 % interval"] = [f"{percent(one['low'])} to {percent(one['high'])}" for one in predictions]
-    modelled = [one["modelled"] for one in predictions]
-    if answer["model"] is None:
-        columns["by time"] = [percent(one["time_mean"]) for one in modelled]
-        columns["highest"] = [percent(one["max"]) for one in modelled]
-    mark = "" if answer["model"] is None else "*"
-    columns |= {
-        f"kernels{mark}": [str(one["kernels"]) for one in modelled],
-        f"step{mark}": [seconds_text(one["step_s"]) for one in modelled],
-        f"NVML{mark}": [percent(one["nvml_utilisation"]) for one in modelled],
-        f"memory{mark}": [_memory(one) for one in modelled],
-    }
-    legend = f"\n* {_MARKED}" if mark else ""
-    return table(list(columns), list(zip(*columns.values(), strict=True))) + legend
+def _trainings(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line per GPU and batch."""
+    header = ("GPU", "batch", "SM occupancy", "90 % interval", "SM activity", "peak memory", "90 % interval", "fits")
+    lines = []
+    for row in rows:
+        training = row["training"]
+        occupancy, activity, memory = (training[label] or {} for label in _LABELS)
+        lines.append(
+            (
+                row["gpu"],
+                str(row["batch"]),
+                percent(occupancy.get("value")),
+                _interval(percent(occupancy.get("low")), percent(occupancy.get("high"))),
+                percent(activity.get("value")),
+                _gibibytes(memory["value"]),
+                _interval(_gibibytes(memory["low"]), _gibibytes(memory["high"])),
+                "yes" if training["out_of_memory"] < 0.5 else "no",
+            )
+        )
+    return table(header, lines)
 
 
-def _memory(modelled: Mapping[str, Any]) -> str:
-    gibibytes = f"{number(modelled['memory_bytes'] / 2**30)} GiB"
-    return gibibytes if modelled["fits"] else f"{gibibytes}, does not fit"
+def _launches(rows: Sequence[Mapping[str, Any]]) -> str:
+    header = ("GPU", "batch", "occupancy", "by time", "highest", "kernels", "step", "NVML", "memory")
+    lines = []
+    for row in rows:
+        step = row["modelled"]
+        ratios = [percent(step[name]) for name in ("mean", "time_mean", "max")]
+        memory = _gibibytes(step["memory_bytes"]) + ("" if step["fits"] else ", does not fit")
+        others = (str(step["kernels"]), seconds_text(step["step_s"]), percent(step["nvml_utilisation"]), memory)
+        lines.append((row["gpu"], str(row["batch"]), *ratios, *others))
+    return table(header, lines)
 
 
-def _batches(one: Mapping[str, Any]) -> str:
-    tried = "the most that memory holds" if one["bound_by_memory"] else "the most that was tried"
-    highest = f"highest on {one['gpu']}: {percent(one['highest'])} at batch {one['highest_at']}"
-    if one["smallest"] == one["largest"]:
+def _interval(low: str, high: str) -> str:
+    return "-" if low == "-" else f"{low} to {high}"
+
+
+def _gibibytes(size: float) -> str:
+    return f"{number(size / 2**30)} GiB"
+
+
+def _batches(sweep: Mapping[str, Any]) -> str:
+    tried = "the most that memory holds" if sweep["bound_by_memory"] else "the most that was tried"
+    highest = f"highest on {sweep['gpu']}: {percent(sweep['highest'])} at batch {sweep['highest_at']}"
+    if sweep["smallest"] == sweep["largest"]:
         return f"{highest}, {tried}: no smaller one is within {100 * WITHIN:.0f} % of it"
-    return f"{highest}; smallest batch within {100 * WITHIN:.0f} % of it: {one['smallest']} (of 1 to {one['largest']}, {tried})"
+    bounds = f"of 1 to {sweep['largest']}, {tried}"
+    return f"{highest}; smallest batch within {100 * WITHIN:.0f} % of it: {sweep['smallest']} ({bounds})"

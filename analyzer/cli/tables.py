@@ -86,3 +86,8 @@ def with_prefix(value: float, unit: str) -> str:
 def figure(value: float | None) -> str:
     """Four significant digits; ``-`` for None."""
     return "-" if value is None else f"{value:.4g}"
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio 0..1 as a reader sees it; ``-`` for None."""
+    return "-" if ratio is None else f"{100 * ratio:.1f} %"

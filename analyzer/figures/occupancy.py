@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from ..backends.occupancy.batch_sweep import WITHIN
-from ..backends.occupancy.launch.kernel_names import short_name
-from ..backends.occupancy.launch.kernel_table import Summary
+from ..backends.occupancy.launch.kernel_table import Summary, short_name
 from ..backends.occupancy.launch.timeline import Timeline
 from ..errors import InputError
 from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
@@ -44,34 +40,20 @@ def kernel_occupancy_figure(kernels: pd.DataFrame, summary: Summary) -> Figure:
     with drawing():
         figure = Figure(figsize=(10, 1.5 + 0.3 * len(rows)), layout="constrained")
         axes = figure.subplots()
-        axes.barh(places, 100 * rows["grid"], height=0.6, color=BLUE, alpha=0.75)
-        axes.plot(100 * rows["limit"], places, "|", color=_LIMIT, markersize=13, markeredgewidth=1.5)
-        handles: list[Artist] = [
-            Patch(color=BLUE, alpha=0.75, label="occupancy by launch configuration"),
-            Line2D(
-                [],
-                [],
-                color=_LIMIT,
-                marker="|",
-                markersize=11,
-                markeredgewidth=1.5,
-                linestyle="",
-                label="if the grid were larger",
-            ),
+        limit: Any = {"color": _LIMIT, "markersize": 13, "markeredgewidth": 1.5}
+        marks: list[Any] = [
+            axes.barh(places, 100 * rows["grid"], 0.6, color=BLUE, alpha=0.75, label="occupancy by launch configuration"),
+            *axes.plot(100 * rows["limit"], places, "|", label="if the grid were larger", **limit),
         ]
         if rows["achieved"].notna().any():
-            axes.plot(100 * rows["achieved"], places, "D", color=ORANGE, markersize=4.5)
-            handles.append(Line2D([], [], color=ORANGE, marker="D", markersize=4.5, linestyle="", label="achieved, by ncu"))
-        lines: tuple[tuple[float, Literal[":", "--"], str], ...] = (
+            marks += axes.plot(100 * rows["achieved"], places, "D", color=ORANGE, markersize=4.5, label="achieved, by ncu")
+        for value, style, what in (
             (summary.grid.mean, ":", "mean over launches"),
             (summary.grid.time_mean, "--", "weighted by time"),
-        )
-        for value, style, what in lines:
+        ):
             if not math.isnan(value):
-                axes.axvline(100 * value, color=GREEN, linestyle=style, linewidth=1.2)
-                handles.append(
-                    Line2D([], [], color=GREEN, linestyle=style, linewidth=1.2, label=f"{what}: {100 * value:.1f} %")
-                )
+                label = f"{what}: {100 * value:.1f} %"
+                marks.append(axes.axvline(100 * value, color=GREEN, linestyle=style, linewidth=1.2, label=label))
         axes.set_yticks(places, [short_name(name, _NAME_LENGTH) for name in rows["kernel"]], parse_math=False)
         axes.set_ylim(-0.7, len(rows) - 0.3)
         axes.set_xlim(0, 103)
@@ -82,15 +64,14 @@ def kernel_occupancy_figure(kernels: pd.DataFrame, summary: Summary) -> Figure:
         beside.spines[:].set_visible(False)
         axes.grid(axis="y", visible=False)
         axes.set_axisbelow(True)
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+        figure.legend(handles=marks, loc="outside lower center", ncols=3)
         return figure
 
 
 def _beside(row: Mapping[Any, Any]) -> str:
     """Share of the GPU time and what limits the kernel."""
-    limiter = str(row["limiter"]).replace("_", " ") if isinstance(row["limiter"], str) else "launch not known"
-    share = row["share"]
-    return f"{100 * share:.1f} % of time; {limiter}" if isinstance(share, float) and not math.isnan(share) else limiter
+    limiter = row["limiter"].replace("_", " ") if isinstance(row["limiter"], str) else "launch not known"
+    return limiter if math.isnan(row["share"]) else f"{100 * row['share']:.1f} % of time; {limiter}"
 
 
 _PER_ROW = 3
@@ -104,9 +85,10 @@ class BatchCurve:
     Attributes:
         title: what the panel shows.
         batches: in ascending order.
-        occupancy: predicted or measured.
+        occupancy: of the SMs in training, or of modelled launches.
         low, high: ends of its 90 % interval.
-        nvml_utilisation: of the same steps.
+        activity: SM activity of the training, or NVML utilisation of the modelled launches.
+        modelled: whether launches were modelled.
         smallest: batch from which on larger ones fill the GPU no better; None: not looked for.
     """
 
@@ -115,52 +97,48 @@ class BatchCurve:
     occupancy: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    nvml_utilisation: NDArray[np.float64]
+    activity: NDArray[np.float64]
+    modelled: bool
     smallest: float | None = None
 
 
-def occupancy_by_batch_figure(curves: Sequence[BatchCurve], occupancy: str, nvml_utilisation: str) -> Figure:
-    """One panel per curve, three in a row, from 0 to 100 %.
-
-    Args:
-        curves: at least one.
-        occupancy, nvml_utilisation: where either comes from, such as ``predicted`` or ``measured``, for the legend.
-    """
+def occupancy_by_batch_figure(curves: Sequence[BatchCurve]) -> Figure:
+    """One panel per curve, three in a row, from 0 to 100 %; at least one."""
     columns = min(len(curves), _PER_ROW)
     rows = math.ceil(len(curves) / columns)
     with drawing():
         figure = Figure(figsize=(max(3.2 * columns, 6.4), 0.7 + 2.4 * rows), layout="constrained")
-        for curve, axes in zip(curves, panels_of(figure, len(curves), columns, "batch size"), strict=True):
+        panels = panels_of(figure, len(curves), columns, "batch size")
+        for curve, axes in zip(curves, panels, strict=True):
             _batch_panel(axes, curve)
-        figure.legend(handles=_batch_legend(curves, occupancy, nvml_utilisation), loc="outside lower center", ncols=2)
+        _legend(figure, panels, columns=2)
         return figure
 
 
 def _batch_panel(axes: Axes, curve: BatchCurve) -> None:
-    axes.fill_between(curve.batches, curve.low, curve.high, color=BLUE, alpha=0.2, linewidth=0)
-    axes.plot(curve.batches, curve.nvml_utilisation, color=ORANGE, linewidth=1.2, linestyle="--", marker="s", markersize=3)
-    axes.plot(curve.batches, curve.occupancy, color=BLUE, linewidth=1.2, marker="o", markersize=3)
+    names = ("occupancy (modelled)", "NVML utilisation (modelled)") if curve.modelled else ("SM occupancy", "SM activity")
+    line: Any = {"linewidth": 1.2, "markersize": 3, "mfc": "white" if curve.modelled else None}
+    axes.plot(curve.batches, curve.occupancy, "o-", color=BLUE, zorder=3, label=names[0], **line)
+    axes.plot(curve.batches, curve.activity, "s--", color=ORANGE, label=names[1], **line)
+    if np.isfinite(curve.low).any():
+        axes.fill_between(curve.batches, curve.low, curve.high, color=BLUE, alpha=0.2, linewidth=0, label="90 % interval")
     if curve.smallest is not None:
-        axes.axvline(curve.smallest, color=GREEN, linestyle=":", linewidth=1.2)
+        near = f"smallest batch within {100 * WITHIN:.0f} % of the highest"
+        axes.axvline(curve.smallest, color=GREEN, linestyle=":", linewidth=1.2, label=near)
     sizes_axis(axes, curve.batches, _MOST_TICKS)
-    axes.set_ylim(0, 1.03)
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    _ratio_axis(axes)
     axes.set_title(curve.title, parse_math=False)
 
 
-def _batch_legend(curves: Sequence[BatchCurve], occupancy: str, nvml_utilisation: str) -> list[Line2D | Patch]:
-    """A handle for everything that any panel draws."""
-    blue = Line2D([], [], color=BLUE, marker="o", markersize=3, label=f"GPU occupancy ({occupancy})")
-    handles: list[Line2D | Patch] = [blue]
-    if any(np.isfinite(curve.nvml_utilisation).any() for curve in curves):
-        label = f"NVML utilisation ({nvml_utilisation})"
-        handles.append(Line2D([], [], color=ORANGE, linestyle="--", marker="s", markersize=3, label=label))
-    if any(np.isfinite(curve.low).any() for curve in curves):
-        handles.append(Patch(color=BLUE, alpha=0.2, linewidth=0, label="90 % interval"))
-    if any(curve.smallest is not None for curve in curves):
-        near = f"smallest batch within {100 * WITHIN:.0f} % of the highest"
-        handles.append(Line2D([], [], color=GREEN, linestyle=":", label=near))
-    return handles
+def _ratio_axis(axes: Axes) -> None:
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+
+
+def _legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
+    """One legend below of what any panel draws."""
+    handles = {mark.get_label(): mark for axes in panels for mark in axes.get_legend_handles_labels()[0]}
+    figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=columns)
 
 
 _MOST_PANELS = 8
@@ -178,42 +156,31 @@ def occupancy_over_time_figure(timelines: Mapping[str, Timeline], occupancy: str
         occupancy: where it comes from, for the legend, such as ``by launch configuration``.
     """
     shown = list(timelines.items())[:_MOST_PANELS]
+    seconds = shown[0][1].seconds
+    scale, unit = next((unit for unit in _UNITS if seconds >= unit[0]), _UNITS[-1])
     with drawing():
         figure = Figure(figsize=(10, 1.0 + 2.2 * len(shown)), layout="constrained")
         panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
         for axes, (title, timeline) in zip(panels, shown, strict=True):
-            unit = _time_panel(axes, timeline)
+            _time_panel(axes, timeline, (timeline.edges - timeline.edges[0]) / scale, f"GPU occupancy ({occupancy})")
             axes.set_title(title, parse_math=False)
         panels[-1].set_xlabel(f"time since the first kernel or reading, {unit}")
-        figure.legend(handles=_time_legend([timeline for _, timeline in shown], occupancy), loc="outside lower center", ncols=3)
+        _legend(figure, panels, columns=3)
         return figure
 
 
-def _time_panel(axes: Axes, timeline: Timeline) -> str:
-    """Draw one GPU; returns the unit of the axis of time."""
-    begin, end = timeline.edges[0], timeline.edges[-1]
-    seconds, unit = next((one for one in _UNITS if end - begin >= one[0]), _UNITS[-1])
-    edges = (timeline.edges - begin) / seconds
-    axes.stairs(timeline.utilisation, edges, fill=True, color=ORANGE, alpha=0.15, linewidth=0)
-    axes.stairs(timeline.utilisation, edges, baseline=None, color=ORANGE, linestyle="--", linewidth=1.0)
+def _time_panel(axes: Axes, timeline: Timeline, edges: NDArray[np.float64], label: str) -> None:
     occupancy = np.where(timeline.unknown <= _MOST_UNKNOWN, timeline.occupancy, np.nan)
+    axes.stairs(timeline.utilisation, edges, fill=True, color=ORANGE, alpha=0.15, linewidth=0)
     axes.stairs(occupancy, edges, fill=True, color=BLUE, alpha=0.3, linewidth=0)
-    axes.stairs(occupancy, edges, baseline=None, color=BLUE, linewidth=1.2)
-    if timeline.unknown.any():
-        axes.stairs(timeline.unknown, edges, baseline=None, color=GREEN, linestyle=":", linewidth=1.0)
-    axes.set_xlim(edges[0], edges[-1])
-    axes.set_ylim(0, 1.03)
-    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
-    axes.grid(axis="x", visible=False)
-    return unit
-
-
-def _time_legend(timelines: list[Timeline], occupancy: str) -> list[Line2D]:
-    handles: list[Line2D] = [
-        Line2D([], [], color=ORANGE, linestyle="--", linewidth=1.0, label="NVML utilisation: a kernel runs"),
-        Line2D([], [], color=BLUE, linewidth=1.2, label=f"GPU occupancy ({occupancy})"),
+    lines = [
+        (timeline.utilisation, ORANGE, "--", 1.0, "NVML utilisation: a kernel runs"),
+        (occupancy, BLUE, "-", 1.2, label),
     ]
-    if any(timeline.unknown.any() for timeline in timelines):
-        label = "kernels of unknown occupancy alone"
-        handles.append(Line2D([], [], color=GREEN, linestyle=":", linewidth=1.0, label=label))
-    return handles
+    if timeline.unknown.any():
+        lines.append((timeline.unknown, GREEN, ":", 1.0, "kernels of unknown occupancy alone"))
+    for values, color, style, width, name in lines:
+        axes.stairs(values, edges, baseline=None, color=color, linestyle=style, linewidth=width, label=name)
+    axes.set_xlim(edges[0], edges[-1])
+    _ratio_axis(axes)
+    axes.grid(axis="x", visible=False)

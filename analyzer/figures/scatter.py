@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,10 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MultipleLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes, panels_of, right_answers
+from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
 _TARGET_LOOKS = tuple(zip("os^D", _COLORS, strict=True))  # marker and colour of each target GPU, by turns
@@ -113,34 +111,6 @@ def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
         if len(names) > 1:
             fitting = int(figure.get_figwidth() * _LETTERS_PER_INCH / (max(map(len, names)) + _LETTERS_PER_INCH // 2))
             figure.legend(handles=_handles(looks), loc="outside lower center", ncols=max(1, min(len(looks), fitting)))
-        return figure
-
-
-def ratio_scatter_figure(panels: Sequence[Panel], label: str = "measured") -> Figure:
-    """Up to four panels a row, a dot per row of the table, 10 % around it is shaded; titles tell the mean relative error.
-
-    Args:
-        panels: at least one.
-        label: what the horizontal axis holds.
-    """
-    names = _names(panels)
-    looks = {name: (_MARKERS[place % len(_MARKERS)], _COLORS[place % len(_COLORS)]) for place, name in enumerate(names)}
-    columns = min(len(panels), _PER_ROW)
-    rows = math.ceil(len(panels) / columns)
-    ends = np.array([0.0, 1.0])
-    with drawing():
-        figure = Figure(figsize=(0.5 + 2.7 * columns, 0.8 + 2.6 * rows), layout="constrained")
-        for panel, axes in zip(panels, panels_of(figure, len(panels), columns), strict=True):
-            right_answers(axes, ends, band=0.1)
-            _dots(axes, panel, looks, markersize=3, alpha=0.6)
-            axes.set_title(f"{panel.title}: MRE {panel.error:.1f} %", parse_math=False)
-            axes.set(xlabel=label, ylabel="predicted", xlim=ends, ylim=ends, aspect="equal")
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_major_locator(MultipleLocator(0.25))
-                axis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol="%"))
-        if len(names) > 1:
-            handles = _handles({name.replace("_", " "): look for name, look in looks.items()})
-            figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 2 * columns))
         return figure
 
 

@@ -1,42 +1,20 @@
 """Tables of ``occupancy_bench.py``, percentages in the files and ratios here; a configuration is known by its ``key``.
 
-``occupancy.csv`` and ``sweep.csv`` hold a row per configuration with its occupancies, ``kernels.csv.gz`` the launches of each,
-``ncu.csv`` what the hardware counted, launch by launch, and ``colocation.csv`` pairs that ran side by side.
+``kernels.csv.gz`` holds the launches of each configuration, ``ncu.csv`` what the hardware counted, launch by launch.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ..csv_text import numeric_column, parse_csv, read_text
+from ..csv_text import numeric_column
 from ..errors import InputError
 from . import meta_beside
 
-CONFIGURATIONS = "occupancy.csv"
-KERNELS = "kernels.csv.gz"
-
-KERNEL_TEXTS: tuple[str, ...] = ("key", "kernel", "grid", "block")
-"""Columns of kernels that are read as they are written."""
-
-FEWEST_PAIRS = 10
-
-_KERNELS = {*KERNEL_TEXTS, "regs", "smem", "grid_pct"}
-_LABELS = {"mean": "mean_grid", "time_mean": "timemean_grid", "max": "max_grid"}
-_NAMES = {"model": "network", "image": "image_size", "seq": "sequence"}
-_REASONS = {"oom": "out of memory", "error": "the network failed", "ok": "no kernel was recorded"}
-_PAIR = {
-    "job": "key_{}",
-    "occupancy": "mean_grid_{}",
-    "slowdown": "rate_slowdown_{}",
-    "nvml_utilisation": "nvml_util_alone_{}",
-}
-_SIDES = ("a", "b")
-_MEBIBYTE = 2**20
+_KERNELS = {"key", "kernel", "grid", "block", "regs", "smem", "grid_pct"}
 _PERCENT = 100.0
 
 
@@ -47,49 +25,15 @@ def devices(path: Path) -> list[dict[str, Any]]:
     return [part for part in parts if isinstance(part, dict) and {"device", "compute_capability"} <= part.keys()]
 
 
-def device_name(path: Path) -> str:
-    """The driver's name of the GPU; InputError if ``meta.json`` beside the file names none or several."""
-    names = {str(part["device"]) for part in devices(path)}
-    if len(names) != 1:
-        found = f"names several GPUs ({', '.join(sorted(names))})" if names else "is missing or names no GPU"
-        raise InputError(f"meta.json beside {str(path)!r} {found}; name the GPU by --gpu")
-    return names.pop()
-
-
-def has_configurations(table: pd.DataFrame) -> bool:
-    """Whether it has the columns of ``occupancy.csv`` and ``sweep.csv``."""
-    return {"key", *_NAMES, "status", "kernels", *_LABELS.values(), "iter_ms", "nvml_util", "peak_mib"} <= set(table.columns)
-
-
-def measured_configurations(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Counter[str]]:
-    """The rows that were measured, and how many others there are by the reason, such as out of memory.
-
-    Columns besides the file's own: ``network``, ``image_size``, ``sequence``; ``mean``, ``time_mean`` and ``max``, occupancies
-    of ``grid``, the mean over all SMs; ``step_s``, ``nvml_utilisation`` (0..1) and ``memory_bytes``, which includes the weights
-    of other networks that the same process kept on the device.
-
-    Raises:
-        InputError: nothing was measured in the file of this name.
-    """
-    measured = table["status"].eq("ok") & pd.to_numeric(table["kernels"], errors="coerce").gt(0)
-    left_out = Counter(_REASONS.get(str(status), f"status {status!r}") for status in table["status"][~measured])
-    if not measured.any():
-        most = ", ".join(reason for reason, _ in left_out.most_common(1)) or "there is no row"
-        raise InputError(f"{name!r} holds no measured kernels ({most}); measure on a GPU")
-    kept = table[measured]
-    rows = kept.rename(columns=_NAMES).assign(
-        step_s=numeric_column(kept["iter_ms"], "iter_ms", name) / 1e3,
-        nvml_utilisation=numeric_column(kept["nvml_util"], "nvml_util", name) / _PERCENT,
-        memory_bytes=numeric_column(kept["peak_mib"], "peak_mib", name) * _MEBIBYTE,
-        **{target: numeric_column(kept[column], column, name) / _PERCENT for target, column in _LABELS.items()},
-    )
-    return rows, left_out
-
-
 def has_kernels(table: pd.DataFrame) -> bool:
     """Whether it has the columns of ``kernels.csv.gz`` or of ``ncu.csv``."""
     columns = set(table.columns)
-    return columns >= {*_KERNELS, "count", "mean_us"} or columns >= {*_KERNELS, "duration_us", "achieved_pct"}
+    return columns >= {*_KERNELS, "count", "mean_us"} or columns >= {
+        *_KERNELS,
+        "duration_us",
+        "achieved_pct",
+        "theoretical_pct",
+    }
 
 
 def kernels(table: pd.DataFrame, name: str) -> dict[str, pd.Series]:
@@ -123,47 +67,3 @@ def _dimensions(table: pd.DataFrame, which: str, name: str) -> dict[str, pd.Seri
         seen = table[which][bad].iloc[0]
         raise InputError(f"column {which!r} of {name!r} holds {seen!r}; it is three whole numbers such as 64x1x1")
     return {f"{which}_{axis}": parts[number].astype(float) for number, axis in enumerate("xyz")}
-
-
-def read_colocation(path: str | Path) -> pd.DataFrame:
-    """Two rows for each pair that ran, one from either job's view.
-
-    Columns: ``job``, ``other`` (keys), ``occupancy``, ``other_occupancy`` (``mean_grid``, 0..1), ``nvml_utilisation``,
-    ``other_nvml_utilisation`` (alone, 0..1; NaN where there was no reading) and ``slowdown`` (ratio of steps per second).
-
-    Raises:
-        InputError: the file is no such table, or fewer than 10 pairs in it ran.
-    """
-    if not Path(path).is_file():
-        raise InputError(f"there is no file {str(path)!r}; give a table of jobs measured side by side")
-    table = parse_csv(read_text(path), str(path), as_text=("key_a", "key_b", "status"))
-    needed = ["status", *(column.format(side) for column in _PAIR.values() for side in _SIDES)]
-    if missing := [name for name in needed if name not in table]:
-        raise InputError(
-            f"{str(path)!r} lacks the column {missing[0]!r}; a table of jobs measured side by side has {', '.join(needed)}"
-        )
-    table = table[table["status"] == "ok"]
-    own = [table[[column.format(side) for column in _PAIR.values()]].set_axis(list(_PAIR), axis=1) for side in _SIDES]
-    views = [
-        one.join(other[["job", "occupancy", "nvml_utilisation"]].add_prefix("other_"))
-        for one, other in (own, tuple(reversed(own)))
-    ]
-    views = [
-        view.rename(columns={"other_job": "other"}).assign(
-            **{
-                name: pd.to_numeric(view[name], errors="coerce") / scale
-                for name, scale in (
-                    ("slowdown", 1.0),
-                    ("occupancy", _PERCENT),
-                    ("other_occupancy", _PERCENT),
-                    ("nvml_utilisation", _PERCENT),
-                    ("other_nvml_utilisation", _PERCENT),
-                )
-            }
-        )
-        for view in views
-    ]
-    usable = np.logical_and.reduce([view[["slowdown", "occupancy", "other_occupancy"]].notna().all(axis=1) for view in views])
-    if usable.sum() < FEWEST_PAIRS:
-        raise InputError(f"{usable.sum()} pairs of {str(path)!r} ran; a curve takes {FEWEST_PAIRS}: record more")
-    return pd.concat([view[usable] for view in views], ignore_index=True)

@@ -1,4 +1,4 @@
-"""The backend ``occupancy``: how much of a GPU a network's inference fills, from the network alone."""
+"""The backend ``occupancy``: what training a network takes of a GPU, from the network alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field
 
 from ...extras import how_to_install
+from ..backends.occupancy import SHIPPED
 from ..errors import InputError
 from ..plain_json import plain
 from . import Settings
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ..backends.occupancy.predictor import Predictor
 
 _EXAMPLES: list[Any] = [
-    {"network": "resnet50", "gpus": ["A100 SXM4 80GB", "T4"], "batches": [64]},
+    {"network": "resnet50", "gpus": ["A100 SXM4 40GB", "T4"], "batches": [64]},
     {"network": "lstm", "gpus": ["L4"], "sequence": 128, "hidden": 512, "layers": 2, "precision": "fp16", "sweep": True},
 ]
 
@@ -36,7 +37,8 @@ class OccupancyQuestion(NetworkQuestion):
     model_config = ConfigDict(json_schema_extra={"examples": _EXAMPLES})
 
     model: Annotated[
-        Name | None, Field(description="A fitted model by its name in the service's configuration; null: modelled launches.")
+        Name | None,
+        Field(description="A fitted model by its name in the service's configuration; null: the only one, else the shipped."),
     ] = None
     gpus: list[GpuName] = Field(default_factory=list, max_length=32, description="None: those that the model was fitted on.")
     batches: list[Annotated[int, Field(ge=1, le=2**16)]] = Field(
@@ -52,11 +54,12 @@ class OccupancyQuestion(NetworkQuestion):
 
 
 class Occupancy:
-    """Predicts by CUDA's occupancy calculation over modelled launches, or by a fitted model; see ``docs/occupancy.md``."""
+    """Predicts by a model fitted on measured trainings, and models inference's launches; see ``docs/occupancy.md``."""
 
     name: ClassVar[str] = "occupancy"
     summary: ClassVar[str] = (
-        "How much of a GPU a network's inference fills at each batch, and the smallest batch that fills it best. Needs no run."
+        "SM occupancy and peak memory of training a network at each batch, and the smallest batch that fills the GPU. "
+        "Needs no run."
     )
     Question: ClassVar[type[OccupancyQuestion]] = OccupancyQuestion
     Answer: ClassVar[type[OccupancyAnswer]] = OccupancyAnswer
@@ -67,7 +70,7 @@ class Occupancy:
                 f"networks are read with torch or onnx, and neither is installed here; {how_to_install('occupancy')}"
             )
         self._settings = settings
-        self._folders = folders(self.name, settings.own)
+        self._folders = folders(self.name, settings.own) or {"shipped": SHIPPED}
 
     def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
         """Answer as ``epochcast predict-model occupancy --json`` does; raises InputError."""
@@ -76,23 +79,22 @@ class Occupancy:
         from ..backends.occupancy.question import Question, answer
 
         sizes = {name: getattr(question, name) or 0 for name in ("channels", "image_size", "sequence", "hidden", "layers")}
-        predictor = None if question.model is None else _predictor(folder_named(self._folders, question.model))
         with network_of(question) as network:
-            told = answer(
+            answered = answer(
                 Question(
                     Configuration(network, 1, precision=question.precision, **sizes),
                     question.gpus,
                     question.batches,
                     question.sweep,
                 ),
-                predictor,
+                _predictor(folder_named(self._folders, question.model)),
                 load_catalog(self._settings.gpus),
                 # Graphs of other sizes than the usual would let questions fill the disk.
                 cache=not any(sizes.values()),
             )
         if question.onnx is not None:
-            told["network"] = "network.onnx"
-        return OccupancyAnswer.model_validate(plain(told))
+            answered["network"] = "network.onnx"
+        return OccupancyAnswer.model_validate(plain(answered))
 
 
 @cache

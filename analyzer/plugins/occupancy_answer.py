@@ -9,8 +9,25 @@ from pydantic import Field
 from .checked_models import Told
 
 
+class Interval(Told):
+    """A prediction, and the bounds between which nine of ten trainings of new architectures are."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Training(Told):
+    """A training before it runs; null where the fit cannot know."""
+
+    sm_occupancy: Annotated[Interval | None, Field(description="As DCGM reads it, 0 to 1.")]
+    sm_active: Annotated[Interval | None, Field(description="SM activity as DCGM reads it, 0 to 1.")]
+    peak_memory: Annotated[Interval | None, Field(description="Of the device as nvidia-smi shows it, bytes.")]
+    out_of_memory: Annotated[float | None, Field(description="Probability that the memory is too small, 0 to 1.")]
+
+
 class Modelled(Told):
-    """A step as its launches are modelled; nothing of it is measured."""
+    """A step of inference as its launches are modelled; nothing of it is measured."""
 
     mean: Annotated[float, Field(description="Occupancy, mean over launches, 0 to 1.")]
     time_mean: Annotated[float, Field(description="Weighted by the kernels' time.")]
@@ -28,9 +45,7 @@ class Filled(Told):
 
     gpu: str
     batch: int
-    occupancy: Annotated[float, Field(description="0 to 1.")]
-    low: float | None
-    high: float | None
+    training: Training
     modelled: Modelled
 
 
@@ -45,32 +60,34 @@ class BestBatch(Told):
     bound_by_memory: bool
 
 
+class Errors(Told):
+    """How far off a label's predictions are on architectures that the fit left out."""
+
+    rows: int
+    mape: Annotated[float, Field(description="Per cent.")]
+    factor: Annotated[float, Field(description="Nine of ten labels are within predicted / factor to predicted x factor.")]
+
+
 class FittedModel(Told):
     """What a fitted model rests on."""
 
-    rows: int
-    gpus: list[str]
-    networks: dict[str, int]
     model: str
-    target: str
-    labels: str
     settings: dict[str, Any]
-    mape: float | None
-    factor: float | None
+    gpus: list[str]
+    rows: Annotated[dict[str, int], Field(description="Fitted trainings by label.")]
+    errors: dict[str, Errors]
 
 
 class OccupancyAnswer(Told):
-    """A network's occupancy."""
+    """What training a network takes of a GPU."""
 
-    labels: Annotated[str, Field(description="Where occupancies come from: modelled, launch_config or ncu.")]
     network: str
     sizes: dict[str, int]
     precision: str
     nodes: int
     edges: int
     unknown_operators: dict[str, int]
-    model: FittedModel | None
-    why: str
+    model: FittedModel
     predictions: list[Filled]
     batches: Annotated[list[BestBatch], Field(description="Of a sweep, one per GPU.")]
     notes: list[str]

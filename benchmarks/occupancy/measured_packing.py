@@ -1,58 +1,58 @@
 """Table VI of the DNN-occu paper for random networks that trained on an A100: measured utilisation, occupancy and memory.
 
-Durations and slowdowns are those of packing.py: neither was measured for these networks, each of which ran for a minute. The
+Durations are drawn and slowdowns assumed: neither was measured for these networks, each of which ran for a minute. The
 occupancies that occu-packing goes by are measured, or predicted by trees fitted on other networks, or the mean of
 other networks for all alike, so that a GPU takes equally many of all jobs.
 
 Run: python -m benchmarks.occupancy.measured_packing [--write]      (part `measured-packing` of docs/occupancy.md)
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold
 
-from epochcast.analyzer.backends.occupancy.evaluation import Make
-from epochcast.analyzer.backends.occupancy.models import make
-from epochcast.analyzer.backends.occupancy.packing.experiment import (
-    BASELINE,
-    Cluster,
-    Mean,
-    chosen,
-    compare,
-    orderings,
-    streams,
-    summarise,
-)
-from epochcast.analyzer.backends.occupancy.packing.job import Job
-from epochcast.analyzer.backends.occupancy.packing.job_kinds import JobKind
-from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
-from epochcast.analyzer.backends.occupancy.packing.policies import PAPER, POLICIES
-from epochcast.analyzer.backends.occupancy.packing.slowdown import ASSUMED
+from epochcast.analyzer.backends.occupancy.models import Model, make
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, Mean, compare, orderings, summarise
+from epochcast.analyzer.backends.occupancy.packing.job import Job, JobKind
+from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
+from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
 from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
+from epochcast.analyzer.figures.packing import packing_figure
 from epochcast.regressor import load_catalog
 
 from ..page import OCCUPANCY, markdown_table, options, public, publish
-from .packing import GPUS, LONG, RUNS, SEED, deciles, with_interval
-from .packing_interference import LONG_RUNS
 
+GPUS = 4
+"""As many as the paper has."""
+SEED = 0
+STREAMS = {StreamShape.jobs: 100, 200: 30}
+"""How many streams of how many jobs."""
 FOLDS = 8
 PREDICTED, UNKNOWING = "occu, predicted", "occu, mean"
+SHARING = tuple(POLICIES)[1:]
 DIFFERENCES = (("nvml-util", BASELINE), ("occu", "nvml-util"), (PREDICTED, "occu"), (UNKNOWING, "occu"))
 TABLES = ("occupancy/measured_cnn.csv.gz", "occupancy/measured_mlp.csv.gz")
+DRAWN = "40 both"
+"""The rows of the picture."""
 
 
-def lines() -> Iterator[str]:
-    """The jobs, makespan and NVML utilisation by policy, differences run by run, and whether the paper's order holds."""
+def lines(*, draw: bool) -> Iterator[str]:
+    """The jobs, makespan and NVML utilisation by policy, differences run by run, and whether the paper's order holds.
+
+    Args:
+        draw: also write the picture of :data:`DRAWN`.
+    """
     gpu = load_catalog().resolve(GPU)
-    jobs = read_training_jobs([public(table) for table in TABLES], gpu).labelled("sm_occupancy")
-    predicted = predictions(jobs, lambda: make("boosting", target="seconds"))  # logarithms: labels differ a hundredfold
+    jobs = read_training_jobs([public(table) for table in TABLES], load_catalog()).labelled("sm_occupancy")
+    predicted = predictions(jobs, lambda: make("trees"))  # logarithms: labels differ a hundredfold
     foretold = {PREDICTED: predicted, UNKNOWING: predictions(jobs, lambda: make("mean"))}
     drawn_from = mixes(jobs)
-    yield f"{RUNS} streams of {StreamShape().jobs} jobs and {LONG_RUNS} of {LONG}; all arrive at once on {GPUS} GPUs ({GPU})."
+    yield f"{sizes()}; all arrive at once on {GPUS} GPUs ({GPU})."
     yield ""
     for mix, rows in drawn_from.items():
         own, measured = jobs.points.iloc[rows], jobs.points["sm_occupancy"].to_numpy()[rows]
@@ -65,16 +65,20 @@ def lines() -> Iterator[str]:
     yield ""
     compared = {
         f"{count} {mix}: {curve}": of_curve
-        for count, runs in ((StreamShape().jobs, RUNS), (LONG, LONG_RUNS))
+        for count, runs in STREAMS.items()
         for mix, rows in drawn_from.items()
         for curve, of_curve in packed(streams(kinds(jobs, rows), StreamShape(count), runs, SEED), foretold, gpu.memory).groupby(
             "slowdown", sort=False
         )
     }
     yield from results(compared)
+    if draw:
+        drawn = summarise(pd.concat([rows for name, rows in compared.items() if name.startswith(DRAWN)]))
+        yield ""
+        yield f"![{DRAWN}: makespan, NVML utilisation]({OCCUPANCY.save_picture(packing_figure(drawn), 'packing')})"
 
 
-def predictions(jobs: TrainingJobs, unfitted: Make) -> NDArray[np.float64]:
+def predictions(jobs: TrainingJobs, unfitted: Callable[[], Model]) -> NDArray[np.float64]:
     """Occupancy of each job, 0..1, shape (n,), by a fit that saw no network of the same layers."""
     occupancy, layers = jobs.points["sm_occupancy"].to_numpy(), jobs.points["layers"]
     answers = np.empty(len(occupancy))
@@ -107,11 +111,10 @@ def packed(measured: Sequence[Sequence[Job]], foretold: Mapping[str, NDArray[np.
         foretold: by the name that occu-packing gets with them, occupancies 0..1 of the rows that kinds are named after.
         memory: bytes of each GPU.
     """
-    cluster = Cluster(GPUS, memory)
-    compared = [compare(measured, cluster, chosen(PAPER), ASSUMED)]
+    compared = [compare(measured, GPUS, memory, POLICIES, SLOWDOWNS)]
     for name, predicted in foretold.items():
         jobs = [[replace(job, predicted_occupancy=float(predicted[int(job.kind)])) for job in stream] for stream in measured]
-        compared.append(compare(jobs, cluster, {name: POLICIES["occu"]}, ASSUMED))
+        compared.append(compare(jobs, GPUS, memory, {name: POLICIES["occu"]}, SLOWDOWNS))
     return pd.concat(compared, ignore_index=True)
 
 
@@ -120,16 +123,17 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     means, differences = [], []
     against: dict[str, list[str]] = {"occu": [], PREDICTED: [], "nvml": []}
     for name, rows in compared.items():
-        of, order = {one.policy: one for one in summarise(rows)}, orderings(rows)[str(rows["slowdown"].iloc[0])]
+        of, (order,) = {one.policy: one for one in summarise(rows)}, orderings(rows).values()
+        (best,) = (one.won for one in summarise(rows[rows["policy"].isin(POLICIES)]) if one.policy == "occu")
         means.append(
             (
                 name,
-                *(f"{100 * of[policy].makespan_gain:+.1f} %" for policy in (*PAPER[1:], PREDICTED, UNKNOWING)),
-                *(f"{100 * of[policy].figures['nvml_utilisation'].mean:.1f}" for policy in PAPER),
-                *(f"{of[policy].figures['run_slowdown'].mean:.2f}" for policy in (*PAPER[1:], UNKNOWING)),
+                *(f"{100 * of[policy].makespan_gain:+.1f} %" for policy in (*SHARING, PREDICTED, UNKNOWING)),
+                *(f"{100 * of[policy].figures['nvml_utilisation'].mean:.1f}" for policy in POLICIES),
+                *(f"{of[policy].figures['run_slowdown'].mean:.2f}" for policy in (*SHARING, UNKNOWING)),
             )
         )
-        shares = (order.makespan_runs, order.occu_best_runs, order.utilisation_runs)
+        shares = (order.makespan_runs, best, order.utilisation_runs)
         pairs = (_with_sd(difference(rows, *pair)) for pair in DIFFERENCES)
         differences.append((name, *pairs, *(f"{100 * share:.0f} %" for share in shares)))
         for occu in ("occu", PREDICTED):
@@ -137,9 +141,9 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
                 against[occu].append(name)
         if not order.utilisation:
             against["nvml"].append(name)
-    gains = (f"{policy}: makespan" for policy in (*PAPER[1:], PREDICTED, UNKNOWING))
-    nvml = (f"{policy}: NVML, %" for policy in PAPER)
-    run = (f"{policy}: run / alone" for policy in (*PAPER[1:], UNKNOWING))
+    gains = (f"{policy}: makespan" for policy in (*SHARING, PREDICTED, UNKNOWING))
+    nvml = (f"{policy}: NVML, %" for policy in POLICIES)
+    run = (f"{policy}: run / alone" for policy in (*SHARING, UNKNOWING))
     yield from markdown_table(("jobs: slowdown", *gains, *nvml, *run), means)
     yield ""
     yield "Makespans run by run, in per cent of slot-packing's: mean ± half of its 95 % interval (standard deviation of runs):"
@@ -162,6 +166,22 @@ def difference(rows: pd.DataFrame, policy: str, other: str) -> Mean:
     return Mean.of((makespan[policy] - makespan[other]) / makespan[BASELINE])
 
 
+def sizes() -> str:
+    """How many streams there are, in words."""
+    return " and ".join(f"{runs} streams of {count} jobs" for count, runs in STREAMS.items())
+
+
+def with_interval(mean: Mean, scale: float = 1.0) -> str:
+    """A mean with half of its 95 % interval."""
+    return f"{scale * mean.mean:.1f} ± {scale * (mean.high - mean.mean):.1f}"
+
+
+def deciles(ratios: ArrayLike) -> str:
+    """10th, 50th and 90th percentile in per cent."""
+    low, middle, high = (f"{100 * value:.0f}" for value in np.quantile(ratios, [0.1, 0.5, 0.9]))
+    return f"{low}, {middle}, {high} %"
+
+
 def _but(rows: Collection[str], left_out: Sequence[str]) -> str:
     return f"{len(rows) - len(left_out)} of {len(rows)} rows" + (f" (not: {'; '.join(left_out)})" if left_out else "")
 
@@ -171,4 +191,5 @@ def _with_sd(mean: Mean) -> str:
 
 
 if __name__ == "__main__":
-    publish(OCCUPANCY, "measured-packing", lines(), write=options(__doc__).parse_args().write)
+    given = options(__doc__).parse_args()
+    publish(OCCUPANCY, "measured-packing", lines(draw=given.write), write=given.write)

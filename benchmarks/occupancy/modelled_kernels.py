@@ -1,35 +1,26 @@
-"""Modelled kernels, and predictors fitted on them, held against recorded ones; parts `modelled` and `recorded`.
+"""Modelled kernels held against recorded ones; part `modelled` of docs/occupancy.md.
 
 The launch configurations of the model come from the public traces, and so do the workloads here: there are no others. The
 column "without its trace" has configurations from the other traces alone. What the model then still knows of a workload is
 its graph. Nothing was fitted to occupancies. The recorded kernel lists were looked at when the rules were written (which
 kernels an operator launches, how a grid follows from sizes, that persistent kernels balance their waves).
 
-The predictors saw none of these networks, and nothing but modelled rows on the same GPUs at the same precisions.
-
 Run: python -m benchmarks.occupancy.modelled_kernels [--write]
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from statistics import fmean
-
-import numpy as np
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.labelled_samples import labelled_samples
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise, with_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
-from epochcast.analyzer.backends.occupancy.models import make
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor import load_catalog
 
 from ..page import OCCUPANCY, markdown_table, options, publish
 from .launch_configurations import launches, table_text
-from .modelled_table import GPU, configurations, modelled
 from .recorded_workloads import Recorded, recorded
 
 SWEPT = {
@@ -38,9 +29,15 @@ SWEPT = {
     "bert": Configuration("bert", 1, sequence=128),
     "lstm": Configuration("lstm", 1, sequence=64, hidden=256, layers=1),
 }
+GPU = "H200 SXM"
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-PREDICTORS = ("operator-mean", "boosting", "nearest", "mean")
-PER_NETWORK = 6
+
+
+def lines() -> Iterator[str]:
+    """Both tables."""
+    yield from against_recorded(recorded())
+    yield ""
+    yield from by_batch()
 
 
 def against_recorded(workloads: Sequence[Recorded]) -> Iterator[str]:
@@ -92,35 +89,5 @@ def by_batch() -> Iterator[str]:
     yield from markdown_table(("network", *map(str, BATCHES)), rows)
 
 
-def predictors(workloads: Sequence[Recorded]) -> Iterator[str]:
-    """What predictors that were fitted on modelled rows say of the recorded workloads."""
-    places = sorted({(one.gpu, one.workload.precision) for one in workloads}, key=lambda place: (place[0].name, place[1]))
-    asked = [(replace(one, precision=of), gpu) for gpu, of in places for one in configurations(PER_NETWORK)]
-    data = labelled_samples(modelled(asked), load_catalog())
-    samples = [
-        Sample(Configuration(one.name, one.graph.batch, precision=one.workload.precision), one.graph, one.gpu)
-        for one in workloads
-    ]
-    measured = np.array([one.summary.grid.mean for one in workloads])
-    answers = {
-        "modelled launches": np.array([occupancy_of(one.graph, one.gpu, one.workload.precision).mean for one in workloads])
-    }
-    answers |= {f"`{name}`": make(name).fit(data.samples, data.occupancies("mean")).predict(samples) for name in PREDICTORS}
-    rows = [("**recorded**", *(f"{100 * value:.1f}" for value in measured), "")]
-    for name, predicted in answers.items():
-        error = 100 * np.abs(predicted / measured - 1).mean()
-        rows.append((name, *(f"{100 * value:.1f}" for value in predicted), f"{error:.1f}"))
-    yield f"Fitted on {len(data.samples)} modelled rows of {data.points['network'].nunique()} networks."
-    yield ""
-    yield from markdown_table(("mean occupancy %", *(one.name for one in workloads), "MRE %"), rows)
-
-
-def main() -> None:
-    """Both parts."""
-    write, workloads = options(__doc__).parse_args().write, recorded()
-    publish(OCCUPANCY, "modelled", [*against_recorded(workloads), "", *by_batch()], write=write)
-    publish(OCCUPANCY, "recorded", predictors(workloads), write=write)
-
-
 if __name__ == "__main__":
-    main()
+    publish(OCCUPANCY, "modelled", lines(), write=options(__doc__).parse_args().write)

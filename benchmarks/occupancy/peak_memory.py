@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.models.pooled_boosting import PooledBoosting
+from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, estimate
 from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 from epochcast.analyzer.evaluation import random_folds
@@ -32,10 +32,11 @@ Floats = NDArray[np.float64]
 
 def lines() -> Iterator[str]:
     """Both tables, and what the worst answers have in common."""
-    gpu = load_catalog().resolve(GPU)
+    catalog = load_catalog()
+    memory = catalog.resolve(GPU).memory
     peaks, crashes, worst = [], [], []
     for table, file in TABLES.items():
-        jobs = read_training_jobs([public(f"occupancy/{file}")], gpu)
+        jobs = read_training_jobs([public(f"occupancy/{file}")], catalog)
         fits = jobs.points["fits"].to_numpy(dtype=bool)
         measured = jobs.points["peak_memory"].to_numpy(dtype=float)
         shapes = np.array([estimate(sample).peak for sample in jobs.samples])
@@ -47,7 +48,7 @@ def lines() -> Iterator[str]:
             figures = [f(score(measured[fits], one[fits])) for one in (shapes, alone, both) for f in (_mape, _median)]
             peaks.append((f"{table}, {protocol}", str(fits.sum()), *figures, f"{inside:.0f}", target))
             if not fits.all():
-                for name, verdict in (("shapes alone", shapes > gpu.memory), ("both", risk > 0.5)):
+                for name, verdict in (("shapes alone", shapes > memory), ("both", risk > 0.5)):
                     crashes.append((f"{table}, {protocol}: {name}", *verdict_figures(~fits, verdict)))
             if protocol == "layers":
                 worst += worst_lines(table, jobs, measured, both)
@@ -67,7 +68,7 @@ def held_out(jobs: TrainingJobs, groups: NDArray[np.str_]) -> tuple[Floats, Floa
         samples = list(jobs.only(test).samples)
         train = jobs.only(~test)
         ran = train.labelled("peak_memory")
-        trees = PooledBoosting(target="seconds").fit(ran.samples, ran.points["peak_memory"].to_numpy(dtype=float))
+        trees = make("trees").fit(ran.samples, ran.points["peak_memory"].to_numpy(dtype=float))
         answers[:, test] = [trees.predict(samples), *PeakMemory().fit(train).predict(samples)]
     alone, both, low, high, risk = answers
     return alone, both, low, high, risk

@@ -21,10 +21,10 @@ _HOLE = 10.0  # times the usual pause between readings: what was before then is 
 
 
 def utilisation_metric(trace: Trace, name: str) -> str:
-    """Which metric tells utilisation in the trace from the file ``name``.
+    """Which of :data:`UTILISATION` the trace from the file ``name`` holds.
 
     Raises:
-        InputError: the trace does not hold two readings of it, or of :data:`OCCUPANCY`.
+        InputError: the trace does not hold two readings of one of them, or of :data:`OCCUPANCY`.
     """
     read = [metric for metric in trace.metric_names if trace.frame[metric].notna().sum() > 1]
     if OCCUPANCY not in read:
@@ -37,17 +37,13 @@ def utilisation_metric(trace: Trace, name: str) -> str:
     raise InputError(f"{name!r} holds no readings of {' or '.join(map(repr, UTILISATION))} over time; record one of them too")
 
 
-def counted_span(trace: Trace) -> tuple[float, float]:
-    """Times of the first and the last reading of :data:`OCCUPANCY` [unix s]."""
-    times = trace.time[trace.frame[OCCUPANCY].notna()]
-    return float(times[0]), float(times[-1])
+def counted_timeline(trace: Trace, utilisation: str, bins: int = 1) -> Timeline:
+    """Means over bins between the first and the last reading of :data:`OCCUPANCY`, of the metric ``utilisation`` too.
 
-
-def counted_timeline(trace: Trace, utilisation: str, edges: NDArray[np.float64]) -> Timeline:
-    """Means over the bins between ``edges`` [unix s], of the metric ``utilisation`` too; NaN where nothing was read.
-
-    ``unknown`` is 0: what runs does not matter to a counter.
+    NaN where nothing was read. ``unknown`` is 0: what runs does not matter to a counter.
     """
+    times = trace.time[trace.frame[OCCUPANCY].notna()]
+    edges = np.linspace(times[0], times[-1], bins + 1)
     used, filled = (bin_means(trace.time, trace.metrics([name])[name], edges) for name in (utilisation, OCCUPANCY))
     busy = np.divide(filled, used, out=np.full_like(used, np.nan), where=used > 0)
     return Timeline(edges, used, np.zeros_like(used), filled, np.minimum(busy, 1.0))
@@ -59,8 +55,9 @@ def bin_means(time: NDArray[np.float64], readings: NDArray[np.float64], edges: N
     time, values = time[read], readings[read][1:]
     pauses = np.diff(time)
     counted = np.where(pauses <= _HOLE * np.median(pauses), pauses, 0.0)
-    total = np.diff(np.interp(edges, time, np.append(0.0, np.cumsum(values * counted))))
-    seconds = np.diff(np.interp(edges, time, np.append(0.0, np.cumsum(counted))))
+    total, seconds = (
+        np.diff(np.interp(edges, time, np.append(0.0, np.cumsum(weights)))) for weights in (values * counted, counted)
+    )
     means: NDArray[np.float64] = np.divide(
         total, seconds, out=np.full_like(total, np.nan), where=seconds > 1e-9 * np.diff(edges)
     )

@@ -1,11 +1,10 @@
-"""How well predictors answer for networks that they were not fitted on, by the DNN-occu paper's protocols."""
+"""How well models answer for trainings that DCGM measured: which networks leave together, and error figures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import compress, pairwise
+from itertools import compress
 
 import numpy as np
 import pandas as pd
@@ -14,218 +13,115 @@ from numpy.typing import NDArray
 from ....regressor.scoring import Scores, score
 from ...errors import InputError
 from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out, random_folds
-from .labelled_samples import LabelledSamples
 from .models import Model
+from .peak_memory import PeakMemory
+from .training_jobs import TrainingJobs
 
-FEWEST_NETWORKS = 3
-"""With two, one would be predicted from the other alone."""
+FOLDS = 8
+"""Of equal networks; by choice."""
 
-SIZE_EDGES = (0, 25, 50, 100, 200, 400, 800)
-"""Of the bins by nodes and by edges, as in Fig. 5, which does not say its own; the last has no upper end."""
+BEYOND = 0.75
+"""Share of the rows that a fit sees where the deepest or widest networks are left out; by choice."""
 
-# The networks of the paper (Table II, section V) by our names.
+Answers = HeldOut[Scores]
+"""What a model says of trainings: ratios 0..1, or bytes."""
 
-SEEN = {
-    "ViT-T": "vit_tiny_patch16_224",
-    "LSTM": "lstm",
-    "RNN": "rnn",
-    "ResNet-34": "resnet34",
-    "ResNet-18": "resnet18",
-    "VGG-16": "vgg16",
-    "VGG-13": "vgg13",
-    "VGG-11": "vgg11",
-    "AlexNet": "alexnet",
-    "LeNet": "lenet",
+
+def _beyond(column: str) -> Callable[[pd.DataFrame, int, int], list[Split]]:
+    def splits(points: pd.DataFrame, folds: int, seed: int) -> list[Split]:
+        values = points[column].to_numpy(dtype=float)
+        train = values <= np.quantile(values, BEYOND)
+        return [Split(train, {f"{column} beyond {values[train].max():g}": ~train})]
+
+    return splits
+
+
+PROTOCOLS: Mapping[str, Callable[[pd.DataFrame, int, int], list[Split]]] = {
+    "layers": lambda points, folds, seed: leave_each_out(random_folds(points["layers"].to_numpy(dtype=np.str_), folds, seed)),
+    "architecture": lambda points, folds, seed: leave_each_out(points["architecture"].to_numpy(dtype=np.str_)),
+    "depth": _beyond("depth"),
+    "width": _beyond("width"),
 }
-"""Section V: 80 % of their configurations are fitted on."""
-
-SEEN_SHARE = 0.8
-"""Of the seen networks' configurations that are fitted on (section V)."""
-
-UNSEEN = {
-    "ViT-S": "vit_small_patch16_224",
-    "BERT": "distilbert",
-    "ConvNext-B": "convnext_base",
-    "ResNet-50": "resnet50",
-}
-"""Section V: none of their configurations is fitted on. Its BERT is a DistilBERT (section IV-A)."""
-
-TRANSFORMER_SEEN = "vit_tiny_patch16_224"
-"""Table V: fitted on alone."""
-
-TRANSFORMERS_UNSEEN = {
-    "Swin Transformer": "swin_small_patch4_window7_224",
-    "MaxViT": "maxvit_tiny_tf_224",
-    "ViT-S": "vit_small_patch16_224",
-    "BERT": "distilbert",
-    "GPT-2": "gpt2",
-}
-"""Table V; the variants of Swin and MaxViT are those of Table II."""
-
-CLIP_SEEN = {"RN50": "clip_rn50", "ViT-B/16": "clip_vit_b16"}
-CLIP_UNSEEN = {"ViT-B/32": "clip_vit_b32"}
-"""Table IV. What else was fitted on is not said: here the seen networks of section V, as in the protocol ``paper``."""
-
-Make = Callable[[], Model]
-"""A predictor that was not fitted yet."""
-
-
-@dataclass(frozen=True)
-class Figures(Scores):
-    """``Scores``, and what section IV-C calls them: ``mre`` in percent (equal to ``mape``) and ``mse`` of ratios 0..1."""
-
-    mre: float
-    mse: float
-
-
-Answers = HeldOut[Figures]
-"""What one predictor says of the tested rows, ratios 0..1; points have ``nodes`` and ``edges``."""
-
-
-def figures(measured: NDArray[np.float64], predicted: NDArray[np.float64]) -> Figures:
-    """Compare ratios, shape (n,) each; NaN in ``predicted`` is a row without an answer."""
-    scores = score(measured, predicted)
-    return Figures(**vars(scores), mre=scores.mape, mse=scores.rmse**2)
-
-
-def figures_by(answers: Answers) -> dict[str, dict[str, Figures]]:
-    """Error figures of each test, and by what the rows differ in; nodes and edges in the bins of :data:`SIZE_EDGES`."""
-    ends = [*(f"{low}-{high - 1}" for low, high in pairwise(SIZE_EDGES)), f"{SIZE_EDGES[-1]}+"]
-    bins = {name: pd.cut(answers.points[name], [*SIZE_EDGES, np.inf], right=False, labels=ends) for name in ("nodes", "edges")}
-    whole = {name: answers.by(name) for name in ("network", "family", "gpu", "precision", "batch")}
-    return {"test": answers.by_test(), **whole, **{name: answers.by(keys) for name, keys in bins.items()}}
+"""Points, number of folds (for ``layers``) and seed to fits; equal networks never stand on both sides."""
 
 
 def cross_validate(
-    data: LabelledSamples, target: str, make: Make, splits: Sequence[Split], progress: Progress | None = None
+    jobs: TrainingJobs, label: str, make: Callable[[], Model], splits: Sequence[Split], progress: Progress | None = None
 ) -> Answers:
-    """Fit anew for each split and predict the rows that it tests.
-
-    Args:
-        data: all rows.
-        target: one of ``points.TARGETS``.
-        make: the predictor.
-        splits: no row is tested by two of them.
-        progress: called with the fit at work.
+    """Fit anew for each split and predict the rows that it tests; ``jobs`` all have the label.
 
     Raises:
         InputError: no row could be predicted.
     """
-    return _held_out(data, data, target, make, splits, progress)
+    return _held_out(jobs, jobs, label, make, splits, progress)
 
 
-def train_and_test(train: LabelledSamples, test: LabelledSamples, target: str, make: Make) -> Answers:
-    """Fit on one table only and predict another.
+def train_and_test(train: TrainingJobs, test: TrainingJobs, label: str, make: Callable[[], Model]) -> Answers:
+    """Fit on trainings that have the label, and predict others that have it.
+
+    Raises:
+        InputError: it could not be fitted, or there is no row to test.
+    """
+    if not len(test.samples):
+        raise InputError(f"no row of the table that is tested has a {label} that can be scored")
+    split = Split(np.ones(len(train.samples), dtype=bool), {"test": np.ones(len(test.samples), dtype=bool)})
+    return _held_out(train, test, label, make, [split], None)
+
+
+@dataclass(frozen=True)
+class OutOfMemory:
+    """How well it is foreseen which of n trainings run out of memory: percent of those that did, and of the warnings."""
+
+    n: int
+    crashed: int
+    recall: float
+    precision: float
+
+
+def peak_memory(
+    known: TrainingJobs, tested: TrainingJobs, splits: Sequence[Split] | None, progress: Progress | None = None
+) -> tuple[Answers, OutOfMemory]:
+    """Peak memory of the trainings that ran to their end, and which did not, both by :class:`.peak_memory.PeakMemory`.
+
+    Args:
+        known: to fit on; the crashed ones, too.
+        tested: the same table, or another without ``splits``.
+        splits: of all rows of ``tested``.
+        progress: called with the fit at work.
 
     Raises:
         InputError: it could not be fitted.
     """
-    split = Split(np.ones(len(train.samples), dtype=bool), {"test": np.ones(len(test.samples), dtype=bool)})
-    return _held_out(train, test, target, make, [split], None)
+    risk = np.full(len(tested.samples), np.nan)
+    whole = Split(np.ones(len(known.samples), dtype=bool), {"test": np.ones(len(tested.samples), dtype=bool)})
+
+    def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
+        answers = PeakMemory().fit(known.only(train)).predict(list(compress(tested.samples, test)))
+        risk[test] = answers.out_of_memory
+        return answers.peak
+
+    measured = tested.points["peak_memory"].to_numpy(dtype=float)
+    answers = hold_out(tested.points, measured, [whole] if splits is None else splits, predict, score, progress)
+    asked = np.isfinite(risk)
+    crashed, warned = ~tested.points["fits"].to_numpy(dtype=bool)[asked], risk[asked] > 0.5
+    both = int((crashed & warned).sum())
+    counts = [int(rows.sum()) for rows in (crashed, warned)]
+    shares = [100 * both / count if count else float("nan") for count in counts]
+    return answers.only(answers.points["fits"].to_numpy(dtype=bool)), OutOfMemory(int(asked.sum()), counts[0], *shares)
 
 
 def _held_out(
-    known: LabelledSamples,
-    asked: LabelledSamples,
-    target: str,
-    make: Make,
+    known: TrainingJobs,
+    tested: TrainingJobs,
+    label: str,
+    make: Callable[[], Model],
     splits: Sequence[Split],
     progress: Progress | None,
 ) -> Answers:
-    occupancies = known.occupancies(target)
+    labels = known.points[label].to_numpy(dtype=float)
 
     def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
-        model = make().fit(list(compress(known.samples, train)), occupancies[train])
-        return model.predict(list(compress(asked.samples, test)))
+        model = make().fit(list(compress(known.samples, train)), labels[train])
+        return model.predict(list(compress(tested.samples, test)))
 
-    return hold_out(asked.points, asked.occupancies(target), splits, predict, figures, progress)
-
-
-def leave_models_out(points: pd.DataFrame, folds: int | None, seed: int) -> list[Split]:
-    """Each network leaves with all its configurations and is predicted by a fit on all others.
-
-    Args:
-        points: with ``network``.
-        folds: leave so many groups of networks out instead, drawn at random: fewer fits of a slow predictor.
-        seed: of the draw.
-
-    Raises:
-        InputError: there are fewer than three networks.
-    """
-    networks = points["network"].to_numpy(dtype=np.str_)
-    names = np.unique(networks)
-    if len(names) < FEWEST_NETWORKS:
-        raise InputError(
-            f"{len(points)} rows are of {len(names)} networks ({', '.join(names)}); leaving networks out takes "
-            f"{FEWEST_NETWORKS} or more"
-        )
-    return leave_each_out(networks if folds is None or folds >= len(names) else random_folds(networks, folds, seed))
-
-
-def seen_and_unseen(
-    points: pd.DataFrame, folds: int | None, seed: int, *, where: str, seen: Mapping[str, str], unseen: Mapping[str, str]
-) -> list[Split]:
-    """Section V and Table IV: fitted on 80 % of the seen networks' rows; the rest of them, and the unseen ones, are tested.
-
-    The seen rows lie between rows of the same network with a little smaller and larger batch: they are no test of new networks.
-    The networks that section V saw are fitted on in Table IV too.
-    """
-    train = _some_of(points, {**SEEN, **seen}.values(), seed)
-    tests = {"seen": _of(points, seen.values()) & ~train, "unseen": _of(points, unseen.values())}
-    _check(where, tests, seen.values(), unseen.values())
-    return [Split(train, tests)]
-
-
-def transformers(points: pd.DataFrame, folds: int | None, seed: int) -> list[Split]:
-    """Table V: fitted on ViT-T alone, tested on the other transformers."""
-    own = _of(points, [TRANSFORMER_SEEN])
-    tests = {name: rows for name in TRANSFORMERS_UNSEEN.values() if (rows := _of(points, [name])).any()}
-    tested = _of(points, TRANSFORMERS_UNSEEN.values())
-    _check("Table V", {"fitted on": own, "tested": tested}, [TRANSFORMER_SEEN], TRANSFORMERS_UNSEEN.values())
-    return [Split(own, tests)]
-
-
-PROTOCOLS: Mapping[str, Callable[[pd.DataFrame, int | None, int], list[Split]]] = {
-    "model": leave_models_out,
-    "paper": partial(seen_and_unseen, where="section V", seen=SEEN, unseen=UNSEEN),
-    "transformers": transformers,
-    "clip": partial(seen_and_unseen, where="Table IV", seen=CLIP_SEEN, unseen=CLIP_UNSEEN),
-}
-"""By name: points, folds (for ``model`` alone) and seed to fits; the first is the headline."""
-
-
-_WANTED: Mapping[str, Iterable[str]] = {
-    "paper": (*SEEN.values(), *UNSEEN.values()),
-    "transformers": (TRANSFORMER_SEEN, *TRANSFORMERS_UNSEEN.values()),
-    "clip": (*SEEN.values(), *CLIP_SEEN.values(), *CLIP_UNSEEN.values()),
-}
-
-
-def missing(points: pd.DataFrame, protocol: str) -> list[str]:
-    """Networks of a protocol of the paper that the points do not have, without which its figures are of other networks."""
-    there = set(points["network"])
-    return [name for name in _WANTED.get(protocol, ()) if name not in there]
-
-
-def _of(points: pd.DataFrame, names: Iterable[str]) -> Rows:
-    return points["network"].isin(list(names)).to_numpy(dtype=bool)
-
-
-def _some_of(points: pd.DataFrame, names: Iterable[str], seed: int) -> Rows:
-    """A random share of each network's rows, to fit on."""
-    rng = np.random.default_rng(seed)
-    networks = points["network"].to_numpy(dtype=np.str_)
-    train = np.zeros(len(points), dtype=bool)
-    for name in names:
-        own = rng.permutation(np.flatnonzero(networks == name))
-        train[own[: round(SEEN_SHARE * len(own))]] = True
-    return train
-
-
-def _check(where: str, groups: Mapping[str, Rows], seen: Iterable[str], unseen: Iterable[str]) -> None:
-    for what, rows in groups.items():
-        if not rows.any():
-            raise InputError(
-                f"no row is {what} in the protocol of {where}: it takes some of {', '.join(seen)} and of {', '.join(unseen)}; "
-                "give a table with them or take --protocol model"
-            )
+    return hold_out(tested.points, tested.points[label].to_numpy(dtype=float), splits, predict, score, progress)

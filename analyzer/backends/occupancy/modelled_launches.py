@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .fitted_on import operators
 from .sample import Sample
 
 if TYPE_CHECKING:
@@ -16,7 +12,7 @@ if TYPE_CHECKING:
 
 
 _MANY = 0.05
-"""Share of launches with an assumed configuration from which on it is told."""
+"""Share of launches with an assumed configuration from which on it is said."""
 
 
 def modelled_step(sample: Sample) -> ModelledStep:
@@ -47,38 +43,10 @@ def modelled_notes(samples: Sequence[Sample]) -> list[str]:
                 f"public traces of compute capability {gpu.compute_capability} {lack}: on {gpu.name} {which} are taken to be "
                 f"launched as on {' and '.join(others)}"
             )
-    if unknown := operators(samples):
+    if unknown := sorted({name for sample in samples for name in sample.graph.unknown}):
         notes.append(f"operators without a word of their own count as plain elementwise ones: {', '.join(unknown)}")
     if assumed > _MANY:
         notes.append(
             f"{100 * assumed:.0f} % of the launches have a configuration that no public trace shows, and that is assumed"
         )
     return notes
-
-
-class ModelledLaunches:
-    """The verbs of a model of ``models.MODELS``; what is fitted on changes nothing.
-
-    Args:
-        target: one of ``points.TARGETS``.
-    """
-
-    def __init__(self, target: str) -> None:
-        self.target = target
-
-    def fit(self, samples: Sequence[Sample], values: NDArray[np.float64]) -> Self:
-        """Learn nothing."""
-        return self
-
-    def predict(self, samples: Sequence[Sample]) -> NDArray[np.float64]:
-        """Ratios, shape (n,)."""
-        return np.array([getattr(modelled_step(sample), self.target) for sample in samples], dtype=np.float64)
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Nothing was fitted."""
-        return {"target": self.target}, {}
-
-    def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what :meth:`state` gave."""
-        self.target = settings["target"]
-        return self

@@ -1,124 +1,217 @@
-"""A predictor of occupancy fitted on labelled configurations, with the range that its errors on new networks give."""
+"""What a training takes of a GPU before it runs: SM occupancy, SM activity and peak memory, fitted on measured trainings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from ....regressor.errors import InputError as RegressorInputError
-from ....regressor.model_folder import Manifest, fingerprint, load, save
+from ....regressor import Catalog
+from ....regressor import InputError as RegressorInputError
+from ....regressor.arrays import part, under
+from ....regressor.model_folder import Manifest, load, save
+from ....regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 from ...errors import InputError
+from ...evaluation import Progress, leave_each_out, random_folds
+from . import SHIPPED
+from .evaluation import cross_validate
 from .features import EDGE_NAMES, NODE_NAMES
-from .fitted_on import FittedOn
-from .labelled_samples import LabelledSamples, Progress
-from .models import Model, make
-from .points import Labels, Target
-from .reliability import Reliability, reliability_of
+from .fitted_range import FittedRange
+from .models import MODELS, Model, make
+from .peak_memory import PeakMemory
 from .sample import Sample
+from .training_jobs import LABELS, TrainingJobs
 
-_FEATURES = fingerprint([NODE_NAMES, EDGE_NAMES])
-"""What a graph is told by: fitted numbers belong to these columns."""
+RATIOS = tuple(label for label in LABELS if label != "peak_memory")
+"""Labels that a model of ``models.MODELS`` learns; :class:`.peak_memory.PeakMemory` learns the other."""
 
-DEFAULT_MODEL = "operator-mean"
+DEFAULT_MODEL = next(iter(MODELS))
 
-FOLDS = 5
-"""Groups of networks that are left out in turn to see the errors on new ones: so many more fits."""
+FOLDS = 8
+"""Groups of architectures that are left out in turn to see the errors on new ones: so many more fits."""
+
+_FEATURES = [*NODE_NAMES, *EDGE_NAMES]
+"""A model folder's weights belong to these columns."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far off a label's predictions are on architectures that the fit left out.
+
+    Attributes:
+        rows: that were tested.
+        mape: mean absolute error, percent.
+        factor: nine of ten labels are within predicted / factor to predicted · factor.
+    """
+
+    rows: int
+    mape: float
+    factor: float
 
 
 class OccupancyManifest(Manifest):
-    """The whole of ``model.json``; attributes as of :class:`Predictor`, ``state`` is the model's own."""
+    """The whole of ``model.json``; attributes as of :class:`Predictor`, ``states`` are the models' own by label."""
 
-    SCHEMA = "epochcast.occupancy/v2"
+    SCHEMA = "epochcast.occupancy/v3"
     COMMAND = "epochcast train occupancy"
 
-    features: str
+    features: list[str]
     model: str
-    target: Target
-    labels: Labels
     settings: dict[str, Any]
-    fitted_on: FittedOn
-    reliability: Reliability | None
-    state: dict[str, Any]
+    gpus: tuple[str, ...]
+    rows: dict[str, int]
+    errors: dict[str, Errors]
+    range: FittedRange
+    states: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A prediction, and the bounds between which nine of ten trainings of new architectures are; NaN bounds: not known."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training before it runs; None where the fit cannot know.
+
+    Attributes:
+        sm_occupancy, sm_active: as DCGM reads them, 0..1.
+        peak_memory: of the device as nvidia-smi shows it, bytes.
+        out_of_memory: probability that the GPU's memory is too small, 0..1.
+    """
+
+    sm_occupancy: Interval | None = None
+    sm_active: Interval | None = None
+    peak_memory: Interval | None = None
+    out_of_memory: float | None = None
 
 
 class Predictor:
-    """Occupancy of configurations before they run.
+    """Measured trainings, carried over to others.
 
     Attributes:
-        model: name in ``models.MODELS``.
-        target: what is told, one of ``points.TARGETS``.
-        labels: where the occupancies that it was fitted on come from, one of ``points.LABELS``.
+        model: name in ``models.MODELS`` of what learns the ratios.
         settings: of the model, such as ``seed`` and ``epochs``.
-        fitted_on: the rows.
-        reliability: on networks that were left out; None where that was not tried.
+        gpus: that were measured.
+        rows: fitted rows by label.
+        errors: by label, of those with enough architectures to leave some out.
+        range: of the fitted trainings.
     """
 
     def __init__(
         self,
         model: str,
-        target: str,
-        labels: str,
         settings: Mapping[str, Any],
-        fitted_on: FittedOn,
-        reliability: Reliability | None,
-        fitted: Model,
+        gpus: tuple[str, ...],
+        rows: Mapping[str, int],
+        errors: Mapping[str, Errors],
+        range: FittedRange,
+        ratios: Mapping[str, Model],
+        memory: PeakMemory,
     ) -> None:
-        self.model = model
-        self.target = target
-        self.labels = labels
-        self.settings = dict(settings)
-        self.fitted_on = fitted_on
-        self.reliability = reliability
-        self._fitted = fitted
+        self.model, self.settings, self.gpus = model, dict(settings), gpus
+        self.rows, self.errors, self.range = dict(rows), dict(errors), range
+        self._ratios, self._memory = dict(ratios), memory
 
     @classmethod
     def fit(
         cls,
-        data: LabelledSamples,
-        model: str,
-        target: str = "mean",
+        jobs: TrainingJobs,
+        model: str = DEFAULT_MODEL,
         settings: Mapping[str, Any] | None = None,
-        folds: int = FOLDS,
         progress: Progress | None = None,
     ) -> Predictor:
-        """Fit on all rows, after fits that leave groups of networks out, to see how far off it is on new ones.
+        """Fit on all rows, after fits that leave groups of architectures out, to see how far off it is on new ones.
 
         Args:
-            data: rows with their graphs, of one kind of labels.
-            model: name in ``models.MODELS``.
-            target: one of ``points.TARGETS``.
+            jobs: measured trainings.
+            model: name in ``models.MODELS``, of SM occupancy and SM activity.
             settings: of the model, such as ``seed`` and ``epochs``.
-            folds: groups of networks; less than 2: a single fit, and no range.
-            progress: told what is at work.
+            progress: called with what is at work.
 
         Raises:
-            InputError: there are too few rows for the model.
+            InputError: there are too few rows, or a library that the model needs is missing.
         """
         chosen = dict(settings or {})
-        reliability = reliability_of(data, target, partial(unfitted, model, chosen, progress), folds, progress)
+        fitted, rows, errors = {}, {}, {}
+        for label in RATIOS:
+            own = jobs.labelled(label)
+            if not own.samples:
+                continue
+            say = None if progress is None else partial(_of_label, progress, label)
+            make_model = partial(unfitted, model, chosen, say)
+            groups = own.points["architecture"].to_numpy(dtype=np.str_)
+            if len(set(groups)) > 1 and len(groups) >= FEWEST_ERRORS:
+                splits = leave_each_out(random_folds(groups, FOLDS, seed=0))
+                answers = cross_validate(own, label, make_model, splits, say)
+                errors[label] = _errors(answers.measured, answers.predicted)
+            fitted[label] = make_model().fit(own.samples, own.points[label].to_numpy(dtype=float))
+            rows[label] = len(own.samples)
         if progress is not None:
-            progress(f"fitting {model} on {len(data.samples)} rows")
-        fitted = unfitted(model, chosen, progress).fit(data.samples, data.occupancies(target))
-        return cls(model, target, data.labels, chosen, FittedOn.of(data), reliability, fitted)
+            progress("peak_memory: fitting")
+        memory = PeakMemory().fit(jobs)
+        ran = jobs.labelled("peak_memory")
+        rows["peak_memory"] = len(ran.samples)
+        gpus = tuple(sorted(set(ran.points["gpu"])))
+        return cls(model, chosen, gpus, rows, errors, FittedRange.of(ran.samples), fitted, memory)
 
-    def predict(self, samples: Sequence[Sample]) -> pd.DataFrame:
-        """A row per sample: ratios ``occupancy``, and ``low`` and ``high``, between which nine of ten new networks' labels lie.
+    def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
+        """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
 
-        The range is NaN where none is known.
+        None is known of networks with operators that no fitted training has, or in another precision than FP32; nor of the SMs
+        of a chip that was not measured. ``catalog`` says which GPUs are of one chip.
         """
-        occupancy = np.asarray(self._fitted.predict(samples), dtype=np.float64)
-        factor = float("nan") if self.reliability is None else self.reliability.factor
-        low, high = occupancy / factor, np.minimum(occupancy * factor, 1.0)
-        return pd.DataFrame({"occupancy": occupancy, "low": low, "high": high})
+        known = [not self.unknown(sample) for sample in samples]
+        measured = [answered and self._same_chip(sample, catalog) for answered, sample in zip(known, samples, strict=True)]
+        answers = [dict[str, Any]() for _ in samples]
+        for label, model in self._ratios.items():
+            if any(measured):
+                values = np.minimum(model.predict(list(compress(samples, measured))), 1.0)
+                factor = self.errors[label].factor if label in self.errors else np.nan
+                for answer, value in zip(compress(answers, measured), values.tolist(), strict=True):
+                    answer[label] = Interval(value, value / factor, min(value * factor, 1.0) if factor == factor else np.nan)
+        if any(known):
+            peaks = self._memory.predict(list(compress(samples, known)))
+            for answer, (peak, low, high, crash) in zip(compress(answers, known), np.array(peaks).T.tolist(), strict=True):
+                answer |= {"peak_memory": Interval(peak, low, high), "out_of_memory": crash}
+        return [Training(**answer) for answer in answers]
 
-    def notes(self, samples: Sequence[Sample]) -> list[str]:
-        """What makes the answer for these samples less sure, a sentence each."""
-        return self.fitted_on.notes(samples)
+    def unknown(self, sample: Sample) -> str:
+        """Why nothing can be known of a training; empty where it can."""
+        if sample.configuration.precision != "fp32":
+            return f"trainings were measured in fp32, not in {sample.configuration.precision}"
+        if operators := self.range.unknown_operators(sample):
+            return f"no measured training has {', '.join(operators)}"
+        return ""
+
+    def notes(self, samples: Sequence[Sample], catalog: Catalog) -> list[str]:
+        """What is not known of these samples, and what makes the rest less sure, a sentence each."""
+        notes = [
+            f"{reason}: no SM occupancy, SM activity or peak memory" for sample in samples if (reason := self.unknown(sample))
+        ]
+        answered = [sample for sample in samples if not self.unknown(sample)]
+        for sample in answered:
+            if not self._same_chip(sample, catalog):
+                notes.append(
+                    f"no training was measured on {sample.gpu.name}, only on {', '.join(self.gpus)}: no SM occupancy or activity "
+                    "there, and CUDA's own part of the memory may differ"
+                )
+            elif sample.gpu.name not in self.gpus:
+                notes.append(f"trainings were measured on {', '.join(self.gpus)}, the same chip as {sample.gpu.name}")
+        return list(dict.fromkeys([*notes, *(line for sample in answered for line in self.range.beyond(sample))]))
+
+    def _same_chip(self, sample: Sample, catalog: Catalog) -> bool:
+        chips = {(gpu.compute_capability, gpu.sm_count) for gpu in map(catalog.resolve, self.gpus)}
+        return (sample.gpu.compute_capability, sample.gpu.sm_count) in chips
 
     def save(self, folder: Path) -> None:
         """Write the predictor into a folder, whole or not at all.
@@ -126,53 +219,68 @@ class Predictor:
         Raises:
             InputError: the folder holds something else or cannot be written.
         """
-        own, arrays = self._fitted.state()
+        models: dict[str, Model | PeakMemory] = {**self._ratios, "peak_memory": self._memory}
+        states = {label: model.state() for label, model in models.items()}
+        arrays = {name: array for label, (_, own) in states.items() for name, array in under(label, own).items()}
         state = {
             "features": _FEATURES,
             "model": self.model,
-            "target": self.target,
-            "labels": self.labels,
             "settings": self.settings,
-            "fitted_on": self.fitted_on,
-            "reliability": self.reliability,
-            "state": own,
+            "gpus": self.gpus,
+            "rows": self.rows,
+            "errors": self.errors,
+            "range": self.range,
+            "states": {label: own for label, (own, _) in states.items()},
         }
         save(folder, OccupancyManifest, state, arrays)
 
     @classmethod
-    def load(cls, folder: Path) -> Predictor:
-        """Read what :meth:`save` wrote.
+    def load(cls, folder: Path = SHIPPED) -> Predictor:
+        """Read what :meth:`save` wrote, the shipped model unless another is named.
 
         Raises:
             InputError: a file is missing, damaged, or of another kind or version.
         """
         kept, arrays = load(folder, OccupancyManifest)
+        again = f"train it anew with `{OccupancyManifest.COMMAND}`"
         if kept.features != _FEATURES:
             raise InputError(
                 f"the model in {str(folder)!r} was fitted by epochcast {kept.epochcast:.20} on other features of graphs than "
-                f"this version has; train it anew with `{OccupancyManifest.COMMAND}`"
+                f"this version has; {again}"
             )
         try:
-            fitted = make(kept.model, **kept.settings).restore(kept.state, arrays)
+            parts = {label: (state, part(arrays, label)) for label, state in kept.states.items()}
+            memory = PeakMemory().restore(*parts.pop("peak_memory"))
+            ratios = {label: make(kept.model, **kept.settings).restore(*own) for label, own in parts.items()}
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
             if isinstance(error, InputError | RegressorInputError):
                 raise
-            raise InputError(
-                f"the model in {str(folder)!r} is damaged ({type(error).__name__}: {error}); train it anew with "
-                f"`{OccupancyManifest.COMMAND}`"
-            ) from error
-        return cls(kept.model, kept.target, kept.labels, kept.settings, kept.fitted_on, kept.reliability, fitted)
+            raise InputError(f"the model in {str(folder)!r} is damaged ({type(error).__name__}: {error}); {again}") from error
+        return cls(kept.model, kept.settings, kept.gpus, kept.rows, kept.errors, kept.range, ratios, memory)
+
+
+def _errors(measured: np.ndarray[Any, Any], predicted: np.ndarray[Any, Any]) -> Errors:
+    answered = np.isfinite(predicted)
+    return Errors(
+        rows=int(answered.sum()),
+        mape=float(absolute_percentage_errors(measured, predicted).mean()),
+        factor=float(np.exp(conformal_quantile(np.log(measured[answered] / predicted[answered])))),
+    )
+
+
+def _of_label(progress: Progress, label: str, line: str) -> None:
+    progress(f"{label}: {line}")
 
 
 def unfitted(model: str, settings: Mapping[str, Any], progress: Progress | None = None) -> Model:
-    """A model of ``models.MODELS`` with fields of ``models.Settings``, that tells each epoch of its training.
+    """A model of ``models.MODELS`` with fields of ``models.Settings``, that says each epoch of its training.
 
     Raises:
         InputError: there is none of this name, or a library that it needs is missing.
     """
     if progress is None:
         return make(model, **settings)
-    tell = progress
+    say = progress
     return make(
-        model, progress=lambda epoch, epochs, loss: tell(f"{model}: epoch {epoch} of {epochs}, loss {loss:.4g}"), **settings
+        model, progress=lambda epoch, epochs, loss: say(f"{model}: epoch {epoch} of {epochs}, loss {loss:.4g}"), **settings
     )

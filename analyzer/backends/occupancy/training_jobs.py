@@ -1,16 +1,18 @@
-"""Random networks while they trained, as DCGM saw them: tables of GPUMemNet (itu-rad), one row per training of a minute.
+"""Networks while they trained, as DCGM saw them: tables with one row per training.
 
-Columns: ``name`` (sizes and architecture), ``depth``, ``layers`` (kind, elements, parameters of each), ``batch``;
-``peak_memory_mib``; ``sm_occupancy`` and ``sm_active``, ratios 0..1, and ``gpu_utilization_percent`` (NVML's), means over the
-minute with the start of the training in it, -1 where they were not read; ``status``, where rows may have run out of memory. All
-were measured on an A100 SXM4 40GB in FP32.
+Two kinds of tables. Those of GPUMemNet (itu-rad) are of random networks: ``name`` (sizes and architecture), ``layers`` (kind,
+elements, parameters of each), ``batch``; all on an A100 SXM4 40GB in FP32, means over a minute with the start of the
+training in it. Those of ``epochcast benchmark occupancy`` name a network with its sizes and the GPU (``measurement.COLUMNS``),
+means over the steps alone. Both have ``peak_memory_mib``; ``sm_occupancy`` and ``sm_active``, ratios 0..1, and
+``gpu_utilization_percent`` (NVML's), -1 where they were not read; and ``status``, where rows may have run out of memory.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,11 +21,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....regressor import Gpu
+from ....regressor import Catalog, Gpu
 from ...csv_text import numeric_column, parse_csv, read_text
 from ...errors import InputError
 from .configuration import Configuration
 from .graph.from_layers import ListedLayer, graph_of_layers
+from .graph_of import graph_of
+from .measurement import COLUMNS, CONFIGURATION, FIGURES, SUCCESSFUL
 from .sample import Sample
 
 Label = Literal["sm_occupancy", "sm_active", "peak_memory"]
@@ -31,12 +35,12 @@ LABELS: tuple[str, ...] = get_args(Label)
 """``peak_memory`` is in bytes here, from the column ``peak_memory_mib``."""
 
 GPU = "A100 SXM4 40GB"
-"""That the tables were measured on (their README)."""
+"""That GPUMemNet's tables were measured on (their README)."""
 
 LEAST = 0.005
 """Ratios at or below are not scored: relative errors of idle trainings say nothing."""
 
-_COLUMNS = ("name", "depth", "layers", "batch", "peak_memory_mib", "gpu_utilization_percent", "sm_active", "sm_occupancy")
+_LISTED = ("name", "layers", "batch", *FIGURES)
 _NAME = re.compile(
     r"(?:input_channels:(?P<channels>\d+)_num_classes:\d+|input:(?P<features>\d+)_output:\d+)_depth:\d+"
     r"_arch:(?P<architecture>[a-z]+)(?:_base_filters:\d+)?_batch:\d+(?:_input_size:(?P<side>\d+))?_act:\w+?_dropout:"
@@ -48,9 +52,9 @@ class TrainingJobs:
     """Trainings with their graphs.
 
     Attributes:
-        points: n rows: ``network`` (its name), ``architecture``, ``layers`` (as text: equal for equal networks), ``depth``,
-            ``width`` (most channels or features), ``batch``, :data:`LABELS` and ``nvml_utilisation``, 0..1 (NaN where not
-            measured), ``fits``, ``nodes``, ``edges``.
+        points: n rows: ``network``, ``architecture`` (of a named network its name), ``layers`` (as text: equal for equal
+            networks), ``gpu``, ``depth``, ``width`` (most channels or features), ``batch``, :data:`LABELS` and
+            ``nvml_utilisation``, 0..1 (NaN where not measured), ``fits``, ``nodes``, ``edges``.
         samples: graph and GPU of each row, n.
         left_out: how many rows have no network or no label, by the reason.
     """
@@ -77,77 +81,90 @@ class TrainingJobs:
         return (self.points[label] > least).to_numpy(dtype=bool)
 
 
-def recognises(table: pd.DataFrame) -> bool:
-    """Whether a table has these columns."""
-    return set(_COLUMNS) <= set(table.columns)
-
-
-def read_training_jobs(paths: Sequence[Path], gpu: Gpu) -> TrainingJobs:
+def read_training_jobs(paths: Sequence[Path], catalog: Catalog, gpu: Gpu | None = None) -> TrainingJobs:
     """Read tables as one.
 
     Args:
         paths: CSV files or .csv.gz.
-        gpu: that was measured.
+        catalog: of GPUs.
+        gpu: that tables without a column ``gpu`` were measured on; None: :data:`GPU`.
 
     Raises:
-        InputError: a file is missing or no such table, a cell is none that can be, or no row is left.
+        InputError: a file is missing or no such table, a cell is none that can be, a network cannot be built, or no row is
+            left.
     """
-    parts, samples = [], []
-    left_out: dict[str, int] = {}
+    board = gpu or catalog.resolve(GPU)
+    parts: list[pd.DataFrame] = []
+    samples: list[Sample] = []
+    left_out: Counter[str] = Counter()
     for path in paths:
-        table = parse_csv(read_text(path), str(path), as_text=("name", "layers", "status"))
-        if not recognises(table):
-            missing = next(name for name in _COLUMNS if name not in table)
-            raise InputError(f"{str(path)!r} lacks the column {missing!r}; give a table of trainings measured by DCGM")
-        for column in _COLUMNS[3:]:
+        if not path.is_file():
+            raise InputError(f"no such file: {str(path)!r}")
+        table = parse_csv(read_text(path), str(path), as_text=("name", "network", "status"))
+        listed = "name" in table
+        if missing := [name for name in (_LISTED if listed else COLUMNS) if name not in table]:
+            raise InputError(
+                f"{str(path)!r} lacks the column {missing[0]!r}; give a table of trainings, as `epochcast benchmark occupancy` "
+                "writes it"
+            )
+        for column in (*FIGURES, "batch"):
             table[column] = numeric_column(table[column], column, str(path))
-        empty = (table["layers"].str.strip() == "[]") | (table["peak_memory_mib"] <= 0)
-        if empty.any():
-            left_out["without layers or memory"] = left_out.get("without layers or memory", 0) + int(empty.sum())
-        table = table[~empty]
-        own = [_sample(row, str(path), gpu) for _, row in table.iterrows()]
+        ran = table["status"].eq(SUCCESSFUL) if "status" in table else pd.Series(True, table.index)
+        known = table["layers"].astype(str).str.strip() != "[]" if listed else ran | ~ran
+        empty = ~known | ((table["peak_memory_mib"] <= 0) & (ran | listed))
+        left_out["without layers or memory"] += int(empty.sum())
+        table, ran = table[~empty], ran[~empty]
+        rows = table.to_dict("records")
+        own = [_listed(row, str(path), board) if listed else _named(row, catalog) for row in rows]
         samples += own
-        parts.append(_points(table, own))
+        parts.append(_points(table, ran, own, listed))
     points = pd.concat(parts, ignore_index=True)
     if points.empty:
         raise InputError(f"{', '.join(map(str, paths))}: no row has layers and a peak of memory; give a table of trainings")
     return TrainingJobs(points, tuple(samples), left_out)
 
 
-def _points(table: pd.DataFrame, samples: Sequence[Sample]) -> pd.DataFrame:
-    status = table["status"] if "status" in table else pd.Series("SUCCESSFUL", table.index)
-    ratios = {name: table[name].where(table[name] >= 0).to_numpy() for name in ("sm_occupancy", "sm_active")}
-    utilisation = table["gpu_utilization_percent"]
+def _points(table: pd.DataFrame, ran: pd.Series[bool], samples: Sequence[Sample], listed: bool) -> pd.DataFrame:
+    figures = {name: table[name].where(table[name] >= 0).to_numpy() for name in FIGURES}
+    names = table["name" if listed else "network"].to_numpy(dtype=object)
     return pd.DataFrame(
         {
-            "network": table["name"].to_numpy(),
-            "architecture": [_NAME.match(name)["architecture"] for name in table["name"]],  # type: ignore[index]
-            "layers": table["layers"].to_numpy(),
-            "depth": [sum(word in ("convolution", "linear") for word in one.graph.words) for one in samples],
-            "width": [int(one.graph.column("output_features").max()) for one in samples],
+            "network": names,
+            "architecture": [_NAME.match(name)["architecture"] for name in names] if listed else names,  # type: ignore[index]
+            "layers": table["layers"].to_numpy() if listed else names,
+            "gpu": [sample.gpu.name for sample in samples],
+            "depth": [sum(word in ("convolution", "linear") for word in sample.graph.words) for sample in samples],
+            "width": [int(sample.graph.column("output_features").max()) for sample in samples],
             "batch": table["batch"].astype(int).to_numpy(),
-            **ratios,
-            "nvml_utilisation": utilisation.where(utilisation >= 0).to_numpy() / 100,
-            "peak_memory": table["peak_memory_mib"].to_numpy() * 2**20,
-            "fits": status.eq("SUCCESSFUL").to_numpy(),
-            "nodes": [len(one.graph) for one in samples],
-            "edges": [one.graph.edges.shape[1] for one in samples],
+            "sm_occupancy": figures["sm_occupancy"],
+            "sm_active": figures["sm_active"],
+            "nvml_utilisation": figures["gpu_utilization_percent"] / 100,
+            "peak_memory": figures["peak_memory_mib"] * 2**20,
+            "fits": ran.to_numpy(dtype=bool),
+            "nodes": [len(sample.graph) for sample in samples],
+            "edges": [sample.graph.edges.shape[1] for sample in samples],
         }
     )
 
 
-def _sample(row: pd.Series[Any], path: str, gpu: Gpu) -> Sample:
-    name, batch = str(row["name"]), int(float(str(row["batch"])))
-    found = _NAME.match(name)
-    if found is None:
+def _named(row: Mapping[Hashable, Any], catalog: Catalog) -> Sample:
+    """A row of ``epochcast benchmark occupancy``."""
+    sizes = {name: int(row[name]) for name in CONFIGURATION if name not in ("network", "precision")}
+    configuration = Configuration(row["network"], precision=row["precision"], **sizes)
+    return Sample(configuration, graph_of(configuration).in_training(), catalog.resolve(row["gpu"]))
+
+
+def _listed(row: Mapping[Hashable, Any], path: str, gpu: Gpu) -> Sample:
+    """A row of GPUMemNet's tables."""
+    name, batch = str(row["name"]), int(row["batch"])
+    match = _NAME.match(name)
+    if match is None:
         raise InputError(f"{path!r} has a network named {name!r}, which does not say its input and architecture as others do")
     try:
         layers = [ListedLayer(str(kind), int(written), int(own)) for kind, written, own in ast.literal_eval(str(row["layers"]))]
     except (ValueError, SyntaxError, TypeError) as error:
         raise InputError(f"{path!r}: the layers of {name!r} are no list of (kind, elements, parameters)") from error
-    channels, side = int(found["channels"] or found["features"]), int(found["side"] or 1)
-    graph = graph_of_layers(name, layers, found["architecture"], channels, side, batch)
-    configuration = Configuration(
-        name, batch, channels=channels if found["side"] else 0, image_size=side if found["side"] else 0
-    )
+    channels, side = int(match["channels"] or match["features"]), int(match["side"] or 1)
+    graph = graph_of_layers(name, layers, match["architecture"], channels, side, batch)
+    configuration = Configuration(name, batch, *((channels, side) if match["side"] else ()))
     return Sample(configuration, graph, gpu)

@@ -8,7 +8,7 @@ from ..group import LazyGroup
 
 _COMMANDS = {
     "convmeter": "Time inference and the phases of training of networks and blocks.",
-    "occupancy": "Measure the GPU occupancy of inference.",
+    "occupancy": "Measure GPU occupancy and memory while networks train.",
     "operators": "Time the operators of models, and random operators.",
 }
 

@@ -1,29 +1,22 @@
-"""``epochcast benchmark occupancy``: collect the labels that predictors of GPU occupancy are fitted on."""
+"""``epochcast benchmark occupancy``: collect the trainings that predictors of GPU occupancy and peak memory are fitted on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 import click
 
 from ....extras import how_to_install
-from ....regressor import Catalog, load_catalog
+from ....regressor import load_catalog
 from ...errors import InputError
 from .. import progress, terminal
 from ..quantities import Duration
-from ..shared_options import device_option, gpus_option, json_option, table_out_option
-
-if TYPE_CHECKING:
-    from ...backends.occupancy.measurement.collection import Bench
-
-_STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
+from ..shared_options import gpus_option, json_option, table_out_option
 
 
 @click.command("occupancy")
-@device_option
+@click.option("--device", type=click.Choice(["cuda"]), default="cuda", show_default=True, help="Device to measure on.")
 @click.option(
     "--network",
     "networks",
@@ -33,121 +26,84 @@ _STEADY_SECONDS = {"cuda": 1.5, "cpu": 0.5}
     "[default: 30 of Table II and its relatives]",
 )
 @click.option(
-    "--configurations",
+    "--batch",
+    "batches",
     type=click.IntRange(min=1),
-    default=18,
-    show_default=True,
+    multiple=True,
     metavar="N",
-    help="Configurations to draw per network, in the ranges of Table II.",
+    help="Samples per step (repeatable). [default: 8, 32, 128]",
 )
 @click.option(
-    "--precision",
-    "precisions",
-    type=click.Choice(["fp32", "fp16", "bf16"]),
-    multiple=True,
-    metavar="NAME",
-    help="Precision: fp32, fp16 or bf16 (repeatable). [default: fp32]",
+    "--seconds",
+    type=click.FloatRange(min=2),  # the agent reads NVML's utilisation and memory once a second
+    default=20,
+    show_default=True,
+    metavar="S",
+    help="Seconds to train each of them for, after its start.",
 )
-@click.option("--ncu", is_flag=True, help="Also measure achieved occupancy with Nsight Compute (rows labelled 'ncu').")
-@click.option("--gpu", metavar="NAME", help="GPU to model the kernels for (with --device cpu).")
-@gpus_option
 @click.option(
     "--budget",
     type=Duration("seconds", least=0),
-    default=1500.0,
-    help="Time to measure for: seconds, or 20m, 1h. [default: 25m]",
+    default=3600.0,
+    help="Time to measure for: seconds, or 20m, 1h. [default: 1h]",
 )
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the configurations and their order.")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed of the random order.")
+@gpus_option
 @table_out_option
 @json_option
 def occupancy(
-    device: Literal["cpu", "cuda"],
+    device: str,
     networks: tuple[str, ...],
-    configurations: int,
-    precisions: tuple[str, ...],
-    ncu: bool,
-    gpu: str | None,
-    gpus: Path | None,
+    batches: tuple[int, ...],
+    seconds: float,
     budget: float,
     seed: int,
+    gpus: Path | None,
     out: Path,
     as_json: bool,
 ) -> int:
-    """Measure the GPU occupancy of inference in random configurations, with step time, NVML utilisation and memory.
+    """Measure SM occupancy, SM activity, utilisation and peak memory of networks while they train on this GPU.
 
-    A profiler records how each kernel of a step was launched, and the occupancy is calculated from that (labels
-    'launch_config'). The kernels go into FILE.kernels.csv.gz. The order is random, so that a run that is stopped early has
-    measured a fair sample; the same command continues it.
+    Each network trains in FP32 with Adam on random data while the agent reads the GPU as `epochcast record` does (GPM or DCGM
+    for the SMs, else -1). Means are over the steps alone; peak memory is what the whole device uses, as nvidia-smi shows it, so
+    let nothing else run there. A training that does not fit is a row without figures (OOM_CRASH).
 
-    The CPU runs no kernels: they are modelled for the GPU given by --gpu (labels 'modelled', no measurement of any GPU).
-    Steps that are short enough are also run and timed on the CPU. Exits 1 if the table stays empty.
+    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. Exits 1
+    if the table stays empty. This command was tested with stub drivers only: it has never run on a GPU.
 
     \b
-    Example: epochcast benchmark occupancy --device cuda --configurations 10 \\
-                 --budget 20m --out points.csv
+    Example: epochcast benchmark occupancy --network resnet50 --batch 32 \\
+                 --batch 64 --budget 30m --out trainings.csv
     """
     try:
-        from ...backends.occupancy.measurement.collection import collect
-        from ...backends.occupancy.measurement.plan import plan
+        import torch
+
+        from ...backends.occupancy.configuration import Configuration
+        from ...backends.occupancy.measurement.collection import BATCHES, collect, plan
+        from ...backends.occupancy.networks import NETWORKS
+        from ...backends.occupancy.networks.build_network import build_network
     except ImportError as error:
         raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('occupancy')}") from error
-    from ...backends.occupancy.networks import NETWORKS
+    from ...recording.device import choose_device
 
-    bench = _bench(device, load_catalog(gpus), gpu, ncu)
-    _check_names(networks)
-    planned = plan(networks or tuple(NETWORKS), configurations, precisions or ("fp32",), seed)
+    if not torch.cuda.is_available():
+        raise InputError("torch finds no CUDA device here; measure where the GPU is")
+    for name in networks:  # those of the default may lack their library
+        build_network(Configuration(name, 1))
+    planned = plan(networks or tuple(NETWORKS), batches or BATCHES, seed)
+    chosen = choose_device(device, None, torch.cuda.device_count())
+    gpu = load_catalog(gpus).resolve(chosen.name).name
     collected = collect(
-        planned, out, bench, budget, lambda done, whole: progress.show(f"epochcast: {done}/{whole} configurations")
+        planned, out, chosen, gpu, seconds, budget, lambda done, whole: progress.show(f"epochcast: {done}/{whole} trainings")
     )
     progress.clear()
-    answer = {
-        "rows": collected.rows,
-        "new": collected.new,
-        "left": collected.left,
-        "failed": collected.failed,
-        "reasons": dict(collected.reasons),
-        "problems": list(collected.problems),
-        "gpu": bench.gpu,
-        "labels": list(bench.labels),
-    }
     if as_json:
-        click.echo(json.dumps(answer, indent=2))
+        counts = {name: getattr(collected, name) for name in ("rows", "new", "left", "failed")}
+        click.echo(json.dumps({**counts, "reasons": dict(collected.reasons), "gpu": gpu}, indent=2))
     else:
-        left = f"; {collected.left} configurations are left for another run" if collected.left else ""
-        failed = f"; {collected.failed} could not be measured, or not wholly" if collected.failed else ""
-        what = "modelled, not measured" if device == "cpu" else "measured"
-        terminal.say(f"{out}: {collected.rows} rows, {collected.new} of them new, of {bench.gpu} ({what}){left}{failed}")
+        left = f"; {collected.left} trainings are left for another run" if collected.left else ""
+        failed = f"; {collected.failed} could not be measured" if collected.failed else ""
+        terminal.say(f"{out}: {collected.rows} trainings, {collected.new} of them new, on {gpu}{left}{failed}")
         for reason, count in collected.reasons.items():
             terminal.say(f"  {count} x {reason}")
-        for problem in collected.problems:
-            terminal.say(f"  {problem}")
     return 0 if collected.rows else 1
-
-
-def _bench(device: str, catalog: Catalog, gpu: str | None, ncu: bool) -> Bench:
-    from ...backends.distributed.operator_time.profile import check_device
-
-    check_device(device)
-    if device == "cpu":
-        if gpu is None:
-            raise InputError("on a CPU no kernels of a GPU run; name the GPU that they are to be modelled for by --gpu")
-        if ncu:
-            raise InputError("ncu measures kernels of a GPU, of which there are none with --device cpu; leave out --ncu")
-        from ...backends.occupancy.measurement.modelled_bench import ModelledBench
-
-        return ModelledBench(catalog.resolve(gpu), _STEADY_SECONDS[device])
-    if gpu is not None:
-        raise InputError(f"--device cuda measures the GPU that is here, not {gpu!r}; leave out --gpu")
-    from ...backends.occupancy.measurement.gpu_bench import GpuBench
-    from ...backends.occupancy.measurement.ncu import Ncu, find_ncu
-
-    return GpuBench(catalog, _STEADY_SECONDS[device], Ncu(find_ncu()) if ncu else None)
-
-
-def _check_names(networks: Sequence[str]) -> None:
-    """Raise InputError for a network that cannot be built; those of Table II may still lack their library."""
-    from ...backends.occupancy.configuration import Configuration
-    from ...backends.occupancy.networks.build_network import build_network
-
-    for name in networks:
-        build_network(Configuration(name, 1))

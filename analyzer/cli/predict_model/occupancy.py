@@ -1,4 +1,4 @@
-"""``epochcast predict-model occupancy``: how full a network's kernels keep a GPU, before it runs."""
+"""``epochcast predict-model occupancy``: what training a network takes of a GPU, before it runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import click
 import numpy as np
 
 from ....regressor import load_catalog
+from ...backends.occupancy import SHIPPED
 from ...backends.occupancy.configuration import Configuration
 from ...backends.occupancy.networks.known_networks import LARGEST_BATCH, PRECISIONS
 from ...backends.occupancy.predictor import Predictor
 from ...backends.occupancy.question import Question, answer
 from ...errors import InputError
-from ...plain_json import plain_json
+from ...plain_json import plain, plain_json
 from .. import progress, terminal
 from ..occupancy_text import prediction_text
 from ..quantities import Count
@@ -39,10 +40,10 @@ _COUNT = Count(LARGEST_BATCH)
     "--model",
     type=_FILE,
     metavar="DIR",
-    help="Model folder written by `epochcast train occupancy`. [default: modelled launches]",
+    help="Model folder written by `epochcast train occupancy`. [default: the shipped one]",
 )
 @click.option(
-    "--gpu", "gpus_asked", multiple=True, metavar="NAME", help="GPU to predict for (repeatable). [default: the model's]"
+    "--gpu", "gpu_names", multiple=True, metavar="NAME", help="GPU to predict for (repeatable). [default: the model's]"
 )
 @click.option(
     "--batch", "batches", type=_COUNT, multiple=True, metavar="N", help="Samples in a step (repeatable). [default: 32]"
@@ -66,7 +67,7 @@ _COUNT = Count(LARGEST_BATCH)
 def occupancy(
     network: str,
     model: Path | None,
-    gpus_asked: tuple[str, ...],
+    gpu_names: tuple[str, ...],
     batches: tuple[int, ...],
     channels: int | None,
     image_size: int | None,
@@ -79,19 +80,19 @@ def occupancy(
     plot: Path | None,
     as_json: bool,
 ) -> int:
-    """Predict the GPU occupancy of a network's inference, and the smallest batch that fills the GPU.
+    """Predict what training a network takes of a GPU: SM occupancy, SM activity and peak memory, and whether it fits.
 
-    Without --model, CUDA's occupancy calculation is applied to the kernels that PyTorch is expected to launch. The number of
-    kernels, step time, NVML utilisation and memory always come from there. The first line names where the occupancy comes from.
+    The shipped model is fitted on trainings of random networks in fp32 that DCGM measured on an A100. What it cannot know is
+    not answered: other operators or precisions, and SMs of other GPUs. There, CUDA's occupancy calculation is applied to the
+    kernels that PyTorch is expected to launch in inference; nothing of that was measured.
 
     Your own factory returns a module that is called with images, or (module, inputs). Its parameters batch, channels,
     image_size, sequence, hidden and layers get the values of these options.
 
     \b
-    Example: epochcast predict-model occupancy --network resnet50 \\
-                 --gpu "A100 SXM4 80GB" --gpu T4 --batch 64
-             epochcast predict-model occupancy --network bert --sequence 128 \\
-                 --model h200 --sweep-batches --plot bert.png
+    Example: epochcast predict-model occupancy --network resnet50 --batch 64
+             epochcast predict-model occupancy --network vgg16 --sweep-batches \\
+                 --plot vgg16.png
              epochcast predict-model occupancy --network encoder.onnx --gpu L4 \\
                  --precision fp16
     """
@@ -99,10 +100,10 @@ def occupancy(
         raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
     given = {"channels": channels, "image_size": image_size, "sequence": sequence, "hidden": hidden, "layers": layers}
     sizes = Configuration(network, 1, precision=precision, **{name: size for name, size in given.items() if size})
-    question = Question(sizes, gpus_asked, batches, sweep_batches)
-    predictor = None if model is None else Predictor.load(model)
+    question = Question(sizes, gpu_names, batches, sweep_batches)
+    predictor = Predictor.load(model or SHIPPED)
     progress.show(f"exporting {network}")
-    answered = answer(question, predictor, load_catalog(gpus))
+    answered = plain(answer(question, predictor, load_catalog(gpus)))
     progress.clear()
     if plot is not None:
         from ...figures import save_figure
@@ -117,22 +118,30 @@ def occupancy(
 
 
 def _batches_figure(answer: Mapping[str, Any]) -> Figure:
-    """A panel per GPU; NVML utilisation is that of the modelled launches."""
+    """A panel per GPU: the training's SM occupancy where it is known, else that of the modelled launches."""
     from ...figures.occupancy import BatchCurve, occupancy_by_batch_figure
 
-    best = {one["gpu"]: one["smallest"] for one in answer["batches"]}
+    best = {sweep["gpu"]: sweep["smallest"] for sweep in answer["batches"]}
     curves = []
-    for gpu in dict.fromkeys(one["gpu"] for one in answer["predictions"]):
-        own = [one for one in answer["predictions"] if one["gpu"] == gpu]
+    for gpu in dict.fromkeys(row["gpu"] for row in answer["predictions"]):
+        rows = [row for row in answer["predictions"] if row["gpu"] == gpu]
+        occupancies = [row["training"]["sm_occupancy"] or {"value": row["modelled"]["time_mean"]} for row in rows]
+        value, low, high = (np.array([each.get(key) for each in occupancies], dtype=float) for key in ("value", "low", "high"))
         curves.append(
             BatchCurve(
                 f"{answer['network']} on {gpu}, {answer['precision']}",
-                np.array([one["batch"] for one in own], dtype=float),
-                np.array([one["occupancy"] for one in own], dtype=float),
-                np.array([one["low"] for one in own], dtype=float),
-                np.array([one["high"] for one in own], dtype=float),
-                np.array([one["modelled"]["nvml_utilisation"] for one in own], dtype=float),
+                np.array([row["batch"] for row in rows], dtype=float),
+                value,
+                low,
+                high,
+                np.array([_activity(row) for row in rows], dtype=float),
+                rows[0]["training"]["sm_occupancy"] is None,
                 best.get(gpu),
             )
         )
-    return occupancy_by_batch_figure(curves, "modelled" if answer["model"] is None else "predicted", "modelled")
+    return occupancy_by_batch_figure(curves)
+
+
+def _activity(row: Mapping[str, Any]) -> float:
+    activity = row["training"]["sm_active"]
+    return float(activity["value"] if activity else row["modelled"]["nvml_utilisation"])

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.campaign import runner
-from epochcast.analyzer.campaign.device import Device
 from epochcast.analyzer.campaign.plan import Plan, Workload
 from epochcast.analyzer.campaign.recording import Training
 from epochcast.analyzer.corpus import append_run
+from epochcast.analyzer.recording.device import Device
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
 CPU = Device("cpu", "Some CPU", "host-here", "host")

@@ -13,16 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.campaign import device as device_module
 from epochcast.analyzer.campaign import overhead as overhead_module
 from epochcast.analyzer.campaign import recording
-from epochcast.analyzer.campaign.device import Device, choose_device
 from epochcast.analyzer.campaign.expectation import Measured, expected_s
 from epochcast.analyzer.campaign.overhead import MeasuredOverhead, append_overhead, measure_overhead, read_overheads, slowdown
 from epochcast.analyzer.campaign.plan import Overhead, Workload
 from epochcast.analyzer.campaign.recording import RunError, Training, reason_of
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.recording import device as device_module
 from epochcast.analyzer.recording.agent_client import AgentClient
+from epochcast.analyzer.recording.device import Device, choose_device
 from epochcast.analyzer.recording.record import Recording
 from epochcast.analyzer.traces.trace import Trace, write_trace
 

@@ -74,7 +74,7 @@ def test_a_bound_is_kept(text: str, says: str) -> None:
 def test_the_help_of_every_quantity_names_the_unit_of_a_bare_number() -> None:
     options = [option for _, command in commands() for option in command.params if isinstance(option, click.Option)]
     taken = [option for option in options if isinstance(option.type, Duration | MemorySize)]
-    assert {"--startup", "--deadline", "--memory", "--time-budget", "--budget", "--bin", "--minutes"} == {
+    assert {"--startup", "--deadline", "--memory", "--time-budget", "--budget", "--minutes"} == {
         option.opts[0] for option in taken
     }
     for option in taken:

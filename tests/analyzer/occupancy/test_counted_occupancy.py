@@ -36,14 +36,14 @@ def test_agrees_with_a_walk_tick_by_tick(readings: list[float], data: Any) -> No
     readings[0] = readings[1] = 0.5
     inner = data.draw(st.sets(st.integers(1, len(readings) - 1)))
     edges = sorted({0, *inner, len(readings)})
-    found = bin_means(1e9 + np.arange(len(readings)), np.array(readings), 1e9 + np.array(edges))
-    assert found == pytest.approx(tick_by_tick(readings, edges), nan_ok=True)
+    means = bin_means(1e9 + np.arange(len(readings)), np.array(readings), 1e9 + np.array(edges))
+    assert means == pytest.approx(tick_by_tick(readings, edges), nan_ok=True)
 
 
 def test_nothing_is_known_of_a_hole() -> None:
     time = np.array([0.0, 1.0, 2.0, 3.0, 53.0, 54.0])
-    found = bin_means(time, np.array([0.1, 0.2, 0.4, 0.6, 1.0, 0.8]), np.array([0.0, 2.0, 20.0, 50.0, 54.0]))
-    assert found == pytest.approx([0.3, 0.6, NAN, 0.8], nan_ok=True)
+    means = bin_means(time, np.array([0.1, 0.2, 0.4, 0.6, 1.0, 0.8]), np.array([0.0, 2.0, 20.0, 50.0, 54.0]))
+    assert means == pytest.approx([0.3, 0.6, NAN, 0.8], nan_ok=True)
 
 
 def _trace(path: Path, **columns: Any) -> str:
@@ -72,7 +72,7 @@ def test_a_trace_tells_its_counters(
 
 def test_a_trace_is_drawn_over_time(tmp_path: Path, printed: Callable[..., str]) -> None:
     path = _trace(tmp_path / "run.parquet", gpu_utilization=HALF, sm_occupancy=0.3 * HALF)
-    printed("occupancy-of", path, "--timeline", tmp_path / "time.svg", "--bin", "0.5")
+    printed("occupancy-of", path, "--timeline", tmp_path / "time.svg")
     text = (tmp_path / "time.svg").read_text()
     assert "GPU occupancy (counted by the hardware)" in text
     assert "NVIDIA H200, 10.0 s: gpu_utilization 50.0 %, occupancy 15.0 %" in text
@@ -88,7 +88,6 @@ BOTH = {"gpu_utilization": HALF, "sm_occupancy": HALF}
         ({"sm_occupancy": HALF}, [], "no readings of 'gpu_utilization' or 'gr_engine_active' over time"),
         (BOTH, ["--plot", "a.png"], "is a trace without kernels"),
         (BOTH, ["--gpu", "T4"], "is a trace without kernels"),
-        (BOTH, ["--timeline", "a.png", "--bin", "1e-9"], "cannot cut 10 s into bins"),
     ],
 )
 def test_bad_traces_are_one_sentence(

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_launches import Launch, occupancy
 
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
 from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
-from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability, limits_of
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import COLUMNS, START, count_skipped
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import COLUMNS, count_skipped
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor import load_catalog
@@ -56,7 +56,7 @@ CPU_OP = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 9, "ar
 @pytest.mark.parametrize("name", ["trace.json.gz", "named otherwise"])
 def test_a_trace_is_read_whatever_its_name(tmp_path: Path, name: str) -> None:
     file = read_any(write(tmp_path / name, CPU_OP, COPY, kernel(), kernel(10.0), {"ph": "M", "name": "process_name"}))
-    assert list(file.table.columns) == [*COLUMNS, START]
+    assert list(file.table.columns) == list(COLUMNS)
     first = file.table.iloc[0]
     assert (first["kernel"], first["gpu"], first["device"]) == ("gemm", "NVIDIA A100-SXM4-80GB", 0)
     assert (first["grid_x"], first["grid_z"], first["block_x"], first["registers_per_thread"]) == (64, 3, 128, 96)
@@ -154,14 +154,14 @@ def test_kernels_start_at_the_first_of_them_whatever_the_clock(tmp_path: Path, b
     """A clock of microseconds since 1970 (until PyTorch 2.2), or since a base that the trace names."""
     events = [{**kernel(), "ts": began + later} for later in (7, 2, 0, 2)]
     file = read_any(write(tmp_path / "t.json", COPY, *events, {**kernel(), "ts": None}))
-    assert file.table[START].tolist()[:4] == pytest.approx([7e-6, 2e-6, 0, 2e-6], abs=2e-11)
-    assert math.isnan(file.table[START].iloc[4])
+    assert file.table["start"].tolist()[:4] == pytest.approx([7e-6, 2e-6, 0, 2e-6], abs=2e-11)
+    assert math.isnan(file.table["start"].iloc[4])
 
 
-def test_a_trace_without_times_has_no_such_column(tmp_path: Path) -> None:
+def test_a_trace_without_times_has_no_starts(tmp_path: Path) -> None:
     event = kernel()
     del event["ts"]
-    assert list(read_any(write(tmp_path / "t.json", event)).table.columns) == list(COLUMNS)
+    assert read_any(write(tmp_path / "t.json", event)).table["start"].isna().all()
 
 
 def test_a_duration_that_is_missing_or_negative_is_none(tmp_path: Path) -> None:
@@ -203,7 +203,6 @@ WHOLE = json.dumps({"deviceProperties": [A100], "traceEvents": [kernel()] * 50})
         (b'{"cat": "cpu_op"}', "without a list 'traceEvents'"),
         (b"[]", "holds no kernel"),
         (json.dumps({"traceEvents": [CPU_OP], "deviceProperties": [A100]}).encode(), "the CPU alone was"),
-        (json.dumps({"traceEvents": [kernel(grid=None)]}).encode(), "1 kernels, none with its grid and block"),
         (json.dumps({"traceEvents": [kernel()], "deviceProperties": [{**A100, "warpSize": 64}]}).encode(), "NVIDIA GPUs alone"),
         (b"time,power\n1,2\n", "is no profile that can be read"),
     ],
@@ -240,6 +239,14 @@ def test_an_architecture_that_is_not_known_is_named(tmp_path: Path) -> None:
         InputError, match=r"'NVIDIA A100-SXM4-80GB' has compute capability 2\.0; occupancy is calculated for 3\.5"
     ):
         read_any(path)
+
+
+@pytest.mark.parametrize("grid", [None, [0, 0, 0]])
+def test_a_trace_without_any_launch_configuration_is_refused_whatever_its_gpu(tmp_path: Path, grid: Any) -> None:
+    file = read_any(write(tmp_path / "t.json", kernel(grid=grid), properties=[]))
+    for gpu in (None, load_catalog().resolve("T4")):
+        with pytest.raises(InputError, match=r"'t.json' holds no launch configuration; record it again"):
+            occupancy_rows(file, "t.json", load_catalog(), gpu)
 
 
 def test_launches_that_the_named_gpu_cannot_run_are_an_error(tmp_path: Path) -> None:

@@ -147,3 +147,10 @@ def test_bad_tables_are_refused(tmp_path: Path, row: str, says: str) -> None:
     (tmp_path / "kernels.csv").write_text(KERNELS + row)
     with pytest.raises(InputError, match=says):
         read_any(tmp_path / "kernels.csv")
+
+
+def test_a_table_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
+    header = "key,index,kernel,grid,block,regs,smem,duration_us,achieved_pct,grid_pct\n"
+    (tmp_path / "ncu.csv").write_text(header + "bert/b4,0,gemm,56x2x1,384x1x1,168,231424,10.5,17.9,15.9\n")
+    with pytest.raises(InputError, match=r"no profile that can be read \(it has the columns key, index"):
+        read_any(tmp_path / "ncu.csv")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.backends.occupancy.launch.gpu_limits import Figures, limits_by_capability, limits_of
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability, limits_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from epochcast.regressor.gpus import Gpu
@@ -69,7 +69,7 @@ def test_its_own_figures_take_the_place_of_the_tables(tmp_path: Path, more: str)
 
 
 def test_a_profile_tells_more_than_the_table() -> None:
-    limits = limits_by_capability("part of an A100", 8.0, 14, Figures(shared_memory=102_400))
+    limits = limits_by_capability("part of an A100", 8.0, 14, shared_memory=102_400, max_warps=None)
     assert (limits.sm_count, limits.shared_memory, limits.max_warps) == (14, 102_400, 64)
 
 

@@ -7,15 +7,18 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_launches import Launch, occupancy
 
-from epochcast.analyzer.backends.occupancy.launch.advice import advice
-from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import (
     LAUNCH,
+    advice,
     busiest,
     count_skipped,
     kernel_table,
+    short_name,
     summarise,
     with_occupancy,
 )
@@ -55,8 +58,8 @@ def _one_by_one(table: pd.DataFrame) -> list[tuple[str, str, float, float, str]]
             row["registers_per_thread"],
             row["shared_memory"],
         )
-        found = occupancy(launch, LIMITS[row["gpu"]])
-        singles += [(row["gpu"], row["kernel"], row["duration"], found.grid, found.limiter)] * int(row["count"])
+        result = occupancy(launch, LIMITS[row["gpu"]])
+        singles += [(row["gpu"], row["kernel"], row["duration"], result.grid, result.limiter)] * int(row["count"])
     return singles
 
 
@@ -65,15 +68,15 @@ def test_the_summary_is_that_of_all_launches_one_by_one(seed: int) -> None:
     table = _random_table(seed)
     singles = _one_by_one(table)
     summary = summarise(with_occupancy(table, LIMITS))
-    seconds = sum(one[2] for one in singles)
+    seconds = sum(launch[2] for launch in singles)
     assert summary.launches == len(singles)
     assert summary.seconds == pytest.approx(seconds)
-    assert summary.grid.mean == pytest.approx(sum(one[3] for one in singles) / len(singles))
-    assert summary.grid.time_mean == pytest.approx(sum(one[2] * one[3] for one in singles) / seconds)
-    assert summary.grid.max == pytest.approx(max(one[3] for one in singles))
+    assert summary.grid.mean == pytest.approx(sum(launch[3] for launch in singles) / len(singles))
+    assert summary.grid.time_mean == pytest.approx(sum(launch[2] * launch[3] for launch in singles) / seconds)
+    assert summary.grid.max == pytest.approx(max(launch[3] for launch in singles))
     by_limiter: dict[str, float] = defaultdict(float)
-    for one in singles:
-        by_limiter[one[4]] += one[2] / seconds
+    for launch in singles:
+        by_limiter[launch[4]] += launch[2] / seconds
     assert dict(summary.limiters) == pytest.approx(by_limiter)
 
 
@@ -86,11 +89,11 @@ def test_the_busiest_kernels_are_those_with_the_largest_sums(seed: int) -> None:
         limiters[kernel, gpu][limiter] += seconds
         for place, value in enumerate((1.0, seconds, grid)):
             sums[kernel, gpu][place] += value
-    found = busiest(with_occupancy(table, LIMITS))
-    assert len(found) == len(sums)
-    assert found["seconds"].is_monotonic_decreasing
-    assert found["share"].sum() == pytest.approx(1.0)
-    for row in found.to_dict("records"):
+    kernels = busiest(with_occupancy(table, LIMITS))
+    assert len(kernels) == len(sums)
+    assert kernels["seconds"].is_monotonic_decreasing
+    assert kernels["share"].sum() == pytest.approx(1.0)
+    for row in kernels.to_dict("records"):
         launches, seconds, grid = sums[row["kernel"], row["gpu"]]
         assert (row["launches"], row["seconds"], row["grid"]) == pytest.approx((launches, seconds, grid / launches))
         by_time = limiters[row["kernel"], row["gpu"]]
@@ -156,3 +159,20 @@ def test_a_grid_that_leaves_sms_idle_is_advised_on() -> None:
 @pytest.mark.parametrize(("blocks", "kernel"), [(5000, "matmul"), (8, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")])
 def test_no_advice_where_the_gpu_is_full_or_a_collective_runs(blocks: int, kernel: str) -> None:
     assert list(advice(with_occupancy(_launches(blocks, kernel), LIMITS))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("volta_sgemm_128x32_nt", "volta_sgemm_128x32_nt"),
+        ("void at::native::(anonymous namespace)::softmax<4, at::native::Add>(int)", "softmax<4, Add>(int)"),
+        ("void cutlass::Kernel<a_very_long_name_of_a_tile_128x128_32x3_nn_align4>", "cutlass::Kernel…32x3_nn_align4>"),
+    ],
+)
+def test_both_ends_of_a_name_stay(name: str, short: str) -> None:
+    assert short_name(name, 31) == short
+
+
+@given(st.text(max_size=200), st.integers(5, 80))
+def test_no_name_is_longer_than_asked_for(name: str, length: int) -> None:
+    assert len(short_name(name, length)) <= length

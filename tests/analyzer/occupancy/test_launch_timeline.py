@@ -13,14 +13,10 @@ from hypothesis import strategies as st
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table, with_occupancy
 from epochcast.analyzer.backends.occupancy.launch.timeline import (
-    BINS,
     Timeline,
-    bin_edges,
-    recorded_span,
     timeline,
     timelines,
 )
-from epochcast.analyzer.errors import InputError
 
 TICK = 1e-5
 NAN = math.nan
@@ -54,8 +50,8 @@ def tick_by_tick(launches: list[tuple[int, int, float]], edges: list[int]) -> li
     return bins
 
 
-def figures(found: Timeline) -> list[tuple[float, ...]]:
-    return list(zip(found.utilisation, found.unknown, found.occupancy, found.busy_occupancy, strict=True))
+def figures(result: Timeline) -> list[tuple[float, ...]]:
+    return list(zip(result.utilisation, result.unknown, result.occupancy, result.busy_occupancy, strict=True))
 
 
 LAUNCHES = st.lists(
@@ -69,8 +65,8 @@ def test_agrees_with_a_walk_tick_by_tick(launches: list[tuple[int, int, float]],
     edges = [0, *sorted(inner), 60]
     expected = tick_by_tick(launches, edges)
     order.shuffle(launches)
-    found = timeline(rows_of(*launches, tick=TICK), TICK * np.array(edges))
-    for ours, plain in zip(figures(found), expected, strict=True):
+    result = timeline(rows_of(*launches, tick=TICK), TICK * np.array(edges))
+    for ours, plain in zip(figures(result), expected, strict=True):
         assert ours == pytest.approx(plain, abs=1e-9, nan_ok=True)
 
 
@@ -92,21 +88,18 @@ def test_agrees_with_a_walk_tick_by_tick(launches: list[tuple[int, int, float]],
     ],
 )
 def test_one_bin_of_ten_ticks(launches: list[tuple[float, float, float]], expected: tuple[float, ...]) -> None:
-    (found,) = figures(timeline(rows_of(*launches), np.array([0.0, 10.0])))
-    assert found == pytest.approx(expected, nan_ok=True)
+    (result,) = figures(timeline(rows_of(*launches), np.array([0.0, 10.0])))
+    assert result == pytest.approx(expected, nan_ok=True)
 
 
 def test_bins_sum_to_the_whole() -> None:
     rng = np.random.default_rng(0)
     begins = np.cumsum(rng.uniform(1e-6, 3e-4, 5000))
     rows = rows_of(*zip(begins, rng.uniform(1e-6, 2e-4, 5000), rng.uniform(0, 1, 5000), strict=True))
-    span = recorded_span(rows)
-    assert span is not None
-    (whole,) = figures(timeline(rows, np.array(span)))
-    edges = bin_edges(span, 0.0123)
-    parts = timeline(rows, edges)
-    assert np.average(parts.utilisation, weights=np.diff(edges)) == pytest.approx(whole[0])
-    assert np.average(parts.occupancy, weights=np.diff(edges)) == pytest.approx(whole[2])
+    (whole,), (parts,) = timelines(rows).values(), timelines(rows, bins=61).values()
+    assert np.average(parts.utilisation) == pytest.approx(whole.utilisation[0])
+    assert np.average(parts.occupancy) == pytest.approx(whole.occupancy[0])
+    assert parts.edges.shape == (62,) and parts.seconds == pytest.approx(whole.seconds)
     assert ((parts.occupancy >= 0) & (parts.occupancy <= parts.utilisation + 1e-12)).all()
 
 
@@ -115,45 +108,27 @@ def test_occupancy_is_what_the_launch_configuration_says() -> None:
     sizes = {**dict.fromkeys(("grid_y", "grid_z", "block_y", "block_z"), 1), "registers_per_thread": 32, "shared_memory": 0}
     table = kernel_table(kernel=["a", "b"], gpu="H100", grid_x=66, block_x=256, **sizes, start=[0, 3e-3], duration=1e-3)
     rows = with_occupancy(table, {"H100": limits_by_capability("H100", 9.0, 132)})
-    assert recorded_span(rows) == pytest.approx((0, 4e-3))
-    (found,) = figures(timeline(rows, np.array([0, 4e-3])))
-    assert found == pytest.approx((0.5, 0, 1 / 32, 1 / 16))
+    (whole,) = timelines(rows).values()
+    assert whole.edges == pytest.approx([0, 4e-3])
+    (result,) = figures(whole)
+    assert result == pytest.approx((0.5, 0, 1 / 32, 1 / 16))
 
 
 def test_each_gpu_has_its_own() -> None:
     rows = rows_of((0, 4, 0.5), (0, 2, 1.0), (2, 2, 0.25), device=[0, 1, NAN], gpu="H100")
-    found = timelines(rows, np.array([0.0, 2.0, 4.0]))
-    assert {device: one.occupancy.tolist() for device, one in found.items()} == {
+    result = timelines(rows, bins=2)
+    assert {device: line.occupancy.tolist() for device, line in result.items()} == {
         ("H100", 0): [0.5, 0.5],
         ("H100", 1): [1.0, 0.0],
         ("H100", None): [0.0, 0.25],
     }
 
 
-def test_formats_without_times_have_no_span() -> None:
-    assert recorded_span(kernel_table(kernel=["a"], duration=1.0)) is None
-    assert recorded_span(rows_of((0, NAN, 0.5), (1, 0, 0.5))) is None
-    assert recorded_span(rows_of((3, 4, 0.5), (1, 1, NAN))) == (1, 7)
-
-
-@pytest.mark.parametrize(
-    ("width", "expected"),
-    [(1.0, [2, 3, 4, 4.5]), (0.5, [2, 2.5, 3, 3.5, 4, 4.5]), (2.5, [2, 4.5]), (9.0, [2, 4.5]), (math.inf, [2, 4.5])],
-)
-def test_bins_of_a_width(width: float, expected: list[float]) -> None:
-    assert bin_edges((2.0, 4.5), width).tolist() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("span", "width"), [((0.0, 0.3), 0.1), ((5.0, 5.7), 0.1), ((0.0, 1e-3), 1e-6)])
-def test_no_sliver_is_left_by_rounding(span: tuple[float, float], width: float) -> None:
-    assert np.diff(bin_edges(span, width)) == pytest.approx(width)
-
-
-def test_bins_by_themselves_and_too_many() -> None:
-    assert np.diff(bin_edges((1.0, 3.0))) == pytest.approx(2 / BINS)
-    for width in (1e-6, 1e-300, NAN):
-        with pytest.raises(InputError, match=r"^cannot cut 2 s into bins of .*; give 0.01, say"):
-            bin_edges((0.0, 2.0), width)
+def test_formats_without_times_have_no_timeline() -> None:
+    assert timelines(kernel_table(kernel=["a"], duration=1.0).assign(grid=0.5)) == {}
+    assert timelines(rows_of((0, NAN, 0.5), (1, 0, 0.5))) == {}
+    (result,) = timelines(rows_of((3, 4, 0.5), (1, 1, NAN))).values()
+    assert result.edges.tolist() == [1, 7]
 
 
 RECORDED = (  # microseconds of 1621401187 s at which kernels began, and how many they took

@@ -12,9 +12,9 @@ BATCHES = 2.0 ** np.arange(13)
 
 @pytest.mark.parametrize("panels", [1, 4])
 def test_the_legend_lies_within_the_figure(panels: int) -> None:
-    curve = BatchCurve("bert on H100 SXM5", BATCHES, BATCHES / 4096, BATCHES / 8192, BATCHES / 4096, BATCHES / 4096, 512)
+    curve = BatchCurve("bert on H100 SXM5", BATCHES, BATCHES / 4096, BATCHES / 8192, BATCHES / 4096, BATCHES / 4096, True, 512)
     with drawing():
-        figure = occupancy_by_batch_figure([curve] * panels, "predicted", "modelled")
+        figure = occupancy_by_batch_figure([curve] * panels)
         FigureCanvasAgg(figure).draw()
     (legend,) = figure.legends
     box = legend.get_window_extent()

@@ -44,7 +44,7 @@ def test_several_devices_are_summed_up_one_by_one(
 ) -> None:
     path = _trace(tmp_path, KERNELS[0], _kernel("add", 132_000, 256, 1.0, device=1), gpus=(GPU, {**GPU, "id": 1}))
     devices = answered("occupancy-of", path)["devices"]
-    assert [(one["device"], one["mean"]) for one in devices] == [(0, pytest.approx(1 / 16)), (1, 1)]
+    assert [(device["device"], device["mean"]) for device in devices] == [(0, pytest.approx(1 / 16)), (1, 1)]
     assert "NVIDIA H100 80GB HBM3 (1)" in printed("occupancy-of", path)
 
 
@@ -95,11 +95,11 @@ def test_over_time_each_gpu_is_told_and_the_mean(
     other = _at(5, _kernel("add", 132_000, 256, 1000.0, device=1))
     path = _trace(tmp_path, *OVER_TIME, other, gpus=(GPU, {**GPU, "id": 1}))
     answer = answered("occupancy-of", path)
-    assert [one["utilisation"] for one in answer["devices"]] == pytest.approx([0.5, 0.1], rel=1e-4)
+    assert [device["utilisation"] for device in answer["devices"]] == pytest.approx([0.5, 0.1], rel=1e-4)
     assert answer["utilisation"] == pytest.approx(0.3, rel=1e-4)
     assert answer["occupancy_of_the_span"] == pytest.approx((0.23125 + 0.1) / 2, rel=1e-4)
     picture = tmp_path / "time.svg"
-    drawn = printed("occupancy-of", path, "--timeline", picture, "--bin", "0.001")
+    drawn = printed("occupancy-of", path, "--timeline", picture)
     assert "NVML utilisation (mean over 2 GPUs)" in drawn
     text = picture.read_text()
     assert "NVIDIA H100 80GB HBM3 (1), 10.0 ms: NVML utilisation 10.0 %, occupancy 10.0 %" in text
@@ -121,13 +121,13 @@ def test_achieved_occupancy_of_ncu_stands_beside_ours(
         '"","","","","","","%","register/thread","byte/block","byte/block"\n'
         '"0","matmul","(256, 1, 1)","(66, 1, 1)","0","9.0","11.0","32","0","0"\n'
     )
-    asked = ("occupancy-of", tmp_path / "ncu.csv", "--gpu", "H100 SXM5")
-    answer = answered(*asked)
+    arguments = ("occupancy-of", tmp_path / "ncu.csv", "--gpu", "H100 SXM5")
+    answer = answered(*arguments)
     assert answer["achieved"]["mean"] == pytest.approx(0.11)
     assert (answer["mean"], answer["active"]["mean"]) == (pytest.approx(1 / 16), pytest.approx(1 / 8))
     unknown = ("time_mean", "seconds", "span_s", "utilisation", "occupancy_of_the_span")
     assert [answer[name] for name in unknown] == [None] * 5 and answer["limiters"] == {}
-    out = printed(*asked)
+    out = printed(*arguments)
     assert "achieved occupancy, measured by ncu  11.0 %" in out
     assert "nan" not in out
 
@@ -149,9 +149,6 @@ def test_a_picture(tmp_path: Path, printed: Callable[..., str]) -> None:
         ("trace.json --top 0", "--top"),
         ("timeless.json --timeline time.png", "'timeless.json' does not tell when its kernels ran"),
         ("trace.json --timeline time.bmp", "name a file that ends in"),
-        ("trace.json --timeline time.png --bin 1e-12", "cannot cut 0.0006 s into bins of 1e-12 s"),
-        ("trace.json --timeline time.png --bin nan", "nan is not above 0"),
-        ("trace.json --bin 1", "--bin 1 is of no use without --timeline"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -1,20 +1,19 @@
-"""A fitted predictor: its range, what it says of questions beyond its rows, and its files, sound and damaged."""
+"""A fitted predictor: its intervals, what it does not know, and its files, sound and damaged."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from made_occupancies import REACHES, made_chain, made_network, made_samples
+from made_trainings import activation, convolution, ends, trainings
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
-from epochcast.analyzer.backends.occupancy.evaluation import leave_models_out
-from epochcast.analyzer.backends.occupancy.labelled_samples import LabelledSamples
-from epochcast.analyzer.backends.occupancy.predictor import Predictor
-from epochcast.analyzer.backends.occupancy.reliability import Reliability
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.from_layers import graph_of_layers
+from epochcast.analyzer.backends.occupancy.predictor import RATIOS, Errors, Predictor
 from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
@@ -22,117 +21,121 @@ from epochcast.regressor.model_folder import ARRAYS, MANIFEST
 
 from ...model_forgery import forge, manifest_of
 
-A100 = load_catalog().resolve("A100 SXM4 80GB")
-NETWORKS = [f"net{number}" for number in range(12)]
+CATALOG = load_catalog()
 
 
 @pytest.fixture(scope="module")
-def data() -> LabelledSamples:
-    return made_samples(NETWORKS)
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> TrainingJobs:
+    return read_training_jobs([trainings(tmp_path_factory.mktemp("trainings") / "jobs.csv", 120)], CATALOG)
 
 
 @pytest.fixture(scope="module")
-def nearest(data: LabelledSamples) -> Predictor:
-    return Predictor.fit(data, "nearest")
+def predictor(jobs: TrainingJobs) -> Predictor:
+    return Predictor.fit(jobs)
 
 
-def _asked(batch: int = 16, **changed: Any) -> Sample:
-    return Sample(Configuration("new", batch, **changed), made_network("new").at_batch(batch), A100)
+def network(width: int, batch: int) -> ComputationGraph:
+    layers = [convolution(3, width, 16), activation(width, 16), convolution(width, width, 16), *ends(width, 10)]
+    return graph_of_layers("new", layers, "uniform", 3, 16, batch)
 
 
-def test_rows_that_it_was_fitted_on_are_told_as_they_are(data: LabelledSamples, nearest: Predictor) -> None:
-    told = nearest.predict(data.samples)
-    assert told["occupancy"].to_numpy() == pytest.approx(data.points["mean"].to_numpy())
-    assert (told["low"] <= told["occupancy"]).all() and (told["high"] <= 1).all()
+def sample(width: int = 64, batch: int = 16, gpu: str = GPU, precision: str = "fp32") -> Sample:
+    return Sample(Configuration("new", batch, precision=precision), network(width, batch), CATALOG.resolve(gpu))
 
 
-def test_the_range_holds_nine_of_ten_rows_of_networks_that_were_left_out(data: LabelledSamples, nearest: Predictor) -> None:
-    assert nearest.reliability is not None and nearest.reliability.networks == len(NETWORKS)
-    new = made_samples([f"other{number}" for number in range(60)])
-    told = nearest.predict(new.samples)
-    inside = (told["low"] <= new.points["mean"]) & (new.points["mean"] <= told["high"])
-    assert 0.8 <= inside.mean() <= 1, "networks are drawn alike, so about 90 %"
-    errors = 100 * np.abs(told["occupancy"] / new.points["mean"] - 1)
-    assert errors.mean() == pytest.approx(nearest.reliability.mre, rel=0.4)
+def test_trainings_like_the_fitted_ones_are_answered_within_their_intervals(predictor: Predictor) -> None:
+    samples = [sample(width, batch) for width in (30, 64, 120) for batch in (8, 24, 48)]
+    for one, answer in zip(samples, predictor.predict(samples, CATALOG), strict=True):
+        width, batch = one.graph.column("output_features")[0], one.graph.batch
+        expected = {"sm_occupancy": 0.002 * (width * batch) ** 0.5, "peak_memory": (1500 + width * batch / 10) * 2**20}
+        for label, value in expected.items():
+            interval = getattr(answer, label)
+            assert interval.low < interval.value < interval.high
+            assert interval.value == pytest.approx(value, rel=0.25), label
+        assert answer.sm_active is not None and answer.sm_occupancy is not None
+        assert answer.sm_active.value > 2 * answer.sm_occupancy.value and answer.out_of_memory is not None
+    assert not predictor.notes(samples[:1], CATALOG)
 
 
-def test_the_range_is_the_ninth_tenth_of_the_factors_by_which_left_out_networks_were_missed(data: LabelledSamples) -> None:
-    """Written out for a predictor that tells the mean of what it was fitted on."""
-    networks, labels = data.points["network"], data.points["mean"].to_numpy()
-    predicted = np.empty(len(labels))
-    for split in leave_models_out(data.points, 4, seed=0):
-        (tested,) = split.tests.values()
-        predicted[tested] = labels[~networks.isin(set(networks[tested]))].mean()
-    missed = np.sort(np.maximum(labels / predicted, predicted / labels))
-    told = Predictor.fit(data, "mean", folds=4).reliability
-    assert told is not None and told.factor == pytest.approx(missed[math.ceil(0.9 * (len(labels) + 1)) - 1])
-    assert told.mre == pytest.approx(100 * np.abs(predicted / labels - 1).mean())
+def test_intervals_hold_nine_of_ten_trainings_of_the_architecture_that_was_left_out(jobs: TrainingJobs) -> None:
+    """Written out for the mean, which answers for each architecture with that of the other."""
+    own = jobs.labelled("sm_occupancy")
+    labels, uniform = own.points["sm_occupancy"].to_numpy(), (own.points["architecture"] == "uniform").to_numpy()
+    means = [np.exp(np.log(labels[rows]).mean()) for rows in (~uniform, uniform)]
+    missed = np.sort(np.exp(np.abs(np.log(labels / np.where(uniform, *means)))))
+    errors = Predictor.fit(jobs, "mean").errors["sm_occupancy"]
+    assert errors.rows == len(labels) == 118
+    assert errors.factor == pytest.approx(missed[int(np.ceil(0.9 * (len(labels) + 1))) - 1])
 
 
-def test_a_range_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(data: LabelledSamples) -> None:
-    predictor = Predictor.fit(data, "mean", folds=0)
+def test_an_interval_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(jobs: TrainingJobs) -> None:
+    predictor = Predictor.fit(jobs, "mean")
     for factor in (1.25, 99.0):
-        predictor.reliability = Reliability(networks=12, mre=10.0, factor=factor)
-        (told,) = predictor.predict([_asked()]).to_dict("records")
-        assert told["low"] == pytest.approx(told["occupancy"] / factor)
-        assert told["high"] == pytest.approx(min(told["occupancy"] * factor, 1.0))
+        predictor.errors["sm_occupancy"] = Errors(rows=9, mape=10.0, factor=factor)
+        (answer,) = predictor.predict([sample()], CATALOG)
+        assert answer.sm_occupancy is not None
+        value, low, high = (getattr(answer.sm_occupancy, name) for name in ("value", "low", "high"))
+        assert (low, high) == pytest.approx((value / factor, min(value * factor, 1.0)))
 
 
-def test_without_folds_or_with_two_networks_there_is_no_range(data: LabelledSamples) -> None:
-    for predictor in (
-        Predictor.fit(data, "mean", folds=0),
-        Predictor.fit(made_samples(["a", "b"]), "mean"),
-    ):
-        assert predictor.reliability is None
-        told = predictor.predict([_asked()])
-        assert told["occupancy"].notna().all() and told[["low", "high"]].isna().all(axis=None)
+def test_one_architecture_gives_no_interval(jobs: TrainingJobs) -> None:
+    uniform = jobs.only((jobs.points["architecture"] == "uniform").to_numpy())
+    (answer,) = Predictor.fit(uniform, "mean").predict([sample()], CATALOG)
+    assert answer.sm_occupancy is not None and np.isnan([answer.sm_occupancy.low, answer.sm_occupancy.high]).all()
 
 
-@pytest.mark.parametrize(
-    ("model", "target", "folds"), [("mean", "max", 2), ("nearest", "time_mean", 3), ("boosting", "mean", 0)]
-)
-def test_what_is_saved_answers_the_same(data: LabelledSamples, model: str, target: str, folds: int, tmp_path: Path) -> None:
-    one = Predictor.fit(data, model, target, {"seed": 3, "epochs": 2}, folds)
-    one.save(tmp_path / "model")
-    other = Predictor.load(tmp_path / "model")
-    for name in ("model", "target", "labels", "settings", "fitted_on", "reliability"):
-        assert getattr(other, name) == getattr(one, name), name
-    asked = [*data.samples[:9], _asked(), _asked(256)]
-    assert other.predict(asked).equals(one.predict(asked)) and other.notes(asked) == one.notes(asked)
-
-
-def test_the_kind_of_labels_and_the_rows_go_with_it(data: LabelledSamples, tmp_path: Path) -> None:
-    modelled = LabelledSamples(data.points.assign(labels="modelled"), data.samples, {}, 0)
-    Predictor.fit(modelled, "mean", folds=0).save(tmp_path)
-    kept = Predictor.load(tmp_path)
-    assert kept.labels == "modelled" and kept.fitted_on.networks == dict.fromkeys(NETWORKS, 4)
-    assert kept.fitted_on.gpus == ("A100 SXM4 80GB",) and kept.fitted_on.ranges["batch"] == (4, 128)
+def with_attention(one: Sample) -> Sample:
+    return replace(one, graph=replace(one.graph, words=("attention", *one.graph.words[1:])))
 
 
 @pytest.mark.parametrize(
-    ("sample", "said"),
+    ("asked", "known", "note"),
     [
-        (
-            Sample(Configuration("new", 16), made_network("new").at_batch(16), load_catalog().resolve("T4")),
-            "of T4 was fitted on",
-        ),
-        (_asked(precision="fp16"), "at fp16 was fitted on"),
-        (_asked(batch=1024), "batch 1024 lies outside of what was fitted on, 4 to 128"),
-        (Sample(Configuration("new", 16), made_chain("new", ["gru"] * 3 + ["relu"] * 9), A100), "fitted on has gru (25 % of"),
-        (Sample(Configuration("new", 16), made_chain("new", ["relu"] * 20, unknown={"fft": 2}), A100), "one unknown kind: fft"),
-        (Sample(Configuration("new", 16), made_chain("new", ["relu"] * 999), A100), "nodes 999 lies outside"),
+        (sample(), (True, True), None),
+        (sample(gpu="A100 SXM4 80GB"), (True, True), "the same chip as A100 SXM4 80GB"),
+        (sample(gpu="T4"), (False, True), "no training was measured on T4, only on A100 SXM4 40GB"),
+        (sample(precision="fp16"), (False, False), "measured in fp32, not in fp16"),
+        (with_attention(sample()), (False, False), "no measured training has attention"),
     ],
 )
-def test_what_lies_beyond_its_rows_is_told(nearest: Predictor, sample: Sample, said: str) -> None:
-    notes = nearest.notes([sample])
-    assert any(said in note for note in notes), notes
+def test_what_no_training_shows_is_not_answered(
+    predictor: Predictor, asked: Sample, known: tuple[bool, bool], note: str | None
+) -> None:
+    beside, answer = predictor.predict([sample(), asked], CATALOG)
+    assert beside.sm_occupancy is not None
+    assert (answer.sm_occupancy is not None, answer.peak_memory is not None) == known
+    assert (answer.sm_active is None) == (answer.sm_occupancy is None)
+    assert (answer.out_of_memory is None) == (answer.peak_memory is None)
+    assert (
+        [note in said for said in predictor.notes([asked], CATALOG)] == [True]
+        if note
+        else not predictor.notes([asked], CATALOG)
+    )
 
 
-def test_what_lies_within_its_rows_needs_no_note(data: LabelledSamples, nearest: Predictor) -> None:
-    assert nearest.notes(data.samples) == []
-    inside = replace(data.samples[1], configuration=replace(data.samples[1].configuration, network="like it"))
-    assert nearest.notes([inside]) == []
-    assert set(nearest.fitted_on.words) <= set(REACHES)
+@pytest.mark.parametrize("model", ["trees", "mean"])
+def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path: Path) -> None:
+    one = Predictor.fit(jobs, model, {"seed": 3, "epochs": 2})
+    one.save(tmp_path / "model")
+    other = Predictor.load(tmp_path / "model")
+    for name in ("model", "settings", "gpus", "rows", "errors", "range"):
+        assert getattr(other, name) == getattr(one, name), name
+    asked = [*jobs.samples[:9], sample(), sample(500)]
+    assert other.predict(asked, CATALOG) == one.predict(asked, CATALOG)
+    assert other.notes(asked, CATALOG) == one.notes(asked, CATALOG)
+    assert one.rows == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119} and one.gpus == (GPU,)
+
+
+def test_labels_that_were_not_read_are_not_learnt(jobs: TrainingJobs) -> None:
+    unread = replace(jobs, points=jobs.points.assign(sm_occupancy=np.nan))
+    predictor = Predictor.fit(unread, "mean")
+    (answer,) = predictor.predict([sample()], CATALOG)
+    assert answer.sm_occupancy is None and answer.sm_active is not None and "sm_occupancy" not in predictor.rows
+
+
+def test_too_few_networks_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="networks ran to the end; give 16 or more"):
+        Predictor.fit(read_training_jobs([trainings(tmp_path / "few.csv", 10)], CATALOG), "mean")
 
 
 def _edited(folder: Path, **changed: Any) -> None:
@@ -144,32 +147,41 @@ def _edited(folder: Path, **changed: Any) -> None:
     [
         (lambda folder: (folder / MANIFEST).unlink(), "epochcast train occupancy"),
         (lambda folder: (folder / MANIFEST).write_text("[]"), "train it anew with `epochcast train occupancy`"),
-        (lambda folder: _edited(folder, schema="epochcast.occupancy/v1"), "epochcast.occupancy/v2"),
-        (lambda folder: _edited(folder, features="0", epochcast="0.0.9"), "fitted by epochcast 0.0.9 on other features"),
-        (lambda folder: _edited(folder, labels="guessed"), "labels"),
-        (lambda folder: _edited(folder, fitted_on={"rows": 3}), "fitted_on.networks"),
-        (lambda folder: _edited(folder, state={}), "KeyError"),
+        (lambda folder: _edited(folder, schema="epochcast.occupancy/v2"), "epochcast.occupancy/v3"),
+        (lambda folder: _edited(folder, features=[], epochcast="0.0.9"), "fitted by epochcast 0.0.9 on other features"),
+        (lambda folder: _edited(folder, range={"words": []}), "range."),
+        (lambda folder: _edited(folder, states={}), "KeyError"),
         (lambda folder: _edited(folder, model="oracle"), "unknown model 'oracle'"),
         (lambda folder: _edited(folder, settings={"depth": 3}), "depth"),
         (lambda folder: _edited(folder, extra=1), "extra"),
         (lambda folder: (folder / ARRAYS).unlink(), ARRAYS),
     ],
 )
-def test_a_damaged_folder_is_one_sentence(data: LabelledSamples, damage: Any, said: str, tmp_path: Path) -> None:
-    Predictor.fit(data, "nearest", folds=0).save(tmp_path)
+def test_a_damaged_folder_is_one_sentence(predictor: Predictor, damage: Any, said: str, tmp_path: Path) -> None:
+    predictor.save(tmp_path)
     damage(tmp_path)
     with pytest.raises((InputError, RegressorInputError)) as caught:
         Predictor.load(tmp_path)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(data: LabelledSamples, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_one_sentence(predictor: Predictor, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RegressorInputError, match="name another"):
-        Predictor.fit(data, "mean", folds=0).save(tmp_path / "file" / "model")
+        predictor.save(tmp_path / "file" / "model")
 
 
-def test_an_occupancy_of_zero_has_no_relative_error(data: LabelledSamples) -> None:
-    points = data.points.assign(mean=data.points["mean"].where(data.points.index != 5, 0.0))
-    with pytest.raises(InputError, match=r"net1 at batch 16 .* has mean occupancy 0"):
-        Predictor.fit(LabelledSamples(points, data.samples, {}, 0), "mean")
+def test_the_shipped_model_was_fitted_on_all_trainings_of_the_public_tables(shared_data: Path) -> None:
+    tables = [shared_data / "occupancy" / f"measured_{kind}.csv.gz" for kind in ("cnn", "mlp")]
+    jobs = read_training_jobs(tables, CATALOG)
+    shipped = Predictor.load()
+    assert shipped.rows == {label: len(jobs.labelled(label).samples) for label in (*RATIOS, "peak_memory")}
+    rows = np.random.default_rng(0).random(len(jobs.samples)) < 0.05
+    known = jobs.only(rows).labelled("sm_occupancy")
+    answers = [answer.sm_occupancy for answer in shipped.predict(known.samples, CATALOG)]
+    assert (
+        np.median(
+            [abs(answer.value / true - 1) for answer, true in zip(answers, known.points["sm_occupancy"], strict=True) if answer]
+        )
+        < 0.05
+    )

@@ -7,27 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from made_trainings import activation, convolution, ends, trainings
 
+from epochcast.analyzer.backends.occupancy import training_jobs
+from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer, graph_of_layers
-from epochcast.analyzer.backends.occupancy.training_jobs import GPU, read_training_jobs
+from epochcast.analyzer.backends.occupancy.measurement import COLUMNS, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
+from epochcast.analyzer.backends.occupancy.training_jobs import read_training_jobs
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
 CATALOG = load_catalog()
-
-
-def convolution(inputs: int, outputs: int, side: int, kernel: int = 3) -> ListedLayer:
-    return ListedLayer("conv2d", outputs * side**2, outputs * (inputs * kernel**2 + 1))
-
-
-def activation(outputs: int, side: int, kind: str = "ReLU") -> ListedLayer:
-    return ListedLayer(kind, outputs * side**2, 0)
-
-
-def ends(channels: int, classes: int) -> list[ListedLayer]:
-    return [ListedLayer("adaptive_avg_pool2d", channels, 0), ListedLayer("linear", classes, classes * (channels + 1))]
 
 
 def forward_edges(graph: ComputationGraph) -> set[tuple[int, int]]:
@@ -104,36 +96,8 @@ def test_what_fits_no_network_is_refused(layers: list[ListedLayer], words: str) 
         graph_of_layers("odd", layers, "uniform", 3, 10, batch=1)
 
 
-def table(path: Path, rows: int = 60) -> Path:
-    """Trainings whose occupancy and memory follow from their width and batch."""
-    rng = np.random.default_rng(1)
-    written: list[dict[str, Any]] = []
-    for number in range(rows):
-        width, batch = int(rng.integers(8, 200)), int(rng.integers(2, 60))
-        layers = [convolution(3, width, 16), activation(width, 16), convolution(width, width, 16), *ends(width, 10)]
-        name = f"input_channels:3_num_classes:10_depth:2_arch:{'uniform' if number % 2 else 'gradual'}_base_filters:{width}"
-        name += f"_batch:{batch}_input_size:16_act:relu_dropout:0.1_dropout:False_batchnorm:False"
-        occupancy = 0.002 * width**0.5 * batch**0.5
-        written.append(
-            {
-                "name": name,
-                "depth": 2,
-                "layers": str([tuple(layer) for layer in layers]),
-                "batch": batch,
-                "peak_memory_mib": 1500 + width * batch / 10,
-                "gpu_utilization_percent": 50.0,
-                "sm_active": min(1.0, 3 * occupancy),
-                "sm_occupancy": -1.0 if number == 5 else occupancy,
-                "status": "OOM_CRASH" if number == 7 else "SUCCESSFUL",
-            }
-        )
-    written += [written[0] | {"layers": "[]"}, written[1] | {"peak_memory_mib": 0}]
-    pd.DataFrame(written).to_csv(path, index=False)
-    return path
-
-
 def test_rows_without_network_memory_or_end_are_set_apart(tmp_path: Path) -> None:
-    jobs = read_training_jobs([table(tmp_path / "jobs.csv")], CATALOG[GPU])
+    jobs = read_training_jobs([trainings(tmp_path / "jobs.csv")], CATALOG)
     assert len(jobs.samples) == 60
     assert jobs.left_out == {"without layers or memory": 2}
     assert len(jobs.labelled("sm_occupancy").samples) == 58
@@ -146,7 +110,7 @@ def test_rows_without_network_memory_or_end_are_set_apart(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("label", ["sm_occupancy", "sm_active", "peak_memory"])
 def test_labels_that_follow_from_the_network_are_learnt(tmp_path: Path, capsys: pytest.CaptureFixture[str], label: str) -> None:
-    path = table(tmp_path / "jobs.csv", 200)
+    path = trainings(tmp_path / "jobs.csv", 200)
     assert main(["evaluate", "occupancy", "--data", str(path), "--label", label, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     recipe = "peak-memory" if label == "peak_memory" else "trees"
@@ -161,8 +125,8 @@ def test_labels_that_follow_from_the_network_are_learnt(tmp_path: Path, capsys: 
 
 
 def test_two_tables_and_protocols(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, other = table(tmp_path / "one.csv", 120), table(tmp_path / "other.csv", 40)
-    assert main(["evaluate", "occupancy", "--train", str(one), "--test", str(other), "--recipe", "nearest", "--json"]) == 0
+    one, other = trainings(tmp_path / "one.csv", 120), trainings(tmp_path / "other.csv", 40)
+    assert main(["evaluate", "occupancy", "--train", str(one), "--test", str(other), "--recipe", "mean", "--json"]) == 0
     said = capsys.readouterr()
     answer = json.loads(said.out)
     assert (answer["protocol"], answer["n"], answer["settings"]["train_rows"]) == (None, 38, 118)
@@ -186,37 +150,61 @@ def test_two_tables_and_protocols(tmp_path: Path, capsys: pytest.CaptureFixture[
     ],
 )
 def test_broken_rows_are_refused_in_one_sentence(tmp_path: Path, change: dict[str, str], words: str) -> None:
-    path = table(tmp_path / "jobs.csv", 3)
+    path = trainings(tmp_path / "jobs.csv", 3)
     rows = pd.read_csv(path, dtype=str)
     for column, text in change.items():
         rows.loc[1, column] = text
     rows.to_csv(path, index=False)
     with pytest.raises(InputError, match=words):
-        read_training_jobs([path], CATALOG[GPU])
+        read_training_jobs([path], CATALOG)
 
 
-def test_a_label_of_such_tables_is_refused_for_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_tables_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "points.csv"
     path.write_text("network,batch\nresnet18,4\n")
     assert main(["evaluate", "occupancy", "--data", str(path), "--label", "sm_active"]) == 2
-    assert "--label sm_active is for tables of trainings that DCGM measured" in capsys.readouterr().err
+    assert "lacks the column 'channels'; give a table of trainings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--plot", "scatter.png"], "take no --plot; leave it out"),
-        (["--labels", "ncu", "--target", "max"], "take no --labels and no --target; leave it out"),
-        (["--recipe", "modelled-launches"], "take no --recipe modelled-launches"),
         (["--recipe", "peak-memory"], "--recipe peak-memory predicts no sm_occupancy"),
-        (["--protocol", "paper"], "protocol paper is for other tables"),
+        (["--protocol", "width", "--folds", "3"], "--folds is for protocol layers"),
     ],
 )
 def test_options_without_a_use_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
 ) -> None:
-    assert main(["evaluate", "occupancy", "--data", str(table(tmp_path / "jobs.csv")), *options]) == 2
+    assert main(["evaluate", "occupancy", "--data", str(trainings(tmp_path / "jobs.csv")), *options]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_trainings_of_one_s_own_gpu_are_read_by_the_names_of_their_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `epochcast benchmark occupancy` writes them."""
+    layers = [convolution(3, 8, 10), activation(8, 10), *ends(8, 5)]
+
+    def graph_of(configuration: Configuration) -> ComputationGraph:
+        return graph_of_layers(configuration.network, layers, "uniform", 3, 10, configuration.batch)
+
+    monkeypatch.setattr(training_jobs, "graph_of", graph_of)
+    row = dict.fromkeys(COLUMNS, 0) | {"network": "lenet", "batch": 4, "precision": "fp32", "gpu": "L4"}
+    ran = row | {
+        "peak_memory_mib": 700,
+        "gpu_utilization_percent": 50,
+        "sm_active": 0.4,
+        "sm_occupancy": -1,
+        "status": SUCCESSFUL,
+    }
+    crashed = row | dict.fromkeys(FIGURES, -1) | {"batch": 4096, "status": OUT_OF_MEMORY}
+    pd.DataFrame([ran, crashed]).to_csv(tmp_path / "own.csv", index=False)
+    jobs = read_training_jobs([tmp_path / "own.csv"], CATALOG)
+    assert jobs.points["gpu"].tolist() == ["L4", "L4"] and [sample.graph.batch for sample in jobs.samples] == [4, 4096]
+    assert jobs.points["fits"].tolist() == [True, False] and jobs.points["architecture"].tolist() == ["lenet", "lenet"]
+    assert [len(jobs.labelled(label).samples) for label in ("sm_occupancy", "sm_active", "peak_memory")] == [0, 1, 1]
+    assert jobs.points["peak_memory"].isna().tolist() == [False, True]
 
 
 def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,7 +215,7 @@ def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(("file", "rows"), [("measured_cnn.csv.gz", 1392), ("measured_mlp.csv.gz", 2088)])
 def test_every_measured_network_is_rebuilt_with_its_parameters(shared_data: Path, file: str, rows: int) -> None:
     path = shared_data / "occupancy" / file
-    jobs = read_training_jobs([path], CATALOG[GPU])
+    jobs = read_training_jobs([path], CATALOG)
     parameters = pd.read_csv(path).drop_duplicates("name").set_index("name")["parameters"]
     assert len(jobs.samples) == rows
     assert all(sample.graph.weight_elements == parameters[sample.configuration.network] for sample in jobs.samples)

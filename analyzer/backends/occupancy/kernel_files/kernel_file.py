@@ -10,7 +10,7 @@ import pandas as pd
 from .....regressor.gpus import Catalog, Gpu
 from ....errors import InputError
 from ..launch.gpu_limits import GpuLimits, limits_of
-from ..launch.kernel_table import NO_LAUNCH_CONFIGURATION, count_skipped, with_occupancy
+from ..launch.kernel_table import has_configuration, with_occupancy
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,18 @@ def occupancy_rows(file: KernelFile, name: str, catalog: Catalog, gpu: Gpu | Non
     Raises:
         InputError: the GPU is not known, or there is neither a launch that it can run nor a measured occupancy.
     """
+    table, unmeasured = file.table, file.table["achieved"].isna().all()
+    if unmeasured and not has_configuration(table).any():
+        raise InputError(f"{name!r} holds no launch configuration; record it again with a newer profiler, or by ncu")
     if gpu is not None:
-        table, limits = file.table.assign(gpu=gpu.name), {gpu.name: limits_of(gpu)}
+        table, limits = table.assign(gpu=gpu.name), {gpu.name: limits_of(gpu)}
     else:
-        names = [str(one) for one in file.table["gpu"].unique() if one]
-        if not names:
+        names = [title for title in table["gpu"].unique() if title]
+        limits = {title: file.limits.get(title) or limits_of(catalog.resolve(title)) for title in names}
+        if not limits:
             raise InputError(f"{name!r} does not tell which GPU it ran on; name it by --gpu")
-        table = file.table
-        limits = {one: file.limits[one] if one in file.limits else limits_of(catalog.resolve(one)) for one in names}
     rows = with_occupancy(table, limits)
-    if rows["grid"].isna().all() and rows["achieved"].isna().all():
-        skipped = count_skipped(rows)
-        if set(skipped) == {NO_LAUNCH_CONFIGURATION}:
-            raise InputError(f"{name!r} holds no launch configuration; record it again with a newer profiler, or by ncu")
+    if unmeasured and rows["grid"].isna().all():
         raise InputError(
             f"none of the launches in {name!r} is possible on {', '.join(limits)}; name the GPU they ran on by --gpu"
         )

@@ -1,75 +1,67 @@
 """The table of kernel launches that readers of profiles give, and the occupancy of a whole run summed up from it.
 
-The mean of ``grid`` over launches is this product's label, "launch-config occupancy". The label of the DNN-occu paper is the
-mean of what ncu measured, ``achieved`` here: the two are never mixed.
+The mean of ``grid`` over launches is launch-config occupancy; what ncu measured is ``achieved`` here: the two are never mixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from .calculator import CONFIGURATION, LIMITERS, RATIOS, RESULTS, occupancies
+from .calculator import CONFIGURATION, LIMITERS, RATIOS, occupancies
 from .gpu_limits import GpuLimits
 
-COLUMNS = ("workload", "gpu", "device", "kernel", *CONFIGURATION, "duration", "count", "achieved", "theoretical", "estimate")
+_TEXTS = ("workload", "gpu", "kernel")
+
+COLUMNS = (*_TEXTS, "device", *CONFIGURATION, "start", "duration", "count", "achieved", "theoretical", "estimate")
 """Columns of a kernel table; one row per launch, or per ``count`` launches alike.
 
 workload: what the launch belongs to, where a file holds several; empty: one for all.
 gpu: name by the driver; empty: not known. device: index of the GPU, NaN if not known.
 kernel: name. The launch configuration (``CONFIGURATION``): whole numbers, shared memory in bytes per block; NaN: not known.
+start: seconds by the recorder's clock since the first kernel of the file began, on whichever GPU; NaN: not known.
 duration: seconds of one launch. count: launches.
 achieved, theoretical: ncu's measured and theoretical occupancy, 0..1. estimate: Kineto's, 0..1 in steps of 0.01. NaN: none.
 """
-
-START = "start"
-"""One more column, of formats that tell when kernels ran; a row is then one launch. Seconds by the recorder's clock since the
-first kernel of the file began, on whichever GPU; NaN: not known."""
 
 NO_GPU = "gpu_not_known"
 NO_LAUNCH_CONFIGURATION = "no_launch_configuration"
 IMPOSSIBLE_LAUNCH = "impossible_launch"
 
-
-_DEFAULTS: Mapping[str, str | float] = {"workload": "", "gpu": "", "count": 1.0}
+_LEAST_ADVISED_SHARE = 0.25
+"""Of the GPU time; what concerns less is not worth a sentence."""
 
 
 def kernel_table(**columns: Any) -> pd.DataFrame:
-    """A kernel table of these columns, each given as what a DataFrame takes; those not given are empty, ``count`` 1.
+    """A kernel table of these columns, each given as what a DataFrame takes; those not given are empty, ``count`` 1."""
+    table = pd.DataFrame({**dict.fromkeys(_TEXTS, ""), "count": 1.0, **columns}).reindex(columns=COLUMNS)
+    numbers = [name for name in COLUMNS if name not in _TEXTS]
+    return table.astype(dict.fromkeys(numbers, np.float64)).reset_index(drop=True)
 
-    :data:`START` is a column of it only where it is given.
-    """
-    table = pd.DataFrame(columns).reset_index(drop=True)
-    for name in COLUMNS:
-        if name not in table:
-            table[name] = _DEFAULTS.get(name, np.nan)
-    names = [*COLUMNS, START] if START in table else list(COLUMNS)
-    numbers = [name for name in names if name not in ("workload", "gpu", "kernel")]
-    table[numbers] = table[numbers].astype(np.float64)
-    return table[names]
+
+def has_configuration(table: pd.DataFrame) -> pd.Series:
+    """Which rows say how the kernel was launched; kernels of CUDA graphs may have a grid and blocks of 0."""
+    sizes = table[list(CONFIGURATION)]
+    return sizes.notna().all(axis=1) & (sizes.iloc[:, :6] != 0).all(axis=1)
 
 
 def with_occupancy(table: pd.DataFrame, limits: Mapping[str, GpuLimits]) -> pd.DataFrame:
-    """The table with the columns of ``calculator.RESULTS``, ``sm_count``, and ``skipped``: why a row has no occupancy.
+    """The table with the columns of ``calculator.occupancies``, ``sm_count``, and ``skipped``: why a row has no occupancy.
 
-    ``limits`` are by the name in column ``gpu``; rows of a GPU that is not among them have no occupancy.
+    ``limits`` are by the name in column ``gpu``; rows of a GPU that is not among them have no occupancy. One is at least.
     """
-    parts = [occupancies(rows, limits[str(gpu)]) for gpu, rows in table.groupby("gpu") if str(gpu) in limits]
-    results = pd.concat(parts).reindex(table.index) if parts else pd.DataFrame(index=table.index, columns=list(RESULTS))
-    numbers = [name for name in RESULTS if name != "limiter"]
-    results[numbers] = results[numbers].astype(np.float64)
-    given = table[list(CONFIGURATION)].notna().all(axis=1) & (table[list(CONFIGURATION[:6])] != 0).all(axis=1)
+    known = table["gpu"].isin(list(limits))
+    results = pd.concat([occupancies(rows, limits[str(gpu)]) for gpu, rows in table[known].groupby("gpu")])
+    rows = table.join(results)
     skipped = np.select(
-        [results["grid"].notna(), ~given, ~table["gpu"].isin(list(limits))],
-        ["", NO_LAUNCH_CONFIGURATION, NO_GPU],
-        IMPOSSIBLE_LAUNCH,
+        [rows["grid"].notna(), ~has_configuration(table), ~known], ["", NO_LAUNCH_CONFIGURATION, NO_GPU], IMPOSSIBLE_LAUNCH
     )
-    sm_count = table["gpu"].map({name: gpu.sm_count for name, gpu in limits.items()})
-    return table.join(results).assign(sm_count=sm_count, skipped=skipped)
+    return rows.assign(sm_count=table["gpu"].map({name: gpu.sm_count for name, gpu in limits.items()}), skipped=skipped)
 
 
 def count_skipped(rows: pd.DataFrame) -> dict[str, int]:
@@ -127,7 +119,7 @@ def summarise(rows: pd.DataFrame) -> Summary:
     known = rows[rows["grid"].notna()]
     seconds = known["duration"] * known["count"]
     total = float(seconds.sum(min_count=1))
-    by_limiter = seconds.groupby(known["limiter"]).sum() / total if total > 0 else pd.Series(dtype=float)
+    by_limiter = seconds.groupby(known["limiter"]).sum()
     return Summary(
         launches=int(known["count"].sum()),
         seconds=total,
@@ -137,7 +129,7 @@ def summarise(rows: pd.DataFrame) -> Summary:
         achieved=_measured(rows, "achieved"),
         theoretical=_measured(rows, "theoretical"),
         tail_efficiency=_aggregate(known, "tail_efficiency").time_mean,
-        limiters={name: float(by_limiter[name]) for name in LIMITERS if name in by_limiter},
+        limiters={name: float(by_limiter[name] / total) for name in LIMITERS if total > 0 and name in by_limiter},
     )
 
 
@@ -184,3 +176,40 @@ def busiest(rows: pd.DataFrame, alike: tuple[str, ...] = ("kernel",)) -> pd.Data
         counted = rows["count"].where(rows[name].notna()).groupby(group).sum()
         table[name] = (rows[name] * rows["count"]).groupby(group).sum() / counted.where(counted > 0)
     return table.sort_values(["seconds", "launches"], ascending=False, kind="stable").reset_index(drop=True)
+
+
+def advice(rows: pd.DataFrame) -> Iterator[str]:
+    """What the launches say for certain could be better, a sentence each; none where nothing is sure.
+
+    Grids that are too small for the GPU: more work per step makes more blocks. Collectives (NCCL), which have few blocks on
+    purpose, do not count. Registers, shared memory and block size are chosen by a kernel's author, often against occupancy, so
+    there is no advice on them.
+    """
+    own = rows[rows["grid"].notna() & ~rows["kernel"].str.startswith("nccl")]
+    seconds = own["duration"] * own["count"]
+    small = own["limiter"] == "grid"
+    share = seconds[small].sum() / seconds.sum() if seconds.sum() > 0 else 0.0
+    if share < _LEAST_ADVISED_SHARE:
+        return
+    worst = busiest(own[small]).iloc[0]
+    blocks, sms, resident = int(worst["blocks"]), int(worst["sm_count"]), int(worst["resident_blocks"])
+    idle = f", which leaves {sms - blocks} idle," if blocks < sms else ","
+    yield (
+        f"grids are too small for {100 * share:.0f} % of the GPU time: the busiest such kernel launches {blocks} blocks for"
+        f" {sms} SMs{idle} where {sms * resident} fit at once; a larger batch makes more blocks"
+    )
+
+
+_COMMON_PARTS = re.compile(r"^void |at::native::|\(anonymous namespace\)::")
+
+
+def short_name(name: str, length: int) -> str:
+    """The kernel's name without what most of PyTorch's have in it, and its middle left out beyond ``length`` characters.
+
+    Both ends stay: the first word says which kernel it is, and the last ones which template of it.
+    """
+    plain = _COMMON_PARTS.sub("", name)
+    if len(plain) <= length:
+        return plain
+    tail = (length - 1) // 2
+    return f"{plain[: length - 1 - tail]}…{plain[-tail:]}"

@@ -13,13 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import InputError
-from .kernel_table import START
-
 BINS = 200
 """As many as a figure shows well."""
 
-_MOST_BINS = 100_000
 _NOTHING = 1e-9  # shares of time this small are sums of rounding errors
 
 
@@ -28,7 +24,7 @@ class Timeline:
     """One GPU over n bins of time; ratios 0..1, arrays of shape (n,).
 
     Attributes:
-        edges: where bins begin and end [s], shape (n + 1,); by the clock of column ``start``.
+        edges: where bins begin and end [s], shape (n + 1,), by the recorder's clock.
         utilisation: share of the bin in which at least one kernel runs.
         unknown: share of the bin in which kernels run, and the occupancy of none of them is known.
         occupancy: mean over the rest of the bin, 0 while nothing runs; NaN where all of the bin is unknown.
@@ -41,39 +37,24 @@ class Timeline:
     occupancy: NDArray[np.float64]
     busy_occupancy: NDArray[np.float64]
 
-
-def recorded_span(rows: pd.DataFrame) -> tuple[float, float] | None:
-    """When the first kernel begins and the last one ends [s]; None where the format tells no times, or no time passes."""
-    timed = _timed(rows)
-    if timed.empty:
-        return None
-    return float(timed[START].min()), float((timed[START] + timed["duration"]).max())
+    @property
+    def seconds(self) -> float:
+        """From the first bin's begin to the last one's end."""
+        return float(self.edges[-1] - self.edges[0])
 
 
-def bin_edges(span: tuple[float, float], width: float | None = None) -> NDArray[np.float64]:
-    """Edges [s] of bins of ``width`` seconds from the span's begin to its end, the last one maybe shorter; else ``BINS`` alike.
+def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None], Timeline]:
+    """A timeline of each GPU that ran kernels, by its name and index, from the first kernel's begin to the last one's end.
 
-    Raises:
-        InputError: there would be too many.
+    ``rows`` are as ``with_occupancy`` gives them; of a format that tells no times there is none.
     """
-    begin, end = span
-    if width is None:
-        return np.linspace(begin, end, BINS + 1)
-    width = min(width, end - begin)
-    bins = (end - begin) / width
-    if not bins <= _MOST_BINS:
-        what = f"cannot cut {end - begin:.4g} s into bins of {width:g} s"
-        raise InputError(f"{what}; give {(end - begin) / BINS:.2g}, say, so that there are at most {_MOST_BINS} of them")
-    return np.append(begin + width * np.arange(math.ceil(bins - _NOTHING)), end)
-
-
-def timelines(rows: pd.DataFrame, edges: NDArray[np.float64]) -> dict[tuple[str, int | None], Timeline]:
-    """A timeline of each GPU that ran kernels, by its name and index; ``rows`` as ``with_occupancy`` gives them."""
-    found = {}
-    for _, group in _timed(rows).groupby(["gpu", "device"], dropna=False):
-        gpu, device = str(group["gpu"].iloc[0]), float(group["device"].iloc[0])
-        found[gpu, None if math.isnan(device) else int(device)] = timeline(group, edges)
-    return found
+    timed = _timed(rows)
+    edges = np.linspace(timed["start"].min(), (timed["start"] + timed["duration"]).max(), bins + 1)
+    each = {}
+    for _, group in timed.groupby(["gpu", "device"], dropna=False):
+        gpu, index = str(group["gpu"].iloc[0]), float(group["device"].iloc[0])
+        each[gpu, None if math.isnan(index) else int(index)] = timeline(group, edges)
+    return each
 
 
 def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
@@ -83,11 +64,11 @@ def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
     what it would reach alone, so that their sum is an upper bound as they are.
 
     Args:
-        rows: of one GPU, as ``with_occupancy`` gives them, with column ``start``; without it, nothing ever runs.
+        rows: of one GPU, as ``with_occupancy`` gives them.
         edges: of the bins [s], ascending.
     """
     timed = _timed(rows)
-    begins = timed[START].to_numpy()
+    begins = timed["start"].to_numpy()
     ends = begins + timed["duration"].to_numpy()
     occupancy = timed["grid"].to_numpy()
     times = np.unique(np.concatenate([begins, ends, edges[:1]]))
@@ -115,9 +96,7 @@ def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
 
 def _timed(rows: pd.DataFrame) -> pd.DataFrame:
     """Launches of which it is known when they ran."""
-    if START not in rows:
-        return rows.iloc[:0].assign(**{START: 0.0})
-    return rows[rows[START].notna() & (rows["duration"] > 0)]
+    return rows[rows["start"].notna() & (rows["duration"] > 0)]
 
 
 def _ratio(filled: NDArray[np.float64], time: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,129 +1,134 @@
-"""Collecting points: measure what the file does not hold yet, until the time is over."""
+"""Collecting measured trainings: record what the table does not hold yet, until the time is over."""
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pandas as pd
 
 from ....errors import InputError
-from ...reader.failures import failure_reason
+from ....recording.device import Device
+from ....recording.record import record
+from ....traces.trace import read_trace
+from ...convmeter.measurement.collection import Collected
+from ...growing_table import GrowingTable
 from ..configuration import Configuration
-from .points_file import KernelsFile, Measured, points_file
+from ..networks import complete
+from . import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
+
+BATCHES = (8, 32, 128)
+"""The public tables' convolutional networks have 1 to 62, their perceptrons up to about 1000."""
 
 
-class Bench(Protocol):
-    """What measures configurations."""
-
-    @property
-    def place(self) -> Mapping[str, str]:
-        """What is the same in all rows: ``device`` and ``software``."""
-        ...
-
-    @property
-    def gpu(self) -> str:
-        """Name in the catalogue of the GPU that the labels are for."""
-        ...
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """Kinds of labels that it gives (``points.LABELS``)."""
-        ...
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """What could not be measured of any configuration, a sentence each."""
-        ...
-
-    def measure(self, configuration: Configuration, labels: Sequence[str]) -> Iterator[Measured]:
-        """Rows of the labels asked for; raises whatever went wrong."""
-        ...
-
-    def recover(self) -> None:
-        """Make ready after a failure; raises RuntimeError if that cannot be."""
-        ...
+class _NoFiguresError(Exception):
+    """Why there is no figure of a training."""
 
 
-@dataclass(frozen=True)
-class Collected:
-    """What a collection came to.
+def plan(networks: Sequence[str], batches: Sequence[int], seed: int) -> list[Configuration]:
+    """Every network at every batch with its usual sizes, in random order: any beginning is a fair sample.
 
-    Attributes:
-        rows: in the file.
-        new: of them.
-        left: configurations for another run.
-        failed: configurations of which something could not be measured.
-        reasons: why, and how often.
-        problems: what could not be measured of any configuration.
+    Raises:
+        InputError: a batch is too large.
     """
-
-    rows: int
-    new: int
-    left: int
-    failed: int
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    problems: Sequence[str] = ()
+    planned = [
+        complete(Configuration(network, batch)) for network in dict.fromkeys(networks) for batch in dict.fromkeys(batches)
+    ]
+    Random(seed).shuffle(planned)
+    return planned
 
 
 def collect(
-    plan: Sequence[Configuration],
+    planned: Sequence[Configuration],
     path: Path,
-    bench: Bench,
+    device: Device,
+    gpu: str,
+    seconds: float,
     budget_seconds: float,
     progress: Callable[[int, int], None],
 ) -> Collected:
-    """Measure the plan's configurations in order; each is a row of the file as soon as it is measured.
+    """Measure configurations in order; each is a row of the table as soon as it is measured.
 
     Args:
-        plan: what to measure.
-        path: the table of points, begun or continued; the kernels go into a file beside it.
-        bench: what measures.
+        planned: what to train.
+        path: the table, begun or continued.
+        device: where to train.
+        gpu: its name in the catalogue.
+        seconds: of steps per configuration.
         budget_seconds: no new configuration begins after it.
-        progress: told configurations done and configurations in all.
+        progress: called with how many configurations are done, and how many there are.
 
     Raises:
-        InputError: a file holds something else, or cannot be written; the GPU has failed.
+        InputError: the file holds something else, or cannot be written; the agent does not read the device.
+        AgentError: no agent can be had.
     """
     begin = time.monotonic()
-    file = points_file(path, bench.place)
-    kernels = KernelsFile(path)
-
-    def lacking(one: Configuration) -> list[str]:
-        return [labels for labels in bench.labels if {**asdict(one), "gpu": bench.gpu, "labels": labels} not in file]
-
-    missing = [one for one in plan if lacking(one)]
+    file = GrowingTable(path, COLUMNS, {"gpu": gpu}, CONFIGURATION)
+    missing = [one for one in planned if asdict(one) not in file]
     reasons: Counter[str] = Counter()
     before, done = file.rows, 0
     while done < len(missing) and (done == 0 or time.monotonic() - begin < budget_seconds):
         configuration = missing[done]
-        measured: list[Measured] = []
-        reason = ""
         try:
-            for one in bench.measure(configuration, lacking(configuration)):
-                measured.append(one)  # what came before a failure is kept
-        except Exception as error:  # a user's network may raise anything
-            reason = failure_reason(error)  # the error itself would hold the network's memory
-        for one in measured:
-            if one.kernels is not None:
-                kernels.append(one.row, one.kernels)
-            file.append(one.row)
-        if reason:
-            reasons[reason] += 1
-            _recover(bench, configuration, reason)
+            file.append({**asdict(configuration), **measure(configuration, device, seconds)})
+        except _NoFiguresError as reason:
+            reasons[str(reason)] += 1
         done += 1
         progress(done, len(missing))
-    problems = tuple(bench.problems)
-    return Collected(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons, problems)
+    return Collected(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons)
 
 
-def _recover(bench: Bench, configuration: Configuration, reason: str) -> None:
-    try:
-        bench.recover()
-    except RuntimeError as error:
-        what = f"{configuration.network} at batch {configuration.batch} ({reason})"
-        raise InputError(
-            f"the GPU no longer answers after {what}; start the command again with another --seed, it continues the file"
-        ) from error
+def measure(configuration: Configuration, device: Device, seconds: float) -> dict[str, float | str]:
+    """Train a configuration in a process of its own while the agent reads the device; the columns FIGURES and ``status``.
+
+    Raises:
+        _NoFiguresError: its process failed for another reason than the GPU's memory, or the agent gave no sample of its steps.
+        InputError: the agent does not read the device.
+        AgentError: no agent can be had.
+    """
+    with TemporaryDirectory(prefix="epochcast-") as folder:
+        answer = Path(folder) / "answer.json"
+        arguments = [json.dumps(asdict(configuration)), device.torch, str(seconds), str(answer)]
+        command = [sys.executable, "-m", f"{__package__}.training_run", *arguments]
+        variables = [f"{name}={value}" for name, value in device.environment.items()]
+        recording = record(
+            ["env", *variables, *command], Path(folder) / "run.parquet", source=device.source, stdout=subprocess.DEVNULL
+        )
+        if recording.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM):  # meant for this command, too
+            raise SystemExit(recording.returncode)
+        if not answer.exists():
+            raise _NoFiguresError(f"its process ended with status {recording.returncode}")
+        said = json.loads(answer.read_text())
+        if said.get("out_of_memory"):
+            return {**dict.fromkeys(FIGURES, -1), "status": OUT_OF_MEMORY}
+        if "reason" in said:
+            raise _NoFiguresError(said["reason"])
+        traces = [read_trace(one) for one in recording.traces]
+    own = [trace.frame for trace in traces if trace.uuid == device.uuid]
+    if not own:
+        raise InputError(f"the agent gave no sample of {device.name} ({device.uuid}); see: epochcast-agent check")
+    return {**figures(own[0], said["begin"], said["end"]), "status": SUCCESSFUL}
+
+
+def figures(frame: pd.DataFrame, begin: float, end: float) -> dict[str, float]:
+    """FIGURES of the samples from ``begin`` to ``end``, unix seconds, in a trace's frame.
+
+    Raises:
+        _NoFiguresError: there is no value between them.
+    """
+    metrics = [metric for metric, _ in FIGURES.values()]
+    steps = frame[frame["time"].between(begin, end)].reindex(columns=metrics)
+    if steps.isna().all(axis=None):
+        raise _NoFiguresError("the agent gave no sample while its steps ran")
+    read = {**steps.mean(), "memory_used": steps["memory_used"].max()}
+    known = {column: read[metric] * unit for column, (metric, unit) in FIGURES.items()}
+    return {column: -1.0 if pd.isna(value) else float(value) for column, value in known.items()}

@@ -9,8 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ....errors import InputError
-from ..launch.calculator import Launch, occupancy
+import pandas as pd
+
+from ..launch.calculator import CONFIGURATION, occupancies
 from ..launch.gpu_limits import GpuLimits
 
 MEASURED = "launch_configurations.toml"
@@ -141,11 +142,8 @@ def _configuration(row: Mapping[str, Any], name: str, measured_on: float) -> Lau
 
 
 def _fits(configuration: LaunchConfiguration, limits: GpuLimits) -> bool:
-    launch = Launch((1, 1, 1), configuration.block, configuration.registers_per_thread, configuration.shared_memory)
-    try:
-        return occupancy(launch, limits).resident_blocks > 0
-    except InputError:
-        return False
+    launch = (1, 1, 1, *configuration.block, configuration.registers_per_thread, configuration.shared_memory)
+    return bool(occupancies(pd.DataFrame([launch], columns=CONFIGURATION), limits)["grid"].notna().all())
 
 
 @cache

@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from .....extras import how_to_install
 from ....errors import InputError
 from ..sample import Sample
-from .nearest_configuration import NearestConfiguration
-from .output import Target
-from .pooled_boosting import PooledBoosting
-from .training_mean import TrainingMean
+from .mean import Mean
 from .trees import StepTrees
 
 EPOCHS = 50
@@ -27,10 +24,10 @@ class Model(Protocol):
     """Made unfitted, then fitted or restored."""
 
     def fit(self, samples: Sequence[Sample], values: NDArray[np.float64]) -> Self:
-        """Fit on samples and their occupancies, ratios 0..1 (or on seconds, see Settings), shape (n,).
+        """Fit on samples and their labels, ratios or bytes above 0, shape (n,).
 
         Raises:
-            InputError: a value cannot be, there are too few, or a graph is too large for the model.
+            InputError: a label is not above 0, there are too few, or a graph is too large for the model.
         """
         ...
 
@@ -49,18 +46,16 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """What all models can be told; each takes what it needs.
+    """Options of all models; each takes what it needs.
 
     Args:
         seed: of a network's first weights and of the order of its steps.
         epochs: how often a network sees every sample.
-        target: what is learnt: ``ratio`` (occupancy) or ``seconds`` of a step.
-        progress: told of a network after each epoch: epoch from 1, epochs, mean loss of the epoch.
+        progress: called by a network after each epoch: epoch from 1, epochs, mean loss of the epoch.
     """
 
     seed: int = 0
     epochs: int = EPOCHS
-    target: Target = "ratio"
     progress: Callable[[int, int, float], object] | None = None
 
 
@@ -71,19 +66,10 @@ def _network(module: str, architecture: str) -> Callable[[Settings], Model]:
         name = module.replace("_", "-")
         training = _imported("training", name).Training(settings.epochs, settings.seed, progress=settings.progress)
         architectures = _imported(module, name)
-        model: Model = _imported("graph_network", name).GraphNetwork(
-            getattr(architectures, architecture), training, settings.target
-        )
+        model: Model = _imported("graph_network", name).GraphNetwork(getattr(architectures, architecture), training)
         return model
 
     return made
-
-
-def _operator_mean(settings: Settings) -> Model:
-    model: Model = _imported("operator_mean", "operator-mean").OperatorMean(
-        settings.target, settings.seed, settings.epochs, settings.progress
-    )
-    return model
 
 
 def _imported(module: str, name: str) -> Any:
@@ -93,24 +79,21 @@ def _imported(module: str, name: str) -> Any:
     except (ImportError, OSError) as error:  # a library may be missing, or its shared objects
         raise InputError(
             f"the model {name} needs PyTorch or torch-geometric, which cannot be loaded ({error}); "
-            f"{how_to_install('occupancy')}; or use boosting"
+            f"{how_to_install('occupancy')}; or use trees"
         ) from error
 
 
 MODELS: Mapping[str, Callable[[Settings], Model]] = {
-    "operator-mean": _operator_mean,
+    "trees": lambda settings: StepTrees(settings.seed),
     "dnn-occu": _network("dnn_occu", "DnnOccu"),
     "mlp": _network("mlp", "Mlp"),
     "lstm": _network("lstm", "Lstm"),
     "transformer": _network("transformer", "Transformer"),
     "dnnperf": _network("dnnperf", "DnnPerf"),
     "brp-nas": _network("brp_nas", "BrpNas"),
-    "mean": lambda settings: TrainingMean(settings.target),
-    "nearest": lambda settings: NearestConfiguration(settings.target),
-    "boosting": lambda settings: PooledBoosting(settings.target),
-    "trees": lambda settings: StepTrees(settings.target, settings.seed),
+    "mean": lambda settings: Mean(),
 }
-"""By the names that the command line knows; networks load PyTorch when one is made."""
+"""By the names that the command line knows, the default first; networks load PyTorch when they are made."""
 
 
 def make(name: str, **settings: Any) -> Model:

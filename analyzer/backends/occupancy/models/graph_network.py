@@ -15,7 +15,7 @@ from ....errors import InputError
 from ..features import EDGE_FEATURES, NODE_FEATURES, Standardiser, edge_features, node_features
 from ..sample import Sample
 from .batching import EncodedGraph, encode
-from .output import Floats, Output, Target
+from .output import Floats, Output
 from .structure import refuse_large
 from .training import Training, answers_of, train
 
@@ -49,7 +49,6 @@ class GraphNetwork:
     Args:
         architecture: of the network.
         training: how it is fitted; the seed is also that of its first weights.
-        target: what is learnt.
         sizes: of the network, where they are not its own defaults.
     """
 
@@ -57,12 +56,10 @@ class GraphNetwork:
         self,
         architecture: Architecture,
         training: Training,
-        target: Target = "ratio",
         sizes: Mapping[str, Any] | None = None,
     ) -> None:
         self.architecture = architecture
         self.training = training
-        self.target = target
         self.sizes = dict(sizes or {})
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -72,16 +69,16 @@ class GraphNetwork:
         Raises:
             InputError: a value cannot be, a graph is too large, the loss becomes NaN, or the GPU's memory is too small.
         """
-        self._output = Output.of(self.target, values, len(samples))
+        self._output = Output.of(values, len(samples))
         self._nodes = Standardiser.fit([node_features(sample) for sample in samples])
         self._edges = Standardiser.fit([edge_features(sample) for sample in samples])
         graphs = [self._encoded(sample) for sample in samples]
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self.training.seed)
             network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
-        with _told_memory():
+        with _memory_refused():
             self._network = network.to(self._device)
-            train(self._network, graphs, self._output.learnt(values), self._output, self.training, self._device)
+            train(self._network, graphs, self._output.learnt(values), self.training, self._device)
         return self
 
     def predict(self, samples: Sequence[Sample]) -> Floats:
@@ -91,10 +88,10 @@ class GraphNetwork:
             InputError: a graph is too large, or the GPU's memory is too small.
         """
         parts = [np.zeros(0)]
-        with _told_memory():
+        with _memory_refused():
             for first in range(0, len(samples), _AT_ONCE):
                 some = samples[first : first + _AT_ONCE]
-                parts.append(answers_of(self._network, list(map(self._encoded, some)), self._output, self._device))
+                parts.append(answers_of(self._network, list(map(self._encoded, some)), self._device))
         return self._output.values(np.concatenate(parts))
 
     def _encoded(self, sample: Sample) -> EncodedGraph:
@@ -114,7 +111,6 @@ class GraphNetwork:
         try:
             self.sizes = dict(settings["sizes"])
             self._output = Output.restored(settings["output"])
-            self.target = self._output.target
             self._nodes, self._edges = (
                 Standardiser(*(arrays[f"{of}.{part}"] for part in _SCALES)) for of in ("nodes", "edges")
             )
@@ -130,7 +126,7 @@ class GraphNetwork:
 
 
 @contextmanager
-def _told_memory() -> Iterator[None]:
+def _memory_refused() -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

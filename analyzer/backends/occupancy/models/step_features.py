@@ -26,7 +26,7 @@ def step_features(sample: Sample) -> NDArray[np.float64]:
     Raises:
         InputError: the precision is none of fp32, fp16 and bf16.
     """
-    graph, gpu, batch = sample.graph, sample.gpu, sample.configuration.batch
+    graph, gpu, batch = sample.graph, sample.gpu, sample.graph.batch
     words = np.array(graph.words)
     product = np.isin(words, ("convolution", "linear", "matmul", "attention"))
     flops, weights = graph.column("flops") * product, graph.column("weights")
@@ -37,12 +37,13 @@ def step_features(sample: Sample) -> NDArray[np.float64]:
     inputs, outputs = (np.maximum(graph.column(name)[computing], 1) for name in ("input_features", "output_features"))
     places = graph.column("written")[computing] / outputs
     side = np.sqrt(places / batch)
+    image = np.sqrt(graph.column("read")[computing[0]] / inputs[0] / batch)
     update = weights.sum() / gpu.memory_bandwidth
     shares = [tensor[words == word].sum() for word in _WORDS]
     rest = tensor.sum() - tensor[computing].sum() - sum(shares)
     return np.array(
         [
-            *(batch, sample.configuration.image_size, inputs[0], outputs[-1], len(computing), len(graph)),
+            *(batch, image, inputs[0], outputs[-1], len(computing), len(graph)),
             *(float(word in graph.words) for word in _WORDS[:2]),
             *np.log1p([flops.sum(), moved.sum(), weights.sum(), graph.column("written").sum()]),
             *np.log([plain.sum() + 1e-9, tensor.sum() + 1e-9, update + 1e-9]),

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from ....errors import InputError
 from .batching import EncodedGraph, collate, like_sizes
-from .output import Output
 
 Progress = Callable[[int, int, float], object]
 
@@ -27,7 +26,7 @@ class Training:
         seed: of the order of the graphs.
         learning_rate, weight_decay: of Adam.
         graphs_per_step: whose gradients are summed.
-        progress: told after each epoch: epoch from 1, epochs, mean loss of the epoch.
+        progress: called after each epoch: epoch from 1, epochs, mean loss of the epoch.
     """
 
     epochs: int
@@ -42,7 +41,6 @@ def train(
     network: nn.Module,
     graphs: Sequence[EncodedGraph],
     learnt: NDArray[np.float64],
-    output: Output,
     training: Training,
     device: torch.device,
 ) -> None:
@@ -54,8 +52,7 @@ def train(
     Args:
         network: takes a GraphBatch, gives one number per graph; ``least_filled`` as of :func:`.batching.like_sizes`.
         graphs: to learn from, n.
-        learnt: what :meth:`.output.Output.answer` should give, shape (n,).
-        output: of the quantity.
+        learnt: what the network should answer, shape (n,).
         training: how.
         device: where the network is.
 
@@ -74,7 +71,7 @@ def train(
             step = places[first : first + training.graphs_per_step]
             optimizer.zero_grad()
             for group in like_sizes(sizes, step.tolist(), network.least_filled):
-                answers = output.answer(network(collate([graphs[place] for place in group]).to(device)))
+                answers = network(collate([graphs[place] for place in group]).to(device))
                 squares = ((answers - wanted[group].to(device)) ** 2).sum()
                 (squares / len(step)).backward()
                 total += float(squares.detach())
@@ -89,13 +86,13 @@ def train(
             training.progress(epoch, training.epochs, loss)
 
 
-def answers_of(network: nn.Module, graphs: Sequence[EncodedGraph], output: Output, device: torch.device) -> NDArray[np.float64]:
-    """What a fitted network answers, in the units of :meth:`.output.Output.learnt`, shape (n,)."""
+def answers_of(network: nn.Module, graphs: Sequence[EncodedGraph], device: torch.device) -> NDArray[np.float64]:
+    """What a fitted network answers, shape (n,)."""
     network.eval()
     answers = torch.empty(len(graphs))
     with torch.no_grad():
         for group in like_sizes([len(graph) for graph in graphs], range(len(graphs)), network.least_filled):
-            answer: Tensor = output.answer(network(collate([graphs[place] for place in group]).to(device)))
+            answer: Tensor = network(collate([graphs[place] for place in group]).to(device))
             answers[group] = answer.cpu()
     learnt: NDArray[np.float64] = answers.double().numpy()
     return learnt

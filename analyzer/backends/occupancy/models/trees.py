@@ -1,4 +1,4 @@
-"""Boosted trees on what a training step is like: the usual model of measured labels."""
+"""Boosted trees on what a training step is like: the default model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .....regressor.arrays import under
 from .....regressor.trees import Trees
 from ....errors import InputError
 from ..sample import Sample
-from .output import Floats, Output, Target
+from .output import Floats, Output
 from .step_features import step_features
 
 # By choice, between a few values on folds of equal networks: many small steps, and columns that are much alike take turns.
@@ -25,13 +25,12 @@ _COLUMNS = 0.4
 class StepTrees:
     """scikit-learn's boosted trees, kept as plain arrays. Trees do not go beyond the labels that they saw."""
 
-    def __init__(self, target: Target = "ratio", seed: int = 0) -> None:
-        self.target = target
+    def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
     def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
         """Fit the trees; values that cannot be raise InputError."""
-        self._output = Output.of(self.target, values, len(samples))
+        self._output = Output.of(values, len(samples))
         from sklearn.ensemble import HistGradientBoostingRegressor
         from threadpoolctl import threadpool_limits
 
@@ -60,8 +59,7 @@ class StepTrees:
 
     def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Self:
         """Take what :meth:`state` gave; trees that are not sound raise InputError."""
-        self._output = Output.restored(settings["output"])
-        self.target, self._width = self._output.target, int(settings["columns"])
+        self._output, self._width = Output.restored(settings["output"]), int(settings["columns"])
         self._trees = Trees.of_arrays(arrays, "trees", self._width, boosted=True)
         return self
 

@@ -1,6 +1,6 @@
 """Table VI of the paper: policies side by side on many streams of jobs, under each slowdown curve.
 
-All policies, curves and prediction errors see the same streams, so that they are compared run by run.
+All policies and curves see the same streams, so that they are compared run by run.
 """
 
 from __future__ import annotations
@@ -13,67 +13,55 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from ....errors import InputError
 from .job import Job
-from .job_kinds import JobKind
-from .job_stream import StreamShape, job_stream, with_prediction_error
-from .policies import POLICIES, Policy
+from .policies import Policy
 from .simulation import Outcome, simulate
 from .slowdown import Slowdown
 
 BASELINE = "slot"
+"""The policy that gains are against."""
 
-FIGURES = ("makespan", "nvml_utilisation", "occupancy", "jct", "jct_slowdown", "run_slowdown", "queueing", "failures")
-"""Of one run: seconds, ratios, seconds, ratios, ratios, seconds and a count; means over its jobs from ``jct`` on, ``failures``
-their sum."""
+_OF_JOBS = ("jct", "jct_slowdown", "run_slowdown")
 
-
-@dataclass(frozen=True)
-class Cluster:
-    """Equal GPUs: how many, and bytes of memory of each."""
-
-    gpus: int
-    memory: float
-
-
-def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int, error: float = 0.0) -> list[Sequence[Job]]:
-    """``runs`` streams; the error of prediction changes nothing else in them."""
-    return [
-        with_prediction_error(
-            job_stream(kinds, shape, np.random.default_rng([seed, run, 0])), error, np.random.default_rng([seed, run, 1])
-        )
-        for run in range(runs)
-    ]
+FIGURES = ("makespan", "nvml_utilisation", "occupancy", *_OF_JOBS, "failures")
+"""Of one run: seconds, ratios, means over its jobs in seconds and ratios, and how often a job ran out of memory."""
 
 
 def compare(
     runs: Sequence[Sequence[Job]],
-    cluster: Cluster,
-    policies: Mapping[str, Callable[[Slowdown], Policy]],
+    gpus: int,
+    memory: float,
+    policies: Mapping[str, Policy],
     curves: Mapping[str, Slowdown],
-    tell: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
-    """A row for each curve, policy and run, with the columns ``slowdown``, ``policy``, ``run`` and :data:`FIGURES`."""
+    """A row for each curve, policy and run, with the columns ``slowdown``, ``policy``, ``run`` and :data:`FIGURES`.
+
+    Args:
+        runs: streams of jobs.
+        gpus: how many there are.
+        memory: bytes of each GPU.
+        policies, curves: by the names that the rows get.
+        progress: called with a line on what is simulated now.
+    """
     rows = []
     for curve, slowdown in curves.items():
-        for name, make in policies.items():
-            tell(f"{curve}: {name}")
+        for name, policy in policies.items():
+            progress(f"{curve}: {name}")
             for run, jobs in enumerate(runs):
-                outcome = simulate(jobs, cluster.gpus, cluster.memory, make(slowdown), slowdown)
+                outcome = simulate(jobs, gpus, memory, policy, slowdown)
                 rows.append({"slowdown": curve, "policy": name, "run": run, **figures(outcome)})
     return pd.DataFrame(rows)
 
 
 def figures(outcome: Outcome) -> dict[str, float]:
     """One run's :data:`FIGURES`."""
-    finished = outcome.finished
-    means = {name: float(np.mean([getattr(one, name) for one in finished])) for name in FIGURES[3:7]}
     return {
         "makespan": outcome.makespan,
         "nvml_utilisation": outcome.nvml_utilisation,
         "occupancy": outcome.occupancy,
-        **means,
-        "failures": float(sum(one.failures for one in finished)),
+        **{name: float(np.mean([getattr(one, name) for one in outcome.finished])) for name in _OF_JOBS},
+        "failures": float(sum(one.failures for one in outcome.finished)),
     }
 
 
@@ -105,8 +93,8 @@ class Summary:
     Attributes:
         slowdown, policy: their names.
         figures: each of :data:`FIGURES`.
-        makespan_gain: ratio by which the mean makespan is below slot-packing's, as Table VI has it; NaN without that.
-        utilisation_gain: ratio by which mean NVML utilisation is above slot-packing's; NaN where nothing is known of it.
+        makespan_gain: ratio by which the mean makespan is below slot-packing's, as Table VI has it.
+        utilisation_gain: ratio by which mean NVML utilisation is above slot-packing's; NaN where that is 0.
         run_gain: the gain in makespan run by run, with its spread.
         won: share of runs with a lower makespan than every other policy's.
     """
@@ -116,31 +104,31 @@ class Summary:
     figures: Mapping[str, Mean]
     makespan_gain: float
     utilisation_gain: float
-    run_gain: Mean | None
+    run_gain: Mean
     won: float
 
 
 def summarise(rows: pd.DataFrame) -> list[Summary]:
-    """Over the rows of :func:`compare`, curve by curve."""
-    found = []
+    """Over the rows of :func:`compare`, curve by curve; slot-packing and another policy must be among them."""
+    summaries = []
     for curve, of_curve in rows.groupby("slowdown", sort=False):
         makespan = of_curve.pivot_table(index="run", columns="policy", values="makespan")
         base = of_curve[of_curve["policy"] == BASELINE]
+        busy = base["nvml_utilisation"].mean()
         for policy, own in of_curve.groupby("policy", sort=False):
-            others = makespan.drop(columns=policy)
-            won = (makespan[policy] < others.min(axis=1) * (1 - 1e-9)).mean() if len(others.columns) else 1.0
-            gains: tuple[float, float, Mean | None] = (np.nan, np.nan, None)
-            if not base.empty:
-                used, busy = own["nvml_utilisation"].mean(), base["nvml_utilisation"].mean()
-                gains = (
-                    1 - own["makespan"].mean() / base["makespan"].mean(),
-                    used / busy - 1 if busy > 0 else np.nan,
-                    Mean.of(1 - makespan[policy] / makespan[BASELINE]),
+            others = makespan.drop(columns=policy).min(axis=1)
+            summaries.append(
+                Summary(
+                    str(curve),
+                    str(policy),
+                    {name: Mean.of(own[name]) for name in FIGURES},
+                    makespan_gain=float(1 - own["makespan"].mean() / base["makespan"].mean()),
+                    utilisation_gain=float(own["nvml_utilisation"].mean() / busy - 1) if busy > 0 else np.nan,
+                    run_gain=Mean.of(1 - makespan[policy] / makespan[BASELINE]),
+                    won=float((makespan[policy] < others * (1 - 1e-9)).mean()),
                 )
-            found.append(
-                Summary(str(curve), str(policy), {name: Mean.of(own[name]) for name in FIGURES}, *gains, won=float(won))
             )
-    return found
+    return summaries
 
 
 @dataclass(frozen=True)
@@ -151,47 +139,30 @@ class Ordering:
         makespan: occu-packing below nvml-util-packing below slot-packing.
         utilisation: occu-packing's NVML utilisation is the highest of the three.
         makespan_runs, utilisation_runs: shares of runs in which it holds.
-        occu_best_runs: share of runs in which occu-packing's makespan is the lowest of the three; the paper has all.
     """
 
     makespan: bool
     utilisation: bool
     makespan_runs: float
     utilisation_runs: float
-    occu_best_runs: float
 
 
 def orderings(rows: pd.DataFrame) -> dict[str, Ordering]:
-    """By curve; empty where one of the paper's three policies is not among the rows."""
-    found: dict[str, Ordering] = {}
+    """By curve, of rows with the paper's three policies."""
+
+    def ordered(makespan: Any) -> Any:
+        return (makespan["occu"] < makespan["nvml-util"]) & (makespan["nvml-util"] < makespan["slot"])
+
+    def fullest(nvml: Any) -> Any:
+        return (nvml["occu"] > nvml["nvml-util"]) & (nvml["occu"] > nvml["slot"])
+
+    by_curve = {}
     for curve, of_curve in rows.groupby("slowdown", sort=False):
         makespan, nvml = (of_curve.pivot_table(index="run", columns="policy", values=name) for name in FIGURES[:2])
-        if not {"slot", "nvml-util", "occu"} <= set(makespan):
-            continue
-
-        def ordered(one: Any) -> Any:
-            return (one["occu"] < one["nvml-util"]) & (one["nvml-util"] < one["slot"])
-
-        def fullest(one: Any) -> Any:
-            return (one["occu"] > one["nvml-util"]) & (one["occu"] > one["slot"])
-
-        best = makespan["occu"] < makespan[["slot", "nvml-util"]].min(axis=1)
-        found[str(curve)] = Ordering(
+        by_curve[str(curve)] = Ordering(
             makespan=bool(ordered(makespan.mean())),
             utilisation=bool(fullest(nvml.mean())),
             makespan_runs=float(ordered(makespan).mean()),
             utilisation_runs=float(fullest(nvml).mean()),
-            occu_best_runs=float(best.mean()),
         )
-    return found
-
-
-def chosen(names: Sequence[str]) -> dict[str, Callable[[Slowdown], Policy]]:
-    """Policies by name, slot-packing always among them and first: gains are against it.
-
-    Raises:
-        InputError: there is no policy of that name.
-    """
-    if unknown := [name for name in names if name not in POLICIES]:
-        raise InputError(f"there is no policy {unknown[0]!r}; there are {', '.join(POLICIES)}")
-    return {name: POLICIES[name] for name in dict.fromkeys((BASELINE, *names))}
+    return by_curve

@@ -1,14 +1,8 @@
-"""One job that waits for a GPU, and the table of them that a user hands in."""
+"""One job that waits for a GPU, what it is drawn from, and a GPU as the scheduler sees it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-
-import numpy as np
-
-from .table_file import Column, read_table
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -20,11 +14,11 @@ class Job:
         arrival: seconds at which it asks for a GPU.
         duration: seconds that it takes alone on a GPU.
         occupancy: its true mean GPU occupancy, 0..1; it drives the slowdown.
-        predicted_occupancy: the occupancy that the scheduler is told, 0..1.
+        predicted_occupancy: the occupancy that the scheduler knows, 0..1.
         nvml_utilisation: share of the time alone in which a kernel runs, 0..1.
         memory: bytes that it holds on the GPU from start to end.
-        predicted_memory: bytes that the scheduler is told.
-        kind: what runs, the key of measured tables; empty where there is none.
+        predicted_memory: bytes that the scheduler knows.
+        kind: key of the :class:`JobKind` that it was drawn from, if any.
     """
 
     name: str
@@ -37,63 +31,32 @@ class Job:
     predicted_memory: float
     kind: str = ""
 
-    @cached_property
-    def as_predicted(self) -> Job:
-        """The job as the scheduler sees it: predictions in the place of what is true."""
-        return Job(
-            self.name,
-            self.arrival,
-            self.duration,
-            self.predicted_occupancy,
-            self.predicted_occupancy,
-            self.nvml_utilisation,
-            self.predicted_memory,
-            self.predicted_memory,
-            self.kind,
-        )
 
+@dataclass(frozen=True)
+class JobKind:
+    """One network with its input sizes on one GPU.
 
-_SHORTEST = 1e-6  # seconds; nothing runs shorter, and results divide by it
-_LONGEST = 1e12  # seconds; sums of more lose whole jobs to rounding
-
-_COLUMNS = (
-    Column("arrival_s", least=0.0),
-    Column("duration_s", least=_SHORTEST, most=_LONGEST),
-    Column("occupancy", least=0.0, most=1.0),
-    Column("nvml_utilisation", least=0.0, most=1.0),
-    Column("memory_bytes", least=0.0),
-    Column("predicted_occupancy", least=0.0, most=1.0, instead="occupancy"),
-    Column("predicted_memory_bytes", least=0.0, instead="memory_bytes"),
-)
-
-
-def read_jobs(path: str | Path) -> list[Job]:
-    """Jobs of a CSV table, in the order of its rows.
-
-    Arrivals count from the first one: a clock since 1970 would leave few digits for what happens after it.
-
-    Columns: ``name``, ``arrival_s``, ``duration_s`` (alone), ``occupancy``, ``nvml_utilisation`` (0..1), ``memory_bytes``; may
-    be left out or empty: ``predicted_occupancy``, ``predicted_memory_bytes`` (the true value), ``kind``.
-
-    Raises:
-        InputError: the file is no such table, holds no row, or a value cannot be.
+    Attributes:
+        key: what it is called.
+        occupancy: mean GPU occupancy while it runs, 0..1.
+        nvml_utilisation: share of the time in which a kernel runs, 0..1.
+        memory: bytes.
     """
-    table = read_table(path, _COLUMNS, names=("name",), also=("kind",))
-    table["arrival_s"] -= table["arrival_s"].min()
-    columns = ["name", *(column.name for column in _COLUMNS), "kind"]
-    return [
-        Job(
-            name,
-            arrival,
-            duration,
-            occupancy,
-            predicted_occupancy=predicted,
-            nvml_utilisation=nvml,
-            memory=memory,
-            predicted_memory=predicted_memory,
-            kind=kind,
-        )
-        for name, arrival, duration, occupancy, nvml, memory, predicted, predicted_memory, kind in zip(
-            *(np.asarray(table[column]).tolist() for column in columns), strict=True
-        )
-    ]
+
+    key: str
+    occupancy: float
+    nvml_utilisation: float
+    memory: float
+
+
+@dataclass(eq=False)
+class Gpu:
+    """One GPU: its memory in bytes and the jobs that run on it now."""
+
+    memory: float
+    jobs: list[Job] = field(default_factory=list)
+
+    @property
+    def free_memory(self) -> float:
+        """Bytes that the running jobs leave: once they run, what they hold can be read."""
+        return self.memory - sum(job.memory for job in self.jobs)

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from ....errors import InputError
-from .job import Job
-from .job_kinds import JobKind
+from .job import Job, JobKind
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class StreamShape:
 
 
 def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Generator) -> list[Job]:
-    """Draw a stream; predictions in it are right (:func:`with_prediction_error`).
+    """Draw a stream; predictions in it are right.
 
     Raises:
         InputError: no job is asked for, there is no kind, or a figure of the shape is not above zero.
@@ -70,25 +67,6 @@ def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Gene
     ]
 
 
-def with_prediction_error(jobs: Sequence[Job], error: float, rng: np.random.Generator) -> list[Job]:
-    """The jobs with predicted occupancies that are off by a factor; its mean distance from 1 is ``error``.
-
-    The factor is log-normal with median 1, so that too high and too low are equally frequent, and drawn once for each
-    kind of job: a predictor is wrong in the same way each time. Predictions end at 1; what is true stays as it is.
-
-    Raises:
-        InputError: the error is not from 0 up to 5.
-    """
-    if not 0 <= error <= 5:
-        raise InputError(f"a prediction error of {error:g} is out of range; give a ratio such as 0.2, at most 5")
-    spread = _log_spread(error)
-    factors = {job.kind or job.name: 1.0 for job in jobs}
-    factors = {key: math.exp(spread * draw) for key, draw in zip(factors, rng.standard_normal(len(factors)), strict=True)}
-    return [replace(job, predicted_occupancy=min(1.0, job.occupancy * factors[job.kind or job.name])) for job in jobs]
-
-
-def _log_spread(error: float) -> float:
-    """Standard deviation s of ln f, of median 1, for which the mean of \\|f - 1\\| is ``error``: e^(s²/2) (2 Φ(s) - 1)."""
-    if error == 0:
-        return 0.0
-    return float(brentq(lambda s: math.exp(s**2 / 2) * (2 * norm.cdf(s) - 1) - error, 0.0, 4.0))
+def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int) -> list[Sequence[Job]]:
+    """So many streams; each depends on the seed and its own number alone."""
+    return [job_stream(kinds, shape, np.random.default_rng([seed, run, 0])) for run in range(runs)]

@@ -23,8 +23,7 @@ from typing import Any
 import simpy
 
 from ....errors import InputError
-from .gpu import Gpu
-from .job import Job
+from .job import Gpu, Job
 from .policies import Policy
 from .slowdown import Slowdown
 
@@ -46,11 +45,6 @@ class Finished:
     start: float
     finish: float
     failures: int
-
-    @property
-    def queueing(self) -> float:
-        """Seconds from arrival to start."""
-        return max(0.0, self.start - self.job.arrival)
 
     @property
     def jct(self) -> float:
@@ -115,10 +109,9 @@ class _Running:
 
 
 @dataclass(eq=False)
-class _Shared:
-    """A GPU with its running jobs, in the order of ``gpu.jobs``, and its integrals over time."""
+class _SharedGpu(Gpu):
+    """A GPU with its running jobs, in the order of ``jobs``, and its integrals over time."""
 
-    gpu: Gpu
     running: list[_Running] = field(default_factory=list)
     since: float = 0.0
     nvml: float = 0.0
@@ -134,9 +127,9 @@ class _Shared:
 
     def retune(self, slowdown: Slowdown) -> None:
         """Set the slowdown of every running job, and what the GPU is filled with from now on."""
-        for one, each in zip(self.running, slowdown(self.gpu.jobs), strict=True):
+        for one, each in zip(self.running, slowdown(self.jobs), strict=True):
             if not 1 <= each < float("inf"):
-                raise ValueError(f"{[job.name for job in self.gpu.jobs]} cannot run together: slowdown {each}")
+                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {each}")
             one.slowdown = each
         self.nvml = min(1.0, sum(one.job.nvml_utilisation / one.slowdown for one in self.running))
         self.occupancy = min(1.0, sum(one.job.occupancy / one.slowdown for one in self.running))
@@ -146,7 +139,7 @@ class _Cluster:
     def __init__(self, jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> None:
         self.env = simpy.Environment()
         self.jobs = jobs
-        self.shared = [_Shared(Gpu(memory)) for _ in range(gpus)]
+        self.gpus = [_SharedGpu(memory) for _ in range(gpus)]
         self.policy, self.slowdown = policy, slowdown
         self.queue: list[tuple[int, Job]] = []
         self.failures = [0] * len(jobs)
@@ -156,11 +149,11 @@ class _Cluster:
         self.env.process(self._arrivals())
         self.env.run()
         first, last = min(job.arrival for job in self.jobs), max(one.finish for one in self.finished.values())
-        whole = (last - first) * len(self.shared)
+        whole = (last - first) * len(self.gpus)
         return Outcome(
             makespan=last - first,
-            nvml_utilisation=sum(one.nvml_seconds for one in self.shared) / whole,
-            occupancy=sum(one.occupancy_seconds for one in self.shared) / whole,
+            nvml_utilisation=sum(one.nvml_seconds for one in self.gpus) / whole,
+            occupancy=sum(one.occupancy_seconds for one in self.gpus) / whole,
             finished=tuple(self.finished[number] for number in range(len(self.jobs))),
         )
 
@@ -172,32 +165,31 @@ class _Cluster:
             self.queue.extend(group)  # all at once: the policy chooses among them
             self._place()
 
-    def _place(self, left: _Shared | None = None) -> None:
+    def _place(self, left: _SharedGpu | None = None) -> None:
         """Ask the policy until it has nothing more, then let the jobs of every GPU that changed go on at their new rates."""
         changed = [] if left is None else [left]
-        gpus = [one.gpu for one in self.shared]
-        while self.queue and (placement := self.policy([job for _, job in self.queue], gpus)) is not None:
+        while self.queue and (placement := self.policy([job for _, job in self.queue], self.gpus)) is not None:
             position, index = placement
             number, job = self.queue.pop(position)
-            shared = self.shared[index]
-            if job.memory > shared.gpu.free_memory:
+            gpu = self.gpus[index]
+            if job.memory > gpu.free_memory:
                 self.failures[number] += 1
                 self.queue.append((number, replace(job, predicted_memory=job.memory)))
                 continue
-            if shared not in changed:
-                changed.append(shared)
-            shared.gpu.jobs.append(job)
-            shared.running.append(_Running(number, job, self.env.now))
-        for shared in changed:
-            shared.account(self.env.now)
-            shared.retune(self.slowdown)
-            for one in shared.running:
+            if gpu not in changed:
+                changed.append(gpu)
+            gpu.jobs.append(job)
+            gpu.running.append(_Running(number, job, self.env.now))
+        for gpu in changed:
+            gpu.account(self.env.now)
+            gpu.retune(self.slowdown)
+            for one in gpu.running:
                 if one.process is None:
-                    one.process = self.env.process(self._work(one, shared))
+                    one.process = self.env.process(self._work(one, gpu))
                 else:
                     one.process.interrupt()
 
-    def _work(self, one: _Running, shared: _Shared) -> Generator[simpy.Event, Any, None]:
+    def _work(self, one: _Running, gpu: _SharedGpu) -> Generator[simpy.Event, Any, None]:
         remaining = one.job.duration
         while remaining > 0:
             began, slowdown = self.env.now, one.slowdown
@@ -206,9 +198,9 @@ class _Cluster:
                 break
             except simpy.Interrupt:
                 remaining -= (self.env.now - began) / slowdown
-        place = shared.running.index(one)
-        del shared.running[place], shared.gpu.jobs[place]
+        place = gpu.running.index(one)
+        del gpu.running[place], gpu.jobs[place]
         self.finished[one.number] = Finished(
-            self.jobs[one.number], self.shared.index(shared), one.start, self.env.now, self.failures[one.number]
+            self.jobs[one.number], self.gpus.index(gpu), one.start, self.env.now, self.failures[one.number]
         )
-        self._place(left=shared)
+        self._place(left=gpu)

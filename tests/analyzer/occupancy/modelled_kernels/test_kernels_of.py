@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from made_graph import made_graph
+from made_launches import Launch, occupancy
 
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
-from epochcast.analyzer.backends.occupancy.launch.calculator import Launch, occupancy
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import with_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of

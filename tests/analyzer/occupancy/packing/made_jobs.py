@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.packing.gpu import Gpu
-from epochcast.analyzer.backends.occupancy.packing.job import Job
+from epochcast.analyzer.backends.occupancy.packing.job import Gpu, Job
 from epochcast.analyzer.backends.occupancy.packing.policies import Policy
 from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
 

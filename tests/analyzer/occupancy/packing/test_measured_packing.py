@@ -86,7 +86,7 @@ def test_predictions_reach_the_policy_and_nothing_else():
 def rows_of(**makespans):
     """Three runs of each policy; the shortest makespan has the highest utilisation."""
     named = {"slot": 10.0, "nvml-util": 9.0, "occu": 8.0, PREDICTED: 8.0, UNKNOWING: 8.5} | makespans
-    others = dict.fromkeys(("occupancy", "jct", "jct_slowdown", "run_slowdown", "queueing", "failures"), 1.0)
+    others = dict.fromkeys(("occupancy", "jct", "jct_slowdown", "run_slowdown", "failures"), 1.0)
     return pd.DataFrame(
         [
             {"slowdown": "none", "policy": policy, "run": run, "makespan": makespan + noise * 0.01, **others}

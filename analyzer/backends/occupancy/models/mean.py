@@ -1,4 +1,4 @@
-"""Baseline: the mean of what was learnt from, whatever is asked."""
+"""Baseline: the geometric mean of what was learnt from, whatever is asked."""
 
 from __future__ import annotations
 
@@ -8,32 +8,26 @@ from typing import Any, Self
 import numpy as np
 
 from ..sample import Sample
-from .output import Floats, Output, Target
+from .output import Floats, Output
 
 
-class TrainingMean:
-    """The same answer for all; the geometric mean of seconds."""
-
-    def __init__(self, target: Target = "ratio") -> None:
-        self.target = target
-        self._mean = float("nan")
+class Mean:
+    """The same answer for all."""
 
     def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
         """Take the mean; values that cannot be raise InputError."""
-        output = Output.of(self.target, values, len(samples))
-        (self._mean,) = output.values(output.learnt(values).mean(keepdims=True))
+        self._output = Output.of(values, len(samples))
         return self
 
     def predict(self, samples: Sequence[Sample]) -> Floats:
         """Shape (n,)."""
-        return np.full(len(samples), self._mean)
+        return self._output.values(np.zeros(len(samples)))
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """What was fitted: numbers as JSON, and arrays."""
-        return {"target": self.target, "mean": float(self._mean)}, {}
+        return self._output.state(), {}
 
     def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Self:
         """Take what :meth:`state` gave."""
-        self.target = settings["target"]
-        self._mean = float(settings["mean"])
+        self._output = Output.restored(settings)
         return self

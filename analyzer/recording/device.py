@@ -1,4 +1,4 @@
-"""The device that a campaign trains on, and which of the agent's devices that is."""
+"""The device that a training runs on, and which of the agent's devices that is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
-from ..recording.agent_process import agent_process
+from .agent_process import agent_process
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,150 @@
+"""Tables of jobs, and of measured trainings that streams of jobs are drawn from, or one sentence about what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .....regressor import Catalog, Gpu
+from ....csv_text import numeric_column, parse_csv, read_text, source_name
+from ....errors import InputError
+from ..measurement import SUCCESSFUL
+from ..training_jobs import GPU
+from .job import Job, JobKind
+
+_TEXTS = ("name", "key", "network", "batch", "gpu", "status")
+_SHORTEST = 1e-6  # seconds; nothing runs shorter, and results divide by it
+_LONGEST = 1e12  # seconds; sums of more lose whole jobs to rounding
+
+
+@dataclass(frozen=True)
+class JobKinds:
+    """The kinds of one table.
+
+    Attributes:
+        kinds: at least one.
+        gpu: that they were measured on; None where the table does not say.
+        left_out: how many trainings did not run to their end, or have a figure that was not read.
+    """
+
+    kinds: tuple[JobKind, ...]
+    gpu: Gpu | None = None
+    left_out: int = 0
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """Jobs of a CSV table, in the order of its rows.
+
+    Arrivals count from the first one: a clock since 1970 would leave few digits for what happens after it.
+
+    Columns: ``name``, ``arrival_s``, ``duration_s`` (alone), ``occupancy``, ``nvml_utilisation`` (0..1), ``memory_bytes``;
+    ``predicted_occupancy`` and ``predicted_memory_bytes`` may be left out or empty (the true value).
+
+    Raises:
+        InputError: the file is no such table, holds no row, or a value cannot be.
+    """
+    table = _Table(path)
+    arrival, memory = table.numbers("arrival_s"), table.numbers("memory_bytes")
+    occupancy = table.numbers("occupancy", most=1.0)
+    columns = (
+        table.texts("name"),
+        arrival - arrival.min(),
+        table.numbers("duration_s", _SHORTEST, _LONGEST),
+        occupancy,
+        table.numbers("predicted_occupancy", most=1.0, instead=occupancy),
+        table.numbers("nvml_utilisation", most=1.0),
+        memory,
+        table.numbers("predicted_memory_bytes", instead=memory),
+    )
+    return [Job(*row) for row in _rows(columns)]
+
+
+def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds:
+    """Kinds of a table of measured trainings (:mod:`..training_jobs`), or of a plain one.
+
+    Of measured trainings those count that ran to their end and have ``sm_occupancy``, ``gpu_utilization_percent`` and
+    ``peak_memory_mib``. A table with a column ``gpu`` is read for ``gpu``, if that is given; one without was measured on
+    ``gpu``, by default that of the public tables. A plain table has the columns ``key``, ``occupancy``, ``nvml_utilisation``
+    (0..1) and ``memory_bytes``.
+
+    Raises:
+        InputError: the file is none of these, holds nothing usable or nothing on this GPU, or is of several.
+    """
+    table = _Table(path)
+    if "sm_occupancy" not in table.rows:
+        occupancy, utilisation = (table.numbers(column, most=1.0) for column in ("occupancy", "nvml_utilisation"))
+        plain = (table.texts("key"), occupancy, utilisation, table.numbers("memory_bytes"))
+        return JobKinds(tuple(JobKind(*row) for row in _rows(plain)))
+    if "gpu" in table.rows:
+        names = table.texts("gpu").map(lambda name: catalog.resolve(name).name)
+        all_gpus = sorted(names.unique())
+        if gpu is None and len(all_gpus) > 1:
+            raise InputError(f"{table.name!r} is of {', '.join(all_gpus)}; say which by --gpu")
+        gpu = gpu or catalog[all_gpus[0]]
+        if gpu.name not in all_gpus:
+            raise InputError(f"{table.name!r} holds nothing on {gpu.name!r} but on {', '.join(all_gpus)}; name one of those")
+        table.rows = table.rows[names == gpu.name]
+    # -1, or nothing, stands where a figure was not read
+    occupancy = table.numbers("sm_occupancy", -1.0, 1.0, instead=-1.0)
+    utilisation = table.numbers("gpu_utilization_percent", -1.0, 100.0, instead=-1.0)
+    memory = table.numbers("peak_memory_mib", -1.0, instead=-1.0)
+    usable = (occupancy >= 0) & (utilisation >= 0) & (memory > 0)
+    if "status" in table.rows:
+        usable &= table.rows["status"] == SUCCESSFUL
+    if not usable.any():
+        raise InputError(
+            f"no training of {table.name!r} ran to its end with an SM occupancy, NVML utilisation and memory; measure some "
+            "with `epochcast benchmark occupancy`"
+        )
+    key = table.texts("network") + "/" + table.texts("batch") if "network" in table.rows else table.texts("name")
+    measured = [column[usable] for column in (key, occupancy, utilisation / 100, memory * 2**20)]
+    return JobKinds(tuple(JobKind(*row) for row in _rows(measured)), gpu or catalog.resolve(GPU), int((~usable).sum()))
+
+
+def _rows(columns: Sequence[pd.Series[Any]]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+class _Table:
+    """A CSV file with one row at least."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = source_name(path)
+        self.rows = parse_csv(read_text(path), self.name, as_text=_TEXTS)
+        if self.rows.empty:
+            raise InputError(f"{self.name!r} holds no row below its header; give at least one")
+
+    def texts(self, column: str) -> pd.Series[str]:
+        values = self._column(column)
+        self._refuse(column, values.isna(), "fill it in")
+        return values
+
+    def numbers(
+        self, column: str, least: float = 0.0, most: float = np.inf, instead: pd.Series[float] | float | None = None
+    ) -> pd.Series[float]:
+        """Between two bounds; where it is empty ``instead``; another column may stand in for one that is missing."""
+        if isinstance(instead, pd.Series) and column not in self.rows:
+            return instead
+        values = numeric_column(self._column(column), column, self.name)
+        if instead is not None:
+            values = values.fillna(instead)
+        wanted = f"a number of {least:g} or more" if most == np.inf else f"a number from {least:g} to {most:g}"
+        self._refuse(column, ~values.between(least, most), f"give {wanted}")
+        return values
+
+    def _column(self, column: str) -> pd.Series[Any]:
+        if column not in self.rows:
+            raise InputError(f"{self.name!r} lacks the column {column!r}; `epochcast simulate-packing --help` names all")
+        return self.rows[column]
+
+    def _refuse(self, column: str, bad: pd.Series[bool], remedy: str) -> None:
+        if bad.any():
+            row = int(bad.to_numpy().argmax())
+            value = self.rows[column].tolist()[row]  # of Python, not of numpy
+            seen = "is empty" if pd.isna(value) else f"holds {value!r}"
+            raise InputError(f"column {column!r} of {self.name!r} {seen} in data row {row + 1}; {remedy}")

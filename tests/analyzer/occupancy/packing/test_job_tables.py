@@ -1,0 +1,150 @@
+"""Tables of jobs and of kinds of jobs: what is read, and the one sentence for what cannot be."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from epochcast.analyzer.backends.occupancy.packing.job import Job, JobKind
+from epochcast.analyzer.backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
+from epochcast.analyzer.backends.occupancy.packing.policies import slot
+from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
+from epochcast.analyzer.backends.occupancy.packing.slowdown import none
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import load_catalog
+
+JOBS = """name,arrival_s,duration_s,occupancy,nvml_utilisation,memory_bytes
+first,0,12.5,0.4,0.9,2e9
+second,3,1,1,1,1000000
+"""
+
+PLAIN = """key,occupancy,nvml_utilisation,memory_bytes,step_s
+resnet18/b16,0.4,0.9,2e9,0.01
+bert/b8,0.2,0.95,3e9,0.02
+"""
+
+CATALOG = load_catalog()
+A100, T4 = CATALOG["A100 SXM4 40GB"], CATALOG["T4"]
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "table.csv"
+    path.write_text(text)
+    return path
+
+
+def test_jobs_are_read_with_right_predictions_unless_given(tmp_path: Path) -> None:
+    first, second = read_jobs(write(tmp_path, JOBS))
+    assert first == Job("first", 0.0, 12.5, 0.4, 0.4, 0.9, 2e9, 2e9)
+    assert (second.arrival, second.nvml_utilisation, second.memory) == (3, 1, 1e6)
+    text = JOBS.replace("memory_bytes", "memory_bytes,predicted_occupancy,predicted_memory_bytes")
+    first, second = read_jobs(write(tmp_path, text.replace("2e9\n", "2e9,0.6,1e9\n").replace("1000000\n", "1000000,,\n")))
+    assert (first.predicted_occupancy, first.predicted_memory) == (0.6, 1e9)
+    assert (second.predicted_occupancy, second.predicted_memory) == (1, 1e6)
+
+
+def test_arrivals_count_from_the_first(tmp_path: Path) -> None:
+    """Nanoseconds since 1970: a second job that comes 512 of them later, when all else would be lost to rounding."""
+    late = JOBS.replace("first,0", "first,1.7e18").replace("second,3", "second,1700000000000000512")
+    jobs = read_jobs(write(tmp_path, late))
+    assert [job.arrival for job in jobs] == [0, 512]
+    assert simulate(jobs, 1, 16e9, slot, none).makespan == 513
+
+
+def test_a_name_that_looks_like_a_number_stays_a_name(tmp_path: Path) -> None:
+    assert read_jobs(write(tmp_path, JOBS.replace("first", "007")))[0].name == "007"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty; a table needs a line of column names"),
+        (JOBS.splitlines()[0], "holds no row"),
+        (JOBS.replace("duration_s", "seconds"), "lacks the column 'duration_s'"),
+        (JOBS.replace("12.5", "0"), r"column 'duration_s' .* holds 0 in data row 1; give a number from 1e-06 to 1e\+12"),
+        (JOBS.replace("0.4", "40"), "column 'occupancy' .* holds 40 in data row 1; give a number from 0 to 1"),
+        (JOBS.replace("0.9", "-0.9"), "column 'nvml_utilisation' .* holds -0.9 in data row 1; give a number from 0 to 1"),
+        (JOBS.replace("12.5", "long"), "column 'duration_s' .* holds 'long' in data row 1"),
+        (JOBS.replace("12.5", ""), "column 'duration_s' .* is empty in data row 1"),
+        (JOBS.replace("2e9", "inf"), "column 'memory_bytes' .* holds inf in data row 1"),
+        (JOBS.replace("2e9", "-1"), "column 'memory_bytes' .* holds -1 in data row 1; give a number of 0 or more"),
+        (JOBS.replace("first", ""), "column 'name' .* is empty in data row 1; fill it in"),
+        (JOBS.replace("2e9", "2e9,1,2,3"), "is not a readable CSV file"),
+    ],
+)
+def test_jobs_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_jobs(write(tmp_path, text))
+
+
+def test_plain_kinds(tmp_path: Path) -> None:
+    kinds = (JobKind("resnet18/b16", 0.4, 0.9, 2e9), JobKind("bert/b8", 0.2, 0.95, 3e9))
+    assert read_kinds(write(tmp_path, PLAIN), CATALOG) == JobKinds(kinds)
+
+
+def public(folder: Path, **changed: object) -> Path:
+    """As the public tables are: the first training is as it should be, each other one lacks something."""
+    table = pd.DataFrame(
+        {
+            "name": ["a", "crashed", "no occupancy", "no utilisation", "no memory"],
+            "depth": 1,
+            "layers": "[('linear', 4, 12)]",
+            "batch": 2,
+            "peak_memory_mib": [1024, 1024, 1024, 1024, 0],
+            "gpu_utilization_percent": [37.5, 37.5, 37.5, -1.0, 37.5],
+            "sm_active": 0.5,
+            "sm_occupancy": [0.25, 0.25, -1.0, 0.25, 0.25],
+            "status": ["SUCCESSFUL", "OOM_CRASH", *["SUCCESSFUL"] * 3],
+        }
+    )
+    table.assign(**changed).to_csv(folder / "trainings.csv.gz", index=False)
+    return folder / "trainings.csv.gz"
+
+
+def test_trainings_that_ran_to_their_end_with_all_figures(tmp_path: Path) -> None:
+    kind = JobKind("a", 0.25, 0.375, 2**30)
+    assert read_kinds(public(tmp_path), CATALOG) == JobKinds((kind,), A100, 4)
+    assert read_kinds(public(tmp_path), CATALOG, T4) == JobKinds((kind,), T4, 4)  # a table of one's own
+    without = pd.read_csv(public(tmp_path)).drop(columns="status")
+    without.to_csv(tmp_path / "trainings.csv", index=False)
+    assert len(read_kinds(tmp_path / "trainings.csv", CATALOG).kinds) == 2
+    with pytest.raises(InputError, match=r"no training of .* ran to its end with an SM occupancy"):
+        read_kinds(public(tmp_path, status="OOM_CRASH"), CATALOG)
+    with pytest.raises(InputError, match=r"'sm_occupancy' .* holds 25.0 in data row 1; give a number from -1 to 1"):
+        read_kinds(public(tmp_path, sm_occupancy=25.0), CATALOG)
+    with pytest.raises(InputError, match="lacks the column 'peak_memory_mib'"):
+        read_kinds(write(tmp_path, "name,sm_occupancy,gpu_utilization_percent\na,0.5,50\n"), CATALOG)
+
+
+OWN = """network,batch,channels,image_size,sequence,hidden,layers,precision,gpu,peak_memory_mib,gpu_utilization_percent,\
+sm_active,sm_occupancy,status
+lenet,16,1,28,0,0,0,fp32,T4,512,50,0.5,0.125,SUCCESSFUL
+lenet,9999,1,28,0,0,0,fp32,T4,,,,,OOM_CRASH
+vgg11,32,3,224,0,0,0,amp,A100 SXM4 40GB,2048,100,0.9,0.5,SUCCESSFUL
+"""
+
+
+def test_trainings_that_benchmark_occupancy_measured_are_those_of_one_gpu(tmp_path: Path) -> None:
+    path = write(tmp_path, OWN)
+    assert read_kinds(path, CATALOG, T4) == JobKinds((JobKind("lenet/16", 0.125, 0.5, 512 * 2**20),), T4, 1)
+    assert read_kinds(path, CATALOG, A100) == JobKinds((JobKind("vgg11/32", 0.5, 1.0, 2**31),), A100, 0)
+    with pytest.raises(InputError, match="is of A100 SXM4 40GB, T4; say which by --gpu"):
+        read_kinds(path, CATALOG)
+    with pytest.raises(InputError, match="holds nothing on 'P40' but on A100 SXM4 40GB, T4"):
+        read_kinds(path, CATALOG, CATALOG["P40"])
+    assert read_kinds(write(tmp_path, OWN.replace("A100 SXM4 40GB", "Tesla T4")), CATALOG).gpu == T4
+
+
+def test_no_table_of_kinds(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="lacks the column 'key'; `epochcast simulate-packing --help` names all"):
+        read_kinds(write(tmp_path, JOBS), CATALOG)
+    with pytest.raises(InputError, match="no such file"):
+        read_kinds(tmp_path / "none.csv", CATALOG)
+    with pytest.raises(InputError, match=r"column 'occupancy' .* holds 1\.4 in data row 1"):
+        read_kinds(write(tmp_path, PLAIN.replace("0.4,", "1.4,")), CATALOG)
+
+
+def test_the_public_tables(shared_data: Path) -> None:
+    known = read_kinds(shared_data / "occupancy/measured_cnn.csv.gz", CATALOG)
+    assert (len(known.kinds), known.left_out, known.gpu) == (509, 936, A100)
+    assert max(kind.memory for kind in known.kinds) < A100.memory
