@@ -10,6 +10,7 @@ import numpy as np
 
 from .graph.operator_work import PRODUCTS, RECURRENT
 from .graph.vocabulary import UNKNOWN
+from .models.step_features import operator_seconds
 from .sample import Sample
 
 _COMPUTING = (*PRODUCTS, "attention", *RECURRENT)
@@ -53,6 +54,12 @@ class FittedRange:
         """
         return tuple(word for word in _words(sample) if word not in self.words)
 
+    def unknown_share(self, sample: Sample) -> float:
+        """The share of a step's time by the roofline that falls to :meth:`unknown_operators`, 0..1."""
+        seconds = operator_seconds(sample)
+        unknown = ~np.isin(_names(sample), self.words)
+        return float(seconds[unknown].sum() / seconds.sum())
+
     def beyond(self, sample: Sample) -> tuple[str, ...]:
         """A sentence for each size that no fitted network of its kind has.
 
@@ -74,11 +81,15 @@ def _kind(sample: Sample) -> str:
 
 
 def _words(sample: Sample) -> tuple[str, ...]:
-    graph = sample.graph
-    grouped = graph.column("groups") > 1
-    pairs = zip(graph.words, grouped.tolist(), strict=True)
-    named = [f"grouped_{word}" if own and word == "convolution" else word for word, own in pairs if word != UNKNOWN]
-    return tuple(dict.fromkeys((*named, *graph.unknown)))
+    named = [name for name in _names(sample) if name != UNKNOWN]
+    return tuple(dict.fromkeys((*named, *sample.graph.unknown)))
+
+
+def _names(sample: Sample) -> list[str]:
+    """Of each operator."""
+    grouped = sample.graph.column("groups") > 1
+    pairs = zip(sample.graph.words, grouped.tolist(), strict=True)
+    return [f"grouped_{word}" if own and word == "convolution" else word for word, own in pairs]
 
 
 def _sizes(sample: Sample) -> dict[str, float]:

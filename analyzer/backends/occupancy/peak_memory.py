@@ -36,6 +36,9 @@ CUDNN = 320 * 2**20
 _ELEMENT = 4  # bytes, FP32
 _SAVE_ANSWER = {"relu", "tanh", "softmax"}  # their derivatives follow from what they answer (torch's derivatives.yaml)
 _SAVE_NEITHER = {"dropout", "add", "identity"}
+_MASK_BYTES = {"dropout": 1, "max_pool": 8}
+"""Of each element that is written: what was kept, as bool, and where it came from, as int64 (torch's native_dropout and
+max_pool2d_with_indices)."""
 _FOLDS = 8
 
 
@@ -121,8 +124,8 @@ class _Steps:
             if self._inputs[number] not in tensors:
                 tensors[self._inputs[number]] = memory.take(self._read[number])
             tensors[number,] = memory.take(self._written[number])
-            if word == "dropout":
-                masks[number] = memory.take(self._written[number] / _ELEMENT)  # a byte per element
+            if word in _MASK_BYTES:
+                masks[number] = memory.take(self._written[number] / _ELEMENT * _MASK_BYTES[word])
             self._convolve(number)
             self._end(tensors, self._forward_ends[number])
         gradients: dict[Tensor, Block] = {(len(self._words) - 1,): memory.take(self._written[-1])}

@@ -35,6 +35,9 @@ DEFAULT_MODEL = next(iter(MODELS))
 FOLDS = 8
 """Groups of architectures that are left out in turn to see the errors on new ones: so many more fits."""
 
+_SMALL = 0.1
+"""Share of a step below which operators that no training had change little: as much as the answers are off anyway."""
+
 _FEATURES = [*NODE_NAMES, *EDGE_NAMES]
 """A model folder's weights belong to these columns."""
 
@@ -167,8 +170,8 @@ class Predictor:
     def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
         """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
 
-        None is known of networks with operators that no fitted training has, or in another precision than FP32; nor of the SMs
-        of a chip that was not measured. ``catalog`` says which GPUs are of one chip.
+        None is known of networks with much of what no fitted training has, or in another precision than FP32; nor of the SMs of
+        a chip that was not measured. ``catalog`` says which GPUs are of one chip.
         """
         known = [not self.unknown(sample) for sample in samples]
         measured = [answered and self._same_chip(sample, catalog) for answered, sample in zip(known, samples, strict=True)]
@@ -189,8 +192,9 @@ class Predictor:
         """Why nothing can be known of a training; empty where it can."""
         if sample.configuration.precision != "fp32":
             return f"trainings were measured in fp32, not in {sample.configuration.precision}"
-        if operators := self.range.unknown_operators(sample):
-            return f"no measured training has {', '.join(operators)}"
+        if (share := self.range.unknown_share(sample)) > _SMALL:
+            operators = ", ".join(self.range.unknown_operators(sample))
+            return f"no measured training has {operators}, {100 * share:.0f} % of the step"
         return ""
 
     def notes(self, samples: Sequence[Sample], catalog: Catalog) -> list[str]:
@@ -202,11 +206,13 @@ class Predictor:
         for sample in answered:
             if not self._same_chip(sample, catalog):
                 notes.append(
-                    f"no training was measured on {sample.gpu.name}, only on {', '.join(self.gpus)}: no SM occupancy or activity "
-                    "there, and CUDA's own part of the memory may differ"
+                    f"{sample.gpu.name} was not measured, only {', '.join(self.gpus)}: no SM occupancy or SM activity, "
+                    "and CUDA's own part of the memory may differ"
                 )
             elif sample.gpu.name not in self.gpus:
                 notes.append(f"trainings were measured on {', '.join(self.gpus)}, the same chip as {sample.gpu.name}")
+            if operators := self.range.unknown_operators(sample):
+                notes.append(f"no measured training has {', '.join(operators)}, which is little of the step")
         return list(dict.fromkeys([*notes, *(line for sample in answered for line in self.range.beyond(sample))]))
 
     def _same_chip(self, sample: Sample, catalog: Catalog) -> bool:

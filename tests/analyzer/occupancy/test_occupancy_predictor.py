@@ -93,7 +93,7 @@ def with_attention(one: Sample) -> Sample:
     [
         (sample(), (True, True), None),
         (sample(gpu="A100 SXM4 80GB"), (True, True), "the same chip as A100 SXM4 80GB"),
-        (sample(gpu="T4"), (False, True), "no training was measured on T4, only on A100 SXM4 40GB"),
+        (sample(gpu="T4"), (False, True), "T4 was not measured, only A100 SXM4 40GB"),
         (sample(precision="fp16"), (False, False), "measured in fp32, not in fp16"),
         (with_attention(sample()), (False, False), "no measured training has attention"),
     ],

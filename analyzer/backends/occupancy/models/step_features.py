@@ -17,6 +17,7 @@ _TILE = 128
 _MULTIPLES = (2, 4, 8, 32)
 """Of channels: vectorised loads and tensor cores take 2, 4 or 8 numbers at once, warps are 32 wide."""
 
+_PRODUCTS = ("convolution", "linear", "matmul", "attention")
 _WORDS = ("batch_norm", "dropout", "average_pool")
 
 
@@ -28,11 +29,10 @@ def step_features(sample: Sample) -> NDArray[np.float64]:
     """
     graph, gpu, batch = sample.graph, sample.gpu, sample.graph.batch
     words = np.array(graph.words)
-    product = np.isin(words, ("convolution", "linear", "matmul", "attention"))
+    product = np.isin(words, _PRODUCTS)
     flops, weights = graph.column("flops") * product, graph.column("weights")
     moved = graph.column("read") + graph.column("written")
-    seconds = element_bytes(sample.configuration.precision) * (moved + weights) / gpu.memory_bandwidth
-    plain, tensor = (np.maximum(flops / peak, seconds) for peak in (gpu.effective_flops, _tensor_flops(sample)))
+    plain, tensor = (_seconds(sample, flops, peak) for peak in (gpu.effective_flops, _tensor_flops(sample)))
     computing = np.flatnonzero(product) if product.any() else np.zeros(1, dtype=int)
     inputs, outputs = (np.maximum(graph.column(name)[computing], 1) for name in ("input_features", "output_features"))
     places = graph.column("written")[computing] / outputs
@@ -57,6 +57,18 @@ def step_features(sample: Sample) -> NDArray[np.float64]:
         ],
         dtype=np.float64,
     )
+
+
+def operator_seconds(sample: Sample) -> NDArray[np.float64]:
+    """Seconds of each operator by the roofline, shape (n,)."""
+    products = sample.graph.column("flops") * np.isin(sample.graph.words, _PRODUCTS)
+    return _seconds(sample, products, _tensor_flops(sample))
+
+
+def _seconds(sample: Sample, flops: NDArray[np.float64], peak: float) -> NDArray[np.float64]:
+    graph = sample.graph
+    moved = graph.column("read") + graph.column("written") + graph.column("weights")
+    return np.maximum(flops / peak, element_bytes(sample.configuration.precision) * moved / sample.gpu.memory_bandwidth)
 
 
 def _tensor_flops(sample: Sample) -> float:
