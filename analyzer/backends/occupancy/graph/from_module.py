@@ -214,7 +214,7 @@ class _Reading:
         given = [tensor for one in node.all_input_nodes for tensor in _answers(one)]
         if _name(node) in _IDLE or _drops_nothing(node) or self._lies_so(_name(node), given):
             self.memories[storage_of(answers[0])] = self.memories[storage_of(given[0])]
-        elif not _is_view(node, given, answers):
+        elif word_of_aten(_name(node)) == "dropout" or not _is_view(node, given, answers):
             self._operator(node, given, answers)
 
     def _lies_so(self, name: str, given: list[Tensor]) -> bool:

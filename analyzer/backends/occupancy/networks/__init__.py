@@ -1,5 +1,5 @@
 """Networks by name, with the sizes that apply to each; they are built on the meta device, which takes no memory."""
 
-from .known_networks import FAMILIES, NETWORKS, Network, complete, family
+from .known_networks import NETWORKS, Network, complete
 
-__all__ = ["FAMILIES", "NETWORKS", "Network", "complete", "family"]
+__all__ = ["NETWORKS", "Network", "complete"]

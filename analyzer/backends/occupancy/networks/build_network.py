@@ -186,27 +186,18 @@ def _import_transformers() -> Any:
 
 
 def _change_channels(network: nn.Module, channels: int, name: str) -> None:
-    """Let a network as its library builds it take images of so many channels; 0 and the usual ones change nothing."""
+    """Give the first convolution of a network as its library builds it another number of input channels, with random weights.
+
+    0 and the usual ones change nothing; InputError where there is none that can have them.
+    """
     usual = IMAGE["channels"].usual
     if channels in (0, usual):
         return
     first = next((one for one in network.modules() if isinstance(one, nn.Conv2d)), None)
-    if first is not None and first.in_channels != usual:  # the image is taken apart before
-        raise InputError(f"the first convolution of {name} takes {first.in_channels} channels, not the image's; leave them out")
-    set_channels(network, channels, name)
-
-
-def set_channels(network: nn.Module, channels: int, name: str) -> None:
-    """Give the first convolution another number of input channels, with random weights.
-
-    Raises:
-        InputError: there is none that can have it.
-    """
-    first = next((one for one in network.modules() if isinstance(one, nn.Conv2d)), None)
     if first is None:
         raise InputError(f"{name} has no convolution that could take {channels} channels; leave out the channels")
-    if first.in_channels == channels:
-        return
+    if first.in_channels != usual:  # the image is taken apart before
+        raise InputError(f"the first convolution of {name} takes {first.in_channels} channels, not the image's; leave them out")
     if first.groups != 1:
         raise InputError(f"the first convolution of {name} has {first.groups} groups; leave out the channels")
     first.in_channels = channels

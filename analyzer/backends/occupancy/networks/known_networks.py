@@ -9,12 +9,6 @@ from typing import Any
 from ....errors import InputError
 from ..configuration import Configuration
 
-FAMILIES = ("cnn", "rnn", "vision_transformer", "language", "multimodal")
-"""Table II's CNN, RNN and Transformer, with transformers told apart by what they are given."""
-
-OTHER = "other"
-"""The family of networks that are not in the table."""
-
 SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
 """Fields of Configuration that apply to some networks only."""
 
@@ -37,13 +31,11 @@ class Network:
     """A network by name.
 
     Args:
-        family: one of FAMILIES.
         library: that defines it: ``torchvision``, ``timm``, ``transformers``, ``torch``, or empty for our own modules.
         sizes: by the names of Configuration's fields, those that apply.
         tower: of a multimodal network, timm's name of the one for images.
     """
 
-    family: str
     library: str
     sizes: Mapping[str, Size] = field(default_factory=dict)
     tower: str = ""
@@ -58,21 +50,21 @@ def _tokens(most: int) -> dict[str, Size]:
     return {"sequence": Size(min(128, most), 1, most)}
 
 
-def _of(library: str, family: str, sizes: Mapping[str, Size], names: str) -> dict[str, Network]:
-    return {name: Network(family, library, sizes) for name in names.split()}
+def _of(library: str, sizes: Mapping[str, Size], names: str) -> dict[str, Network]:
+    return {name: Network(library, sizes) for name in names.split()}
 
 
 NETWORKS: Mapping[str, Network] = {
-    **_of("", "cnn", IMAGE, "lenet"),
-    **_of("torchvision", "cnn", IMAGE, "alexnet vgg11 vgg13 vgg16 resnet18 resnet34 resnet50 convnext_base mobilenet_v2"),
-    **_of("torchvision", "cnn", IMAGE, "efficientnet_b0 densenet121 squeezenet1_0 regnet_y_400mf shufflenet_v2_x1_0"),
-    **_of("torch", "rnn", STEPS, "lstm rnn gru"),
-    **_of("timm", "vision_transformer", IMAGE, "vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224"),
-    **_of("timm", "vision_transformer", IMAGE, "swin_tiny_patch4_window7_224 swin_small_patch4_window7_224 maxvit_tiny_tf_224"),
-    **_of("transformers", "language", _tokens(512), "distilbert bert"),
-    **_of("transformers", "language", _tokens(1024), "gpt2"),
+    **_of("", IMAGE, "lenet"),
+    **_of("torchvision", IMAGE, "alexnet vgg11 vgg13 vgg16 resnet18 resnet34 resnet50 convnext_base mobilenet_v2"),
+    **_of("torchvision", IMAGE, "efficientnet_b0 densenet121 squeezenet1_0 regnet_y_400mf shufflenet_v2_x1_0"),
+    **_of("torch", STEPS, "lstm rnn gru"),
+    **_of("timm", IMAGE, "vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224"),
+    **_of("timm", IMAGE, "swin_tiny_patch4_window7_224 swin_small_patch4_window7_224 maxvit_tiny_tf_224"),
+    **_of("transformers", _tokens(512), "distilbert bert"),
+    **_of("transformers", _tokens(1024), "gpt2"),
     **{
-        name: Network("multimodal", "timm and transformers", {**IMAGE, **_tokens(77)}, tower)
+        name: Network("timm and transformers", {**IMAGE, **_tokens(77)}, tower)
         for name, tower in {
             "clip_rn50": "resnet50_clip",
             "clip_vit_b16": "vit_base_patch16_clip_224",
@@ -81,11 +73,6 @@ NETWORKS: Mapping[str, Network] = {
     },
 }
 """By name, in the default form of their library and with random weights: Table II's twenty, and ten more."""
-
-
-def family(name: str) -> str:
-    """One of FAMILIES for the names of NETWORKS, else OTHER."""
-    return NETWORKS[name].family if name in NETWORKS else OTHER
 
 
 def complete(configuration: Configuration) -> Configuration:

@@ -113,6 +113,48 @@ def test_a_network_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        (lambda net, x: torch.dropout(x, 0.5, True), ("dropout",)),
+        (lambda net, x: nn.functional.dropout(x * 2, 0.1, net.training), ("multiply", "dropout")),
+        (lambda net, x: nn.functional.dropout(x * 2, 0.1, net.training, inplace=True), ("multiply", "dropout")),
+        (lambda net, x: nn.functional.alpha_dropout(x * 2, 0.1, net.training), ("multiply", "dropout")),
+        (lambda net, x: nn.functional.dropout2d((x * 2).view(2, 2, 2, 2), 0.1, net.training), ("multiply", "dropout")),
+        (lambda net, x: nn.functional.dropout(x * 2, 0.0, net.training), ("multiply",)),
+    ],
+)
+def test_dropout_of_something_runs_in_training(forward: Callable[..., Any], words: tuple[str, ...]) -> None:
+    graph = read(forward, X)
+    assert graph.words == words
+    assert edges(graph) == [(*words, False)] * (len(words) - 1)
+
+
+def test_running_moments_are_no_weights() -> None:
+    graph = read(lambda net, x: net.norm(x), X, norm=nn.BatchNorm1d(8))
+    assert (graph.column("weights").tolist(), graph.weight_elements) == ([16], 16)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_a_block_in_training_as_torchvision_writes_it(inplace: bool) -> None:
+    def forward(net: Any, x: Any) -> Any:
+        x = net.act(net.stem(x))
+        y = net.norm(net.within(x))
+        if inplace:
+            y += x
+        else:
+            y = y + x
+        return net.head(net.act(y).mean((2, 3)))
+
+    parts = {"stem": nn.Conv2d(3, 8, 1), "within": nn.Conv2d(8, 8, 3, padding=1), "norm": nn.BatchNorm2d(8)}
+    graph = read(forward, torch.zeros(2, 3, 4, 4), act=nn.ReLU(inplace), head=nn.Linear(8, 5), **parts).in_training()
+    assert graph.words == ("convolution", "relu", "convolution", "batch_norm", "relu", "reduce", "linear")
+    half = graph.edges.shape[1] // 2
+    assert graph.edges[:, :half].T.tolist() == [[0, 1], [1, 2], [2, 3], [1, 4], [3, 4], [4, 5], [5, 6]]
+    assert graph.edges[:, half:].tolist() == graph.edges[::-1, :half].tolist()
+    assert graph.edge_types.tolist() == [0] * half + [2] * half
+
+
+@pytest.mark.parametrize(
     ("forward", "word", "reduced", "flops"),
     [
         (lambda net, x: torch.mm(x, net.weight.t()), "linear", 8, 2 * 2 * 4 * 8),
