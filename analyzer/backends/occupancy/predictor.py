@@ -192,9 +192,9 @@ class Predictor:
         """Why nothing can be known of a training; empty where it can."""
         if sample.configuration.precision != "fp32":
             return f"trainings were measured in fp32, not in {sample.configuration.precision}"
-        if (share := self.range.unknown_share(sample)) > _SMALL:
+        if self.range.unknown_share(sample) > _SMALL:
             operators = ", ".join(self.range.unknown_operators(sample))
-            return f"no measured training has {operators}, {100 * share:.0f} % of the step"
+            return f"no measured training has {operators}, which is more than {100 * _SMALL:.0f} % of the step"
         return ""
 
     def notes(self, samples: Sequence[Sample], catalog: Catalog) -> list[str]:
@@ -212,7 +212,7 @@ class Predictor:
             elif sample.gpu.name not in self.gpus:
                 notes.append(f"trainings were measured on {', '.join(self.gpus)}, the same chip as {sample.gpu.name}")
             if operators := self.range.unknown_operators(sample):
-                notes.append(f"no measured training has {', '.join(operators)}, which is little of the step")
+                notes.append(f"no measured training has {', '.join(operators)}, which is less than {100 * _SMALL:.0f} % of the step")
         return list(dict.fromkeys([*notes, *(line for sample in answered for line in self.range.beyond(sample))]))
 
     def _same_chip(self, sample: Sample, catalog: Catalog) -> bool:
