@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -60,20 +61,24 @@ class FittedRange:
         unknown = ~np.isin(_names(sample), self.words)
         return float(seconds[unknown].sum() / seconds.sum())
 
-    def beyond(self, sample: Sample) -> tuple[str, ...]:
-        """A sentence for each size that no fitted network of its kind has.
+    def beyond(self, samples: Sequence[Sample]) -> list[str]:
+        """A sentence for each size in which samples lie outside of all fitted networks of their kind.
 
-        Such as ``width 4096: measured networks with convolutions have 24 to 1853``.
+        Such as ``width 2048 to 4096: measured networks with convolutions have 24 to 1853``.
         """
-        own = self.ranges.get(_kind(sample))
-        if own is None:
-            return (f"no network {_kind(sample)} was measured",)
-        ranges = ((name, value, *own[name]) for name, value in _sizes(sample).items())
-        return tuple(
-            f"{name} {_text(value)}: measured networks {_kind(sample)} have {_text(least)} to {_text(most)}"
-            for name, value, least, most in ranges
-            if not least <= value <= most
-        )
+        outside: dict[tuple[str, str], list[float]] = {}
+        for sample in samples:
+            kind = _kind(sample)
+            for name, value in _sizes(sample).items():
+                least, most = self.ranges.get(kind, {}).get(name, (math.nan, math.nan))
+                if not least <= value <= most:
+                    outside.setdefault((kind, name), []).append(value)
+        sentences = [f"no network {kind} was measured" for kind, _ in outside if kind not in self.ranges]
+        for (kind, name), values in outside.items():
+            if kind in self.ranges:
+                ends, measured = ((min(values), max(values)), self.ranges[kind][name])
+                sentences.append(f"{name} {_span(*ends)}: measured networks {kind} have {_span(*measured)}")
+        return list(dict.fromkeys(sentences))
 
 
 def _kind(sample: Sample) -> str:
@@ -100,5 +105,5 @@ def _sizes(sample: Sample) -> dict[str, float]:
     return {name: float(value) for name, value in sizes.items()}
 
 
-def _text(value: float) -> str:
-    return f"{value:.0f}" if value < _WHOLE else f"{value:.3g}"
+def _span(least: float, most: float) -> str:
+    return " to ".join(dict.fromkeys(f"{value:.0f}" if value < _WHOLE else f"{value:.3g}" for value in (least, most)))

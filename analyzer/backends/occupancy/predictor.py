@@ -193,8 +193,7 @@ class Predictor:
         if sample.configuration.precision != "fp32":
             return f"trainings were measured in fp32, not in {sample.configuration.precision}"
         if self.range.unknown_share(sample) > _SMALL:
-            operators = ", ".join(self.range.unknown_operators(sample))
-            return f"no measured training has {operators}, which is more than {100 * _SMALL:.0f} % of the step"
+            return f"{self._lacking(sample)}, which is more than {100 * _SMALL:.0f} % of the step"
         return ""
 
     def notes(self, samples: Sequence[Sample], catalog: Catalog) -> list[str]:
@@ -211,9 +210,12 @@ class Predictor:
                 )
             elif sample.gpu.name not in self.gpus:
                 notes.append(f"trainings were measured on {', '.join(self.gpus)}, the same chip as {sample.gpu.name}")
-            if operators := self.range.unknown_operators(sample):
-                notes.append(f"no measured training has {', '.join(operators)}, which is less than {100 * _SMALL:.0f} % of the step")
-        return list(dict.fromkeys([*notes, *(line for sample in answered for line in self.range.beyond(sample))]))
+            if self.range.unknown_operators(sample):
+                notes.append(f"{self._lacking(sample)}, which is less than {100 * _SMALL:.0f} % of the step")
+        return [*dict.fromkeys(notes), *self.range.beyond(answered)]
+
+    def _lacking(self, sample: Sample) -> str:
+        return f"no measured training has {', '.join(self.range.unknown_operators(sample))}"
 
     def _same_chip(self, sample: Sample, catalog: Catalog) -> bool:
         chips = {(gpu.compute_capability, gpu.sm_count) for gpu in map(catalog.resolve, self.gpus)}

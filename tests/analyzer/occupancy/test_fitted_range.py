@@ -42,7 +42,7 @@ def test_what_was_seen() -> None:
         "without convolutions": {"batch": (99, 99), "depth": (1, 1), "width": (7, 7), "flops": (0, 0)},
     }
     again = FittedRange(**json.loads(json.dumps(asdict(SEEN))))
-    assert again.beyond(sample(LINEAR)) == ("batch 8: measured networks without convolutions have 99 to 99",)
+    assert again.beyond([sample(LINEAR)]) == ["batch 8: measured networks without convolutions have 99"]
 
 
 @pytest.mark.parametrize(
@@ -64,23 +64,23 @@ def test_operators_that_no_fitted_network_has(
 
 def test_sizes_that_no_fitted_network_has() -> None:
     inside = sample(convolution(100, 70, flops=1.5e9), convolution(70, 64, flops=1e9))
-    assert SEEN.beyond(inside) == ()
+    assert SEEN.beyond([inside]) == []
     deep = sample(*[convolution(101, 101)] * 3, batch=16)
-    assert SEEN.beyond(deep) == (
+    assert SEEN.beyond([inside, deep]) == [
         "batch 16: measured networks with convolutions have 2 to 8",
         "depth 3: measured networks with convolutions have 1 to 2",
         "width 101: measured networks with convolutions have 64 to 100",
-    )
-    assert SEEN.beyond(sample(convolution(3, 64, flops=9.0), batch=1)) == (
-        "batch 1: measured networks with convolutions have 2 to 8",
+    ]
+    assert SEEN.beyond([sample(convolution(3, 64, flops=9.0), batch=batch) for batch in (1, 9, 4)]) == [
+        "batch 1 to 9: measured networks with convolutions have 2 to 8",
         "flops 9: measured networks with convolutions have 1e+09 to 3e+09",
-    )
+    ]
 
 
 def test_a_kind_of_network_that_was_not_fitted() -> None:
     inside = sample(convolution(3, 64))
-    assert FittedRange.of([inside]).beyond(inside) == ()
-    assert FittedRange.of([sample(LINEAR)]).beyond(inside) == ("no network with convolutions was measured",)
+    assert FittedRange.of([inside]).beyond([inside]) == []
+    assert FittedRange.of([sample(LINEAR)]).beyond([inside]) == ["no network with convolutions was measured"]
 
 
 def test_groups_that_were_seen_are_known() -> None:
@@ -89,3 +89,9 @@ def test_groups_that_were_seen_are_known() -> None:
     assert FittedRange.of([grouped]).unknown_operators(replace(grouped, graph=made_graph(convolution(8, 8)))) == (
         "convolution",
     )
+
+
+def test_what_is_unknown_has_a_share_of_the_step() -> None:
+    known, pooled = {**RELU, "written": 1e6}, {"word": "max_pool", "written": 1e6}
+    assert SEEN.unknown_share(sample(known)) == 0
+    assert SEEN.unknown_share(sample(known, pooled, pooled)) == pytest.approx(2 / 3)

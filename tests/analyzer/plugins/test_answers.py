@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
@@ -14,6 +13,8 @@ from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.plugins.convmeter import ConvMeterQuestion
 from epochcast.analyzer.plugins.distributed import DistributedQuestion
 from epochcast.analyzer.plugins.occupancy import OccupancyQuestion
+
+from ..occupancy.made_trainings import trainings
 
 pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
@@ -160,15 +161,9 @@ def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path
 def test_a_fitted_model_of_occupancy_is_asked_by_its_name(
     serve: Serve, told: Callable[..., Any], printed: Callable[..., str], tmp_path: Path
 ) -> None:
-    from epochcast.analyzer.backends.occupancy.points import COLUMNS
-
-    row = dict.fromkeys(COLUMNS, 0) | {"network": "lenet", "gpu": "T4", "channels": 3, "image_size": 224, "precision": "fp32"}
-    row |= {"labels": "launch_config", "mean": 0.3, "time_mean": 0.4, "max": 0.9, "family": "cnn"}
-    row |= {"kernels": 11, "step_s": 1e-3, "memory_bytes": 1e9}
-    pd.DataFrame([row | {"batch": 4}, row | {"batch": 8, "mean": 0.35}]).to_csv(tmp_path / "points.csv", index=False)
-    fitted = tmp_path / "t4"
-    printed("train", "occupancy", "--data", tmp_path / "points.csv", "--model", "mean", "--out", fitted)
-    expected = told("occupancy", "--network", "lenet", "--model", str(fitted))
-    client = serve({"occupancy": {"models": {"t4": str(fitted)}}})
-    assert ask(client, "occupancy", network="lenet", model="t4") == expected
-    assert expected["predictions"][0]["gpu"] == "T4" and expected["model"]["rows"] == 2
+    fitted = tmp_path / "own"
+    printed("train", "occupancy", "--data", trainings(tmp_path / "trainings.csv"), "--model", "mean", "--out", fitted)
+    expected = told("occupancy", "--network", "alexnet", "--model", str(fitted))
+    client = serve({"occupancy": {"models": {"own": str(fitted)}}})
+    assert ask(client, "occupancy", network="alexnet", model="own") == expected
+    assert expected["model"]["rows"]["sm_occupancy"] == 58 and expected["model"]["model"] == "mean"
