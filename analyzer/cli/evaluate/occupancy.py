@@ -98,8 +98,8 @@ def occupancy(
 
     \b
     Example: epochcast evaluate occupancy --data trainings.csv
-             epochcast evaluate occupancy --data trainings.csv --label peak_memory \\
-                 --protocol architecture
+             epochcast evaluate occupancy --data trainings.csv \\
+                 --label peak_memory --protocol architecture
              epochcast evaluate occupancy --train old.csv --test new.csv \\
                  --label sm_active --recipe all
     """
