@@ -13,9 +13,9 @@ from ...regressor.calibration import FEWEST
 from ...regressor.pairs import make_pairs
 from ..corpus.training_data import load_training_data
 from ..errors import InputError
+from ..tables import seconds_text, table
 from . import terminal
 from .shared_options import gpus_option, json_option, regressor_option
-from .tables import seconds_text, table
 
 
 @click.command()

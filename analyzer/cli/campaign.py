@@ -13,11 +13,11 @@ from ..campaign.overhead import MeasuredOverhead, read_overheads
 from ..campaign.plan import read_plan, shipped_plans
 from ..campaign.runner import Result, run_campaign
 from ..errors import InputError
+from ..tables import seconds_text, table
 from . import progress, terminal
 from .group import Group
 from .quantities import Duration
 from .shared_options import json_option
-from .tables import seconds_text, table
 
 
 @click.group(cls=Group)

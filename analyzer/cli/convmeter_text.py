@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..backends.convmeter.answer import RATE_OF, main_phase, main_rates
+from ..tables import interval_text, seconds_text, table, with_prefix
 from ..words import count, money, number
-from .tables import interval_text, seconds_text, table, with_prefix
 
 _FITS = {True: "fits", False: "does not fit", None: "may fit"}
 

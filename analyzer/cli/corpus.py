@@ -18,11 +18,11 @@ from ..corpus.merge import merge as merge_corpora
 from ..corpus.run import DETECTED
 from ..corpus.training_data import union
 from ..errors import InputError
+from ..tables import interval_text, seconds_text, table
 from ..words import count
 from . import terminal
 from .group import Group
 from .shared_options import gpus_option, json_option
-from .tables import interval_text, seconds_text, table
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from ..tables import seconds_text, table
 from ..words import money
 from . import progress, terminal
-from .tables import seconds_text, table
 
 
 @click.command()

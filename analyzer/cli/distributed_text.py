@@ -7,8 +7,8 @@ from typing import Any
 
 from ..backends.distributed.evidence import Evidence
 from ..backends.distributed.prediction import Iteration
+from ..tables import seconds_text, table, with_prefix
 from ..words import count, money, number
-from .tables import seconds_text, table, with_prefix
 
 _GIB = 2.0**30
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from ...regressor import load_catalog
+from ..tables import table
 from ..words import number
 from . import terminal
 from .shared_options import gpus_option
-from .tables import table
 
 _HEADER = ("gpu", "compute", "SMs", "FP32 TFLOP/s", "memory GiB", "GB/s", "W", "unverified", "also")
 

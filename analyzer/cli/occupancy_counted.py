@@ -9,8 +9,8 @@ from typing import Any
 from ..backends.occupancy.counted_occupancy import OCCUPANCY, counted_timeline, utilisation_metric
 from ..backends.occupancy.launch.timeline import BINS
 from ..plain_json import plain
+from ..tables import percent, seconds_text
 from ..traces.trace import SCHEMA, read_trace
-from .tables import percent, seconds_text
 
 _BEGINS = (b"PAR1", f'# {{"schema": "{SCHEMA}"'.encode())
 """A Parquet file, and a CSV file by this product."""

@@ -19,11 +19,11 @@ from ..backends.occupancy.launch.timeline import BINS, timelines
 from ..csv_text import source_name
 from ..errors import InputError
 from ..plain_json import plain, plain_json
+from ..tables import seconds_text
 from . import terminal
 from .occupancy_counted import counted_answer, counted_sentences, is_trace
 from .occupancy_of_text import sentences
 from .shared_options import gpus_option
-from .tables import seconds_text
 
 _TOP = 10
 _OVER_TIME = {

@@ -12,8 +12,8 @@ from ..answers.cycles import RATES, Throughput, rates
 from ..answers.job_result import JobResult
 from ..answers.predictions import Answer
 from ..answers.sources import Source
+from ..tables import interval_text, seconds_text, table, with_prefix
 from ..words import TimeUnit, number, time_unit
-from .tables import interval_text, seconds_text, table, with_prefix
 
 
 def sentences(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | None, *, in_full: bool) -> str:

@@ -15,10 +15,10 @@ from ..errors import InputError
 from ..instances import Instance, load_instances, load_to_update, stale, write_instances
 from ..instances.skypilot_catalog import read_skypilot_catalog
 from ..instances.skypilot_names import CLOUDS
+from ..tables import table
 from . import terminal
 from .group import Group
 from .shared_options import gpus_option, json_option
-from .tables import table
 
 _HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
 

@@ -10,9 +10,9 @@ from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
 from ..recommendation.rank import MISSED
+from ..tables import interval_text, seconds_text, table
 from ..words import TimeUnit, count, money, time_unit
 from .predict_text import rate_cells
-from .tables import interval_text, seconds_text, table
 
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval", "per hour", "priced")
 _MOST_ROWS = 20

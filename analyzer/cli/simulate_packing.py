@@ -20,10 +20,10 @@ from ..backends.occupancy.packing.policies import POLICIES
 from ..backends.occupancy.packing.slowdown import SLOWDOWNS
 from ..errors import InputError
 from ..plain_json import plain_json
+from ..tables import seconds_text, table
 from . import progress, terminal
 from .quantities import MemorySize
 from .shared_options import gpus_option, json_option
-from .tables import seconds_text, table
 
 _PATH = click.Path(path_type=Path)
 _OF_STREAMS = ("runs", "stream_jobs", "load", "seed")

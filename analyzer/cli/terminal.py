@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterable
-from typing import TextIO
 
 import click
 
+from ..tables import width
 from ..words import plain
 from . import progress
 
 # Between a number and its unit: no line ends there.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|days|[kMG]?J|W|[MG]iB|GPUs?)(?![\w/]))")
-
-
-def width(stream: TextIO | None) -> int | None:
-    """Columns of the terminal that ``stream`` goes to; None where it goes elsewhere."""
-    return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else None
 
 
 def say(text: str, *, err: bool = False, as_is: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""Backends of the service: each answers one kind of question, checked by its own schema. One file per built-in backend.
+"""What all predictors share: a question and an answer, each declared once, and how they are found.
 
-A backend is any class that has what `Backend` has, registered as an entry point of the group ``epochcast.backends``; third
-parties register theirs the same way (``docs/backends.md``).
+A backend is any class that has what `Backend` has, registered as an entry point of the group ``epochcast.backends``: ours lie
+in ``analyzer/backends/NAME/backend.py``, third parties register theirs the same way (``docs/backends.md``).
 """
 
 from __future__ import annotations
@@ -39,8 +39,12 @@ class Backend(Protocol):
     Attributes:
         name: in the path ``/api/v1/backends/NAME``: lower-case letters, digits and dashes; the same as the entry point's.
         summary: one sentence.
-        Question: model of the request's body; its JSON schema is told at ``/api/v1/backends``, its examples are in OpenAPI.
-        Answer: model of the answer.
+        Question: what it is asked, a :class:`.question.Question`: options of its command and the schema of its requests come
+            from its fields. (A plain pydantic model is a request's body alone: such a backend has no command.)
+        Answer: what it answers, an :class:`.answer.Answer`.
+
+    It may have ``manual``, the text of its command's help; ``models``, folders of fitted models by name; and
+    ``figure(answer)``, which ``--plot`` draws.
     """
 
     name: ClassVar[str]

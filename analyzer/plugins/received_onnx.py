@@ -1,4 +1,4 @@
-"""A network that a question names, or sends as ONNX: what is sent is checked, and handed to the ONNX reader."""
+"""A network that a question sends as ONNX is checked, and handed to the ONNX reader."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..csv_text import one_line
 from ..errors import InputError
-from .checked_models import Asked, LibraryName
 
 MOST_BYTES = 64 * 2**20
 """Of the file; the service's own limit of a body may be lower. Weights are not needed: an export without them is small."""
@@ -31,29 +30,6 @@ OnnxText = Annotated[
         json_schema_extra={"contentEncoding": "base64"},
     ),
 ]
-
-
-class NetworkQuestion(Asked):
-    """A question on a network, which is named (``network``) or sent (``onnx``)."""
-
-    network: LibraryName | None = None
-    onnx: OnnxText | None = None
-
-    @model_validator(mode="after")
-    def _of_one_network(self) -> Self:
-        if (self.network is None) == (self.onnx is None):
-            raise ValueError("name a network by network, or send the bytes of a file as onnx, one of them")
-        return self
-
-
-@contextmanager
-def network_of(question: NetworkQuestion) -> Iterator[str]:
-    """What the network is called: its name, or for as long as it is read the path of a file with what was sent."""
-    if question.onnx is None:
-        yield question.network or ""
-        return
-    with received_onnx(question.onnx) as path:
-        yield path
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..errors import InputError
 from . import GROUP, Backend, Settings
+from .question import Body, Question, body_of
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,11 @@ def schema(model: type[BaseModel], mode: Literal["validation", "serialization"])
     return model.model_json_schema(mode=mode)
 
 
+def body(kind: type[Backend]) -> type[BaseModel]:
+    """The model of a backend's requests over HTTP."""
+    return body_of(kind.Question) if issubclass(kind.Question, Question) else kind.Question
+
+
 def backend_class(name: str, value: str) -> type[Backend]:
     """Import what an entry point names, and check that it is a backend.
 
@@ -155,7 +161,7 @@ def _wrong(loaded: Any, name: str) -> str:
         if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
             return f"its {model} is no pydantic model"
         try:
-            schema(kind, "validation" if model == "Question" else "serialization")
+            schema(body(loaded) if model == "Question" else kind, "validation" if model == "Question" else "serialization")
         except Exception as error:  # of pydantic, or of what the model does
             return f"its {model} has no JSON schema ({_said(error)})"
     return "" if callable(getattr(loaded, "answer", None)) else "it has no method answer"
@@ -193,9 +199,13 @@ def ask(name: str, value: str, settings: Settings, question: str) -> dict[str, A
     backend = _ready.get(value)
     if backend is None:
         backend = _ready[value] = backend_class(name, value)(settings)
-    asked = backend.Question.model_validate_json(question)
+    asked = body(type(backend)).model_validate_json(question)
     try:
-        answer = backend.answer(asked)
+        if isinstance(asked, Body) and issubclass(backend.Question, Question):
+            with backend.Question.of_body(asked, getattr(backend, "models", {})) as own:
+                answer = backend.answer(own)
+        else:
+            answer = backend.answer(asked)
     except ValidationError as error:  # a ValueError, but none that its asker could mend
         raise TypeError(f"the answer of the backend {name} does not fit its own model: {error}") from error
     if not isinstance(answer, backend.Answer):

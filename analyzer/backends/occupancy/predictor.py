@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -19,6 +18,7 @@ from ....regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, con
 from ...errors import InputError
 from ...evaluation import Progress, leave_each_out, random_folds
 from . import SHIPPED
+from .answer import Errors, Interval, Training
 from .evaluation import cross_validate
 from .features import EDGE_NAMES, NODE_NAMES
 from .fitted_range import FittedRange
@@ -42,21 +42,6 @@ _FEATURES = [*NODE_NAMES, *EDGE_NAMES]
 """A model folder's weights belong to these columns."""
 
 
-@dataclass(frozen=True)
-class Errors:
-    """How far off a label's predictions are on architectures that the fit left out.
-
-    Attributes:
-        rows: that were tested.
-        mape: mean absolute error, percent.
-        factor: nine of ten labels are within predicted / factor to predicted · factor.
-    """
-
-    rows: int
-    mape: float
-    factor: float
-
-
 class OccupancyManifest(Manifest):
     """The whole of ``model.json``; attributes as of :class:`Predictor`, ``states`` are the models' own by label."""
 
@@ -71,31 +56,6 @@ class OccupancyManifest(Manifest):
     errors: dict[str, Errors]
     range: FittedRange
     states: dict[str, dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A prediction, and the bounds between which nine of ten trainings of new architectures are; NaN bounds: not known."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Training:
-    """A training before it runs; None where the fit cannot know.
-
-    Attributes:
-        sm_occupancy, sm_active: as DCGM reads them, 0..1.
-        peak_memory: of the device as nvidia-smi shows it, bytes.
-        out_of_memory: probability that the GPU's memory is too small, 0..1.
-    """
-
-    sm_occupancy: Interval | None = None
-    sm_active: Interval | None = None
-    peak_memory: Interval | None = None
-    out_of_memory: float | None = None
 
 
 class Predictor:
@@ -179,14 +139,19 @@ class Predictor:
         for label, model in self._ratios.items():
             if any(measured):
                 values = np.minimum(model.predict(list(compress(samples, measured))), 1.0)
-                factor = self.errors[label].factor if label in self.errors else np.nan
                 for answer, value in zip(compress(answers, measured), values.tolist(), strict=True):
-                    answer[label] = Interval(value, value / factor, min(value * factor, 1.0) if factor == factor else np.nan)
+                    answer[label] = self._interval(label, value)
         if any(known):
             peaks = self._memory.predict(list(compress(samples, known)))
             for answer, (peak, low, high, crash) in zip(compress(answers, known), np.array(peaks).T.tolist(), strict=True):
-                answer |= {"peak_memory": Interval(peak, low, high), "out_of_memory": crash}
+                answer |= {"peak_memory": Interval(value=peak, low=low, high=high), "out_of_memory": crash}
         return [Training(**answer) for answer in answers]
+
+    def _interval(self, label: str, ratio: float) -> Interval:
+        if label not in self.errors:
+            return Interval(value=ratio, low=None, high=None)
+        factor = self.errors[label].factor
+        return Interval(value=ratio, low=ratio / factor, high=min(ratio * factor, 1.0))
 
     def unknown(self, sample: Sample) -> str:
         """Why nothing can be known of a training; empty where it can."""

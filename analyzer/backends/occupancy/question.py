@@ -1,101 +1,140 @@
-"""What may be asked about a network's occupancy, and its whole answer: the command line prints it, the service gives it."""
+"""What may be asked about training a network, and how it is answered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal, Self
 
 import numpy as np
+from pydantic import ConfigDict, Field, model_validator
 
 from ....regressor import Catalog, Gpu
 from ...errors import InputError
+from ...plugins.question import Http, ModelFolder, NetworkQuestion, Option
+from ...plugins.types import GpuName
+from .answer import Filled, FittedModel, Modelled, OccupancyAnswer, Sweep
 from .batch_sweep import LARGEST, batches_that_fit, best_batch
 from .configuration import Configuration
 from .graph.computation_graph import ComputationGraph
 from .graph_of import graph_of
-from .modelled_kernels import ModelledStep
 from .modelled_launches import modelled_notes, modelled_step
 from .networks import complete
-from .predictor import Predictor, Training
+from .predictor import Predictor
 from .sample import Sample
 
 USUAL_BATCH = 32
 
+SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
+"""Fields that a network has or not; without a value they are usual."""
 
-@dataclass(frozen=True)
-class Question:
-    """A network with its sizes, on GPUs and at batches.
 
-    Attributes:
-        sizes: the network, its precision, and those of its sizes that are not the usual ones; the batch does not count.
-        gpus: names; none: those that the predictor was fitted on.
-        batches: samples of several steps; none: 32.
-        sweep: whether all batches are asked for that memory holds, instead of ``batches``.
+class OccupancyQuestion(NetworkQuestion):
+    """A network with its sizes, the GPUs that it would train on, and batches."""
 
-    Raises:
-        InputError: batches with a sweep.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"network": "resnet50", "gpus": ["A100 SXM4 40GB", "T4"], "batches": [64]},
+                {
+                    "network": "lstm",
+                    "gpus": ["L4"],
+                    "sequence": 128,
+                    "hidden": 512,
+                    "layers": 2,
+                    "precision": "fp16",
+                    "sweep": True,
+                },
+            ]
+        }
+    )
 
-    sizes: Configuration
-    gpus: Sequence[str] = ()
-    batches: Sequence[int] = ()
-    sweep: bool = False
+    model: Annotated[ModelFolder, Field(description="Fitted model, written by `epochcast train occupancy`.")] = None
+    gpus: Annotated[
+        list[GpuName],
+        Http(),
+        Option("--gpu", "NAME", default="the model's"),
+        Field(default_factory=list, max_length=32, description="GPU to predict for."),
+    ]
+    batches: Annotated[
+        list[Annotated[int, Field(ge=1, le=2**16)]],
+        Http(),
+        Option("--batch", "N", default="32"),
+        Field(default_factory=list, max_length=32, description="Samples in a step."),
+    ]
+    sweep: Annotated[
+        bool,
+        Http(),
+        Option("--sweep-batches"),
+        Field(description="Try all powers of two that fit in memory, and name the smallest batch that fills the GPU."),
+    ] = False
+    precision: Annotated[Literal["fp32", "fp16", "bf16"], Http(), Field(description="Precision of the arithmetic.")] = "fp32"
+    channels: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N"),
+        Field(ge=1, le=256, description="Channels of the image. Usual where not given."),
+    ] = None
+    image_size: Annotated[
+        int | None, Http(), Option(metavar="PIXELS"), Field(ge=1, le=4096, description="Side of the square images in pixels.")
+    ] = None
+    sequence: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N"),
+        Field(ge=1, le=2**16, description="Length of the sequence: tokens, or steps of a recurrent network."),
+    ] = None
+    hidden: Annotated[
+        int | None, Http(), Option(metavar="N"), Field(ge=1, le=2**13, description="Width of a recurrent network.")
+    ] = None
+    layers: Annotated[
+        int | None, Http(), Option(metavar="N"), Field(ge=1, le=16, description="Number of layers of a recurrent network.")
+    ] = None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _of_batches_or_all(self) -> Self:
         if self.batches and self.sweep:
-            raise InputError("a sweep tries all batches that memory holds; leave out the batch")
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A network on a GPU at a batch: its training as measured ones foretell it, and its inference as launches are modelled."""
-
-    sample: Sample
-    training: Training
-    modelled: ModelledStep
+            raise ValueError("a sweep tries all batches that memory holds; leave out the batch")
+        return self
 
     @property
-    def occupancy(self) -> float:
-        """SM occupancy of the training where that is known, else of the modelled launches."""
-        return self.training.sm_occupancy.value if self.training.sm_occupancy else self.modelled.time_mean
-
-    @property
-    def memory(self) -> float:
-        """Bytes; of the training where that is known, else of the modelled inference."""
-        return self.training.peak_memory.value if self.training.peak_memory else self.modelled.memory_bytes
+    def sizes(self) -> dict[str, int]:
+        """Those that were given."""
+        return {name: getattr(self, name) for name in SIZES if getattr(self, name)}
 
 
 class _Network:
     """A network with its graph at one batch."""
 
-    def __init__(self, question: Question, predictor: Predictor, catalog: Catalog, cache: bool) -> None:
+    def __init__(self, question: OccupancyQuestion, predictor: Predictor, catalog: Catalog, cache: bool) -> None:
         self._predictor, self._catalog = predictor, catalog
-        if question.sizes.network.endswith(".onnx"):
+        sizes = Configuration(question.network, 1, precision=question.precision, **question.sizes)
+        if question.network.endswith(".onnx"):
             from .graph.from_onnx import graph_of_onnx
 
-            self.configuration = question.sizes
-            graph = graph_of_onnx(Path(question.sizes.network), question.sizes)
+            self.configuration = sizes
+            graph = graph_of_onnx(Path(question.network), sizes)
         else:
-            self.configuration = complete(question.sizes)
+            self.configuration = complete(sizes)
             graph = graph_of(self.configuration, cache)
         self.graph: ComputationGraph = graph.in_training()
 
-    def on(self, gpu: Gpu, batches: Sequence[int]) -> list[_Row]:
-        """Rows of a GPU, one per batch."""
+    def on(self, gpu: Gpu, batches: Sequence[int]) -> tuple[list[Sample], list[Filled]]:
+        """A GPU at these batches."""
         samples = [Sample(replace(self.configuration, batch=batch), self.graph.at_batch(batch), gpu) for batch in batches]
-        trainings = self._predictor.predict(samples, self._catalog)
-        steps = map(modelled_step, samples)
-        return [_Row(*parts) for parts in zip(samples, trainings, steps, strict=True)]
+        rows = []
+        for sample, training in zip(samples, self._predictor.predict(samples, self._catalog), strict=True):
+            step = modelled_step(sample)
+            modelled = Modelled(**asdict(step), fits=step.memory_bytes <= gpu.memory)
+            rows.append(Filled(gpu=gpu.name, batch=sample.configuration.batch, training=training, modelled=modelled))
+        return samples, rows
 
-    def fitting(self, gpu: Gpu) -> list[_Row]:
-        """Rows of the batches of powers of two that the GPU's memory holds."""
-        tried: dict[int, _Row] = {}
+    def fitting(self, gpu: Gpu) -> list[int]:
+        """The batches of powers of two that the GPU's memory holds."""
 
         def memory_of(batch: int) -> float:
-            (tried[batch],) = self.on(gpu, [batch])
-            return tried[batch].memory
+            return self.on(gpu, [batch])[1][0].memory
 
         batches = batches_that_fit(memory_of, gpu.memory)
         if not batches:
@@ -103,11 +142,11 @@ class _Network:
                 f"{self.configuration.network} does not fit {gpu.name} even at batch 1: it takes about "
                 f"{memory_of(1) / 2**30:.1f} GiB of {gpu.memory / 2**30:.1f} GiB; take a GPU with more memory"
             )
-        return [tried[batch] for batch in batches]
+        return batches
 
 
-def answer(question: Question, predictor: Predictor, catalog: Catalog, *, cache: bool = True) -> dict[str, Any]:
-    """The answer as JSON has it; None where a figure has no value.
+def answer(question: OccupancyQuestion, predictor: Predictor, catalog: Catalog, *, cache: bool = True) -> OccupancyAnswer:
+    """Answer from measured trainings, beside launches as they are modelled.
 
     Args:
         question: a network, GPUs and batches.
@@ -118,50 +157,44 @@ def answer(question: Question, predictor: Predictor, catalog: Catalog, *, cache:
     Raises:
         InputError: the network is unknown or cannot be exported, has no kernels, or does not fit.
     """
-    names = question.gpus or predictor.gpus
-    gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, names)}.values())
+    gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.gpus)}.values())
     network = _Network(question, predictor, catalog, cache)
-    if question.sweep:
-        groups = [network.fitting(gpu) for gpu in gpus]
-    else:
-        groups = [network.on(gpu, sorted(set(question.batches or [USUAL_BATCH]))) for gpu in gpus]
-    rows = [row for group in groups for row in group]
-    samples = [row.sample for row in rows]
-    fallback = [row.sample for row in rows if row.training.sm_occupancy is None]
-    sizes = asdict(network.configuration)
-    sizes = {name: size for name, size in sizes.items() if size and name not in ("network", "batch", "precision")}
-    return {
-        "network": network.configuration.network,
-        "sizes": sizes,
-        "precision": network.configuration.precision,
-        "nodes": len(network.graph),
-        "edges": network.graph.edges.shape[1],
-        "unknown_operators": dict(network.graph.unknown),
-        "model": fitted_json(predictor),
-        "predictions": [_row_json(row) for row in rows],
-        "batches": [_best(group) for group in groups] if question.sweep else [],
-        "notes": [*predictor.notes(samples, catalog), *modelled_notes(fallback)],
-    }
+    usual = sorted(set(question.batches or [USUAL_BATCH]))
+    answered = [network.on(gpu, network.fitting(gpu) if question.sweep else usual) for gpu in gpus]
+    samples = [sample for own, _ in answered for sample in own]
+    rows = [row for _, own in answered for row in own]
+    fallback = [sample for sample, row in zip(samples, rows, strict=True) if row.training.sm_occupancy is None]
+    sizes = {name: getattr(network.configuration, name) for name in SIZES}
+    return OccupancyAnswer(
+        network=_shown(network.configuration.network),
+        sizes={name: size for name, size in sizes.items() if size},
+        precision=network.configuration.precision,
+        nodes=len(network.graph),
+        edges=network.graph.edges.shape[1],
+        unknown_operators=dict(network.graph.unknown),
+        model=fitted_model(predictor),
+        predictions=rows,
+        batches=[_sweep(own) for _, own in answered] if question.sweep else [],
+        notes=[*predictor.notes(samples, catalog), *modelled_notes(fallback)],
+    )
 
 
-def fitted_json(predictor: Predictor) -> dict[str, Any]:
-    """What a predictor rests on; ``errors`` by label are :class:`.predictor.Errors`."""
-    return {
-        "model": predictor.model,
-        "settings": predictor.settings,
-        "gpus": list(predictor.gpus),
-        "rows": predictor.rows,
-        "errors": {label: asdict(errors) for label, errors in predictor.errors.items()},
-    }
+def _shown(network: str) -> str:
+    """Names as they are, files without their folders: where they lie is nobody's concern."""
+    return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
 
 
-def _row_json(row: _Row) -> dict[str, Any]:
-    gpu = row.sample.gpu
-    modelled = asdict(row.modelled) | {"fits": row.modelled.memory_bytes <= gpu.memory}
-    return {"gpu": gpu.name, "batch": row.sample.configuration.batch, "training": asdict(row.training), "modelled": modelled}
+def fitted_model(predictor: Predictor) -> FittedModel:
+    """What a predictor rests on."""
+    return FittedModel(
+        model=predictor.model,
+        settings=predictor.settings,
+        gpus=list(predictor.gpus),
+        rows=predictor.rows,
+        errors=predictor.errors,
+    )
 
 
-def _best(group: Sequence[_Row]) -> Mapping[str, Any]:
-    """What a sweep over batches of one GPU found."""
-    best = best_batch(np.array([row.sample.configuration.batch for row in group]), np.array([row.occupancy for row in group]))
-    return {"gpu": group[0].sample.gpu.name, **asdict(best), "bound_by_memory": best.largest < LARGEST}
+def _sweep(rows: Sequence[Filled]) -> Sweep:
+    best = best_batch(np.array([row.batch for row in rows]), np.array([row.occupancy for row in rows]))
+    return Sweep(gpu=rows[0].gpu, **asdict(best), bound_by_memory=best.largest < LARGEST)

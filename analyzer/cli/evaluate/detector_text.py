@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ....detector.evaluation import TraceScore
-from ..tables import figure
+from ...tables import figure
 from .report import Line, lines, number, of, paragraphs, percent
 
 _NAMED = 3

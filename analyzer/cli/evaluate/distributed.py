@@ -16,9 +16,9 @@ from ...backends.distributed.recipes import RECIPES
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from ...plain_json import plain_json
+from ...tables import figure
 from .. import progress, terminal
 from ..shared_options import json_option
-from ..tables import figure
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, lines, number, paragraphs, percent, report, within
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import InputError
+from ...tables import figure
 from .. import progress, terminal
 from ..shared_options import gpus_option, json_option
-from ..tables import figure
 from .command import ALL, check_rows, each_recipe, rows_options, say_figures
 from .report import Line, number, percent, report
 

@@ -13,8 +13,8 @@ from ...backends.distributed.precision import precision_named, require
 from ...backends.distributed.question import Question
 from ...backends.distributed.search import available, degrees
 from ...errors import InputError
+from ...tables import seconds_text, table
 from .. import terminal
-from ..tables import seconds_text, table
 from .distributed_options import one_of
 
 Degrees = tuple[int, int, int]

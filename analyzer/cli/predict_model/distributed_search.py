@@ -18,10 +18,10 @@ from ...backends.distributed.rent import Rent, cheapest_rent
 from ...backends.distributed.search import Candidate, Found, Space, search
 from ...errors import InputError
 from ...instances import Instance
+from ...tables import seconds_text, table
 from ...words import money
 from .. import progress, terminal
 from ..distributed_text import evidence_text
-from ..tables import seconds_text, table
 
 _COUNTS = tuple(2**power for power in range(10))
 """GPUs that are tried within a budget: 1 to 512."""

@@ -20,9 +20,9 @@ from ...backends.distributed.fitted_model import DistributedManifest, FittedMode
 from ...backends.distributed.question import require_torch
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
+from ...tables import table
 from .. import progress, terminal
 from ..shared_options import gpus_option, json_option, model_out_option
-from ..tables import table
 
 _PATH = click.Path(path_type=Path)
 

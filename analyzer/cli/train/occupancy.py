@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,12 +11,11 @@ from ....regressor import load_catalog
 from ....regressor.model_folder import require_place
 from ...backends.occupancy.models import EPOCHS, MODELS
 from ...backends.occupancy.predictor import DEFAULT_MODEL, OccupancyManifest, Predictor
-from ...backends.occupancy.question import fitted_json
+from ...backends.occupancy.question import fitted_model
 from ...backends.occupancy.training_jobs import read_training_jobs
 from ...plain_json import plain_json
 from .. import progress, terminal
 from ..choices import one_of_many
-from ..occupancy_text import fitted_text
 from ..shared_options import gpus_option, json_option, model_out_option
 
 _PATH = click.Path(path_type=Path)
@@ -73,15 +70,11 @@ def occupancy(
     predictor = Predictor.fit(jobs, model, {"seed": seed, "epochs": epochs}, progress.show)
     progress.clear()
     predictor.save(out)
-    answer = {
-        **fitted_json(predictor),
-        "seconds": round(time.monotonic() - began, 1),
-        "left_out": {reason: count for reason, count in jobs.left_out.items() if count},
-    }
-    terminal.say(plain_json(answer) if as_json else _text(answer, out), as_is=as_json)
+    fitted, seconds = fitted_model(predictor), round(time.monotonic() - began, 1)
+    left_out = {reason: count for reason, count in jobs.left_out.items() if count}
+    if as_json:
+        terminal.say(plain_json({**fitted.model_dump(), "seconds": seconds, "left_out": left_out}), as_is=True)
+    else:
+        rest = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        terminal.say(f"{out}: {fitted.text}\n{seconds} s" + (f"; rows left out: {rest}" if rest else ""))
     return 0
-
-
-def _text(answer: Mapping[str, Any], out: Path) -> str:
-    left_out = ", ".join(f"{count} {reason}" for reason, count in answer["left_out"].items())
-    return f"{out}: {fitted_text(answer)}\n{answer['seconds']} s" + (f"; rows left out: {left_out}" if left_out else "")

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from ...answers.black_box import BlackBox, predicted
 from ...answers.question_schema import PredictionQuestion
 from ...errors import InputError
-from ...plugins.black_box import BlackBox, predicted
-from ...plugins.registry import Installed, Registry, ask, schema
+from ...plugins.registry import Installed, Registry, ask, body, schema
 from ..limits import JsonRoute
 from ..parts import Parts, Served
 from ..problems import answers
@@ -107,7 +107,7 @@ def _told(one: Installed) -> BackendAnswer:
         package=one.distribution,
         available=one.backend is not None,
         why=one.why or None,
-        question=None if kind is None else schema(kind.Question, "validation"),
+        question=None if kind is None else schema(body(kind), "validation"),
         answer=None if kind is None else schema(kind.Answer, "serialization"),
     )
 
@@ -131,5 +131,5 @@ def _asked(one: Installed) -> Callable[..., Any]:
             raise HTTPException(500, f"the backend {one.name} failed on this request; the service's log says why") from error
 
     # FastAPI reads a route's models from its annotations, which are not known before the backend is.
-    answered.__annotations__ = {"served": Served, "question": backend.Question, "return": backend.Answer}
+    answered.__annotations__ = {"served": Served, "question": body(type(backend)), "return": backend.Answer}
     return answered

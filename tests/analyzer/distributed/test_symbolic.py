@@ -15,7 +15,7 @@ from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 from epochcast.analyzer.plugins import Settings  # noqa: E402
-from epochcast.analyzer.plugins.distributed import Distributed, DistributedQuestion  # noqa: E402
+from epochcast.analyzer.backends.distributed.backend import Distributed, DistributedQuestion  # noqa: E402
 
 GPT = "gpt:hidden=16,layers=2,heads=4,vocab=40"
 LLAMA = "llama:hidden=16,layers=2,heads=4,kv_heads=2,vocab=40"

@@ -19,7 +19,7 @@ from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time import RememberedTimes  # noqa: E402
 from epochcast.analyzer.backends.distributed.predictor import Predictor  # noqa: E402
-from epochcast.analyzer.plugins.distributed_answer import DistributedAnswer  # noqa: E402
+from epochcast.analyzer.backends.distributed.http_answer import DistributedAnswer  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -15,8 +15,8 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
 
 from epochcast.analyzer.errors import InputError  # noqa: E402
 from epochcast.analyzer.plugins import Settings  # noqa: E402
-from epochcast.analyzer.plugins.convmeter import ConvMeter  # noqa: E402
-from epochcast.analyzer.plugins.occupancy import Occupancy  # noqa: E402
+from epochcast.analyzer.backends.convmeter.backend import ConvMeter  # noqa: E402
+from epochcast.analyzer.backends.occupancy.backend import Occupancy  # noqa: E402
 
 Ask = Callable[[bytes], list[str]]
 

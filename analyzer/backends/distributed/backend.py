@@ -7,17 +7,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from ..backends.distributed.graph import Extraction
-from ..backends.distributed.job import Attention, Recomputation, ScheduleName
-from ..backends.distributed.models.architecture import Architecture
-from ..backends.distributed.models.huggingface import MODEL_TYPES, read_content
-from ..backends.distributed.models.named import NAMED, named
-from ..backends.distributed.precision import PRECISIONS, precision_named
-from ..backends.distributed.question import require_torch
-from ..errors import InputError
-from . import Settings
-from .checked_models import Asked, GpuName, Name
-from .distributed_answer import DistributedAnswer
+from ...errors import InputError
+from ...plugins import Settings
+from ...plugins.question import Body
+from ...plugins.types import GpuName, Name
+from .graph import Extraction
+from .http_answer import DistributedAnswer
+from .job import Attention, Recomputation, ScheduleName
+from .models.architecture import Architecture
+from .models.huggingface import MODEL_TYPES, read_content
+from .models.named import NAMED, named
+from .precision import PRECISIONS, precision_named
+from .question import require_torch
 
 Degree = Annotated[int, Field(ge=1, le=4096)]
 
@@ -65,7 +66,7 @@ _EXAMPLES: list[Any] = [
 ]
 
 
-class DistributedQuestion(Asked):
+class DistributedQuestion(Body):
     """A model, the GPUs that train it, and how it is spread over them.
 
     The model is a built-in one (``model``) or the content of a Hugging Face ``config.json`` (``config``).
@@ -173,13 +174,13 @@ class Distributed:
 
     def answer(self, question: DistributedQuestion) -> DistributedAnswer:
         """Answer as ``epochcast predict-model distributed --json`` does; raises InputError."""
-        from ...regressor import load_catalog
-        from ..backends.distributed.communication import link_named
-        from ..backends.distributed.fitted_model import FittedModel
-        from ..backends.distributed.graphs import ModelGraphs
-        from ..backends.distributed.predictor import Predictor
-        from ..backends.distributed.question import Question, answer_json
-        from ..instances import load_instances
+        from ....regressor import load_catalog
+        from ...instances import load_instances
+        from .communication import link_named
+        from .fitted_model import FittedModel
+        from .graphs import ModelGraphs
+        from .predictor import Predictor
+        from .question import Question, answer_json
 
         architecture = _architecture(question)
         catalog = load_catalog(self._settings.gpus)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import TextIO
 
-from ..words import TimeUnit, number, time_unit
-from .terminal import width
+from .words import TimeUnit, number, time_unit
 
 _BETWEEN = 2
 # Where there is no room for all; what an answer costs and rests on stays longest.
 _FIRST_TO_GO = ("priced", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval", "rests on")
 _NARROWEST = 16  # of a column of prose
+
+
+def width(stream: TextIO | None) -> int | None:
+    """Columns of the terminal that ``stream`` goes to; None where it goes elsewhere."""
+    return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else None
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> str:

@@ -1,36 +1,10 @@
-"""What questions and answers of the built-in backends have in common."""
+"""Types of fields that several questions have."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-
-
-class Asked(BaseModel):
-    """A question, or a part of one: numbers as numbers (no text for one), nothing that is not known."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
-
-
-class Told(BaseModel):
-    """An answer, or a part of one; a figure without a value is null."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Rented(Told):
-    """The cheapest way to rent the devices of an answer, on demand and whole instances."""
-
-    instance: str
-    cloud: str
-    region: str
-    gpu: str
-    gpus_each: int
-    count: int
-    usd_per_hour: Annotated[float, Field(description="Of all instances.")]
-    price_of: Annotated[str, Field(description="Date of the price.")]
-
+from pydantic import AfterValidator, Field
 
 GpuName = Annotated[str, Field(min_length=1, max_length=100, description="Any name that the GPU catalogue knows.")]
 

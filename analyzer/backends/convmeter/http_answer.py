@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .checked_models import Rented, Told
+from ...plugins.answer import AnswerPart, Rented
 
 
-class Fitted(Told):
+class Fitted(AnswerPart):
     """What a phase rests on."""
 
     form: str
@@ -21,7 +21,7 @@ class Fitted(Told):
     source: Annotated[str, Field(description="The table and what it was measured with; empty: not known.")]
 
 
-class Metrics(Told):
+class Metrics(AnswerPart):
     """Of one image."""
 
     flops: float
@@ -31,7 +31,7 @@ class Metrics(Told):
     layers: float
 
 
-class Seconds(Told):
+class Seconds(AnswerPart):
     """With the ends of a 90 % interval."""
 
     seconds: float
@@ -39,7 +39,7 @@ class Seconds(Told):
     high: float | None
 
 
-class Rate(Told):
+class Rate(AnswerPart):
     """Images per second, with the ends of a 90 % interval."""
 
     value: float
@@ -47,7 +47,7 @@ class Rate(Told):
     high: float | None
 
 
-class TrainingMemory(Told):
+class TrainingMemory(AnswerPart):
     """Bytes of a training step on one device, as a range."""
 
     low: float
@@ -63,7 +63,7 @@ class EpochCost(Rented):
     usd: float | None
 
 
-class Step(Told):
+class Step(AnswerPart):
     """Steps at one batch on one number of devices."""
 
     batch: Annotated[int, Field(description="Images per device.")]
@@ -77,7 +77,7 @@ class Step(Told):
     cost: EpochCost | None
 
 
-class Scaling(Told):
+class Scaling(AnswerPart):
     """What more devices bring."""
 
     mode: Literal["weak", "strong"]
@@ -93,7 +93,7 @@ class Scaling(Told):
     front: list[int] | None
 
 
-class Batches(Told):
+class Batches(AnswerPart):
     """From which batch on a larger one brings no more throughput."""
 
     devices: int
@@ -101,7 +101,7 @@ class Batches(Told):
     largest: int
 
 
-class Block(Told):
+class Block(AnswerPart):
     """A block of the network; the last one, without a name, is the whole."""
 
     block: str
@@ -109,7 +109,7 @@ class Block(Told):
     phases: dict[str, Seconds]
 
 
-class ConvMeterAnswer(Told):
+class ConvMeterAnswer(AnswerPart):
     """A network's steps; either ``predictions`` with ``scaling`` and ``batches``, or ``blocks``."""
 
     network: str

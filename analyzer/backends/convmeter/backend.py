@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from ..backends.convmeter import SHIPPED
-from ..plain_json import plain
-from . import Settings
-from .checked_models import GpuName, Name
-from .convmeter_answer import ConvMeterAnswer
-from .fitted_models import folder_named, folders
-from .received_onnx import NetworkQuestion, network_of
+from ...plain_json import plain
+from ...plugins import Settings
+from ...plugins.fitted_models import folder_named, folders
+from ...plugins.question import NetworkBody, network_of
+from ...plugins.types import GpuName, Name
+from . import SHIPPED
+from .http_answer import ConvMeterAnswer
 
 if TYPE_CHECKING:
-    from ..backends.convmeter.predictor import Predictor
+    from .predictor import Predictor
 
 Count = Annotated[int, Field(ge=1, le=2**24)]
 
@@ -27,7 +27,7 @@ _EXAMPLES: list[Any] = [
 ]
 
 
-class ConvMeterQuestion(NetworkQuestion):
+class ConvMeterQuestion(NetworkBody):
     """A network, and the steps that are asked for: of the whole by batch and number of devices, or of its blocks.
 
     The network is named (``network``) or sent (``onnx``).
@@ -78,9 +78,9 @@ class ConvMeter:
 
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
         """Answer as ``epochcast predict-model convmeter --json`` does; raises InputError."""
-        from ...regressor import load_catalog
-        from ..backends.convmeter.question import Question, answer_json
-        from ..instances import load_instances
+        from ....regressor import load_catalog
+        from ...instances import load_instances
+        from .question import Question, answer_json
 
         predictor = _predictor(folder_named(self._folders, question.model))
         catalog = load_catalog(self._settings.gpus)
@@ -93,6 +93,6 @@ class ConvMeter:
 
 @cache
 def _predictor(folder: Path) -> Predictor:
-    from ..backends.convmeter.predictor import Predictor
+    from .predictor import Predictor
 
     return Predictor.load(folder)

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..backends.distributed.graph import Extraction
-from ..backends.distributed.job import Attention, Recomputation, ScheduleName
-from .checked_models import Rented, Told
+from ...plugins.answer import AnswerPart, Rented
+from .graph import Extraction
+from .job import Attention, Recomputation, ScheduleName
 
 
-class Parts(Told):
+class Parts(AnswerPart):
     """What the seconds of an iteration are made of; they add up to it."""
 
     compute: Annotated[dict[str, float], Field(description="Seconds by kind of operator on the slowest rank.")]
@@ -22,7 +22,7 @@ class Parts(Told):
     optimizer: float
 
 
-class Memory(Told):
+class Memory(AnswerPart):
     """Bytes on the fullest GPU."""
 
     weights: float
@@ -41,7 +41,7 @@ class IterationCost(Rented):
     usd: Annotated[float | None, Field(description="Of all iterations; null where their number was not given.")]
 
 
-class JobTold(Told):
+class JobTold(AnswerPart):
     """The job, with what was not asked for filled in."""
 
     data: int
@@ -67,7 +67,7 @@ class JobTold(Told):
     micro_batches: int
 
 
-class DistributedAnswer(Told):
+class DistributedAnswer(AnswerPart):
     """One training iteration."""
 
     model: str

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from ..answers.answer_schema import PredictionAnswer
-from ..answers.job_json import prediction_answer
-from ..answers.job_result import JobQuestion
-from ..answers.question_schema import PredictionQuestion
+from ..plugins import Settings
 from ..recommendation import Work
-from . import Settings
+from .answer_schema import PredictionAnswer
+from .job_json import prediction_answer
+from .job_result import JobQuestion
+from .question_schema import PredictionQuestion
 
 if TYPE_CHECKING:
-    from ..answers.advisor import Advisor
+    from .advisor import Advisor
 
 
 class BlackBox:
@@ -35,7 +35,7 @@ class BlackBox:
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
         """Answer as ``POST /api/v1/predictions`` does; raises InputError."""
         if self._advisor is None:
-            from ..answers.advisor import Advisor
+            from .advisor import Advisor
 
             own = self._settings
             self._advisor = Advisor.load(model=own.model, gpus=own.gpus, prices=own.prices)

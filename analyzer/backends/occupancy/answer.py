@@ -1,0 +1,179 @@
+"""What is answered about training a network: figures, and the text of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ...plugins.answer import Answer, AnswerPart
+from ...tables import percent, seconds_text, table
+from ...words import number
+from .batch_sweep import WITHIN
+
+LABEL_NAMES = {"sm_occupancy": "SM occupancy", "sm_active": "SM activity", "peak_memory": "peak memory"}
+
+
+class Interval(AnswerPart):
+    """A prediction, and the bounds between which nine of ten trainings of new architectures are; null: not known."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class Training(AnswerPart):
+    """A training before it runs; null where the fit cannot know."""
+
+    sm_occupancy: Annotated[Interval | None, Field(description="As DCGM reads it, 0 to 1.")] = None
+    sm_active: Annotated[Interval | None, Field(description="SM activity as DCGM reads it, 0 to 1.")] = None
+    peak_memory: Annotated[Interval | None, Field(description="Of the device as nvidia-smi shows it, bytes.")] = None
+    out_of_memory: Annotated[float | None, Field(description="Probability that the memory is too small, 0 to 1.")] = None
+
+
+class Modelled(AnswerPart):
+    """A step of inference as its launches are modelled; nothing of it is measured."""
+
+    mean: Annotated[float, Field(description="Occupancy, mean over launches, 0 to 1.")]
+    time_mean: Annotated[float, Field(description="Weighted by the kernels' time.")]
+    max: float
+    kernels: int
+    step_s: float
+    nvml_utilisation: float
+    memory_bytes: float
+    assumed: Annotated[float, Field(description="Share of the launches whose configuration no trace shows.")]
+    fits: Annotated[bool, Field(description="Into the GPU's memory.")]
+
+
+class Filled(AnswerPart):
+    """A GPU at one batch."""
+
+    gpu: str
+    batch: int
+    training: Training
+    modelled: Modelled
+
+    @property
+    def occupancy(self) -> float:
+        """SM occupancy of the training where that is known, else of the modelled launches, 0..1."""
+        return self.training.sm_occupancy.value if self.training.sm_occupancy else self.modelled.time_mean
+
+    @property
+    def memory(self) -> float:
+        """Bytes; of the training where that is known, else of the modelled inference."""
+        return self.training.peak_memory.value if self.training.peak_memory else self.modelled.memory_bytes
+
+
+class Sweep(AnswerPart):
+    """What a sweep over batches of one GPU found."""
+
+    gpu: str
+    highest: float
+    highest_at: int
+    smallest: Annotated[int, Field(description="The smallest batch that is as good.")]
+    largest: int
+    bound_by_memory: bool
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        tried = "the most that memory holds" if self.bound_by_memory else "the most that was tried"
+        highest = f"highest on {self.gpu}: {percent(self.highest)} at batch {self.highest_at}"
+        if self.smallest == self.largest:
+            return f"{highest}, {tried}: no smaller one is within {100 * WITHIN:.0f} % of it"
+        bounds = f"of 1 to {self.largest}, {tried}"
+        return f"{highest}; smallest batch within {100 * WITHIN:.0f} % of it: {self.smallest} ({bounds})"
+
+
+class Errors(AnswerPart):
+    """How far off a label's predictions are on architectures that the fit left out."""
+
+    rows: int
+    mape: Annotated[float, Field(description="Per cent.")]
+    factor: Annotated[float, Field(description="Nine of ten labels are within predicted / factor to predicted x factor.")]
+
+
+class FittedModel(AnswerPart):
+    """What a fitted model rests on."""
+
+    model: str
+    settings: dict[str, Any]
+    gpus: list[str]
+    rows: Annotated[dict[str, int], Field(description="Fitted trainings by label.")]
+    errors: dict[str, Errors]
+
+    @property
+    def text(self) -> str:
+        """In two lines."""
+        rows = ", ".join(f"{LABEL_NAMES[label]} {rows}" for label, rows in self.rows.items())
+        fitted = f"{self.model}, fitted on measured trainings on {', '.join(self.gpus)} ({rows})"
+        if not self.errors:
+            return f"{fitted}\nhow far off it is on other networks is not known: too few to leave some out"
+        errors = ", ".join(f"{LABEL_NAMES[label]} {errors.mape:.1f} %" for label, errors in self.errors.items())
+        return f"{fitted}\nmean error on architectures that were left out: {errors}"
+
+
+class OccupancyAnswer(Answer):
+    """What training a network takes of a GPU."""
+
+    network: str
+    sizes: dict[str, int]
+    precision: str
+    nodes: int
+    edges: int
+    unknown_operators: dict[str, int]
+    model: FittedModel
+    predictions: list[Filled]
+    batches: Annotated[list[Sweep], Field(description="Of a sweep, one per GPU.")]
+    notes: list[str]
+
+    @property
+    def text(self) -> str:
+        """Tables of trainings, and of modelled launches where no SM occupancy is known."""
+        sizes = [f"{name.replace('_', ' ')} {value}" for name, value in self.sizes.items()]
+        title = ", ".join([self.network, *sizes, self.precision])
+        trainings = [row for row in self.predictions if row.training.peak_memory]
+        fallback = [row for row in self.predictions if not row.training.sm_occupancy]
+        parts = [
+            f"{title}: {self.nodes} operators, {self.edges} edges",
+            f"training:\n{_trainings(trainings)}" if trainings else "",
+            f"inference, kernels that PyTorch is expected to launch (not measured):\n{_launches(fallback)}" if fallback else "",
+            "\n".join(sweep.text for sweep in self.batches),
+            self.model.text if trainings else "",
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+
+def _trainings(rows: Sequence[Filled]) -> str:
+    header = ("GPU", "batch", "SM occupancy", "90 % interval", "SM activity", "peak memory", "90 % interval", "fits")
+    lines = []
+    for row in rows:
+        training = row.training
+        occupancy, activity, memory = training.sm_occupancy, training.sm_active, training.peak_memory
+        fits = "yes" if (training.out_of_memory or 0.0) < 0.5 else "no"
+        figures = (*_with_bounds(occupancy, percent), _with_bounds(activity, percent)[0], *_with_bounds(memory, _gibibytes))
+        lines.append((row.gpu, str(row.batch), *figures, fits))
+    return table(header, lines)
+
+
+def _with_bounds(interval: Interval | None, text: Callable[[float], str]) -> tuple[str, str]:
+    if interval is None:
+        return "-", "-"
+    low, high = interval.low, interval.high
+    return text(interval.value), "-" if low is None or high is None else f"{text(low)} to {text(high)}"
+
+
+def _launches(rows: Sequence[Filled]) -> str:
+    header = ("GPU", "batch", "occupancy", "by time", "highest", "kernels", "step", "NVML", "memory")
+    lines = []
+    for row in rows:
+        step = row.modelled
+        memory = _gibibytes(step.memory_bytes) + ("" if step.fits else ", does not fit")
+        others = (str(step.kernels), seconds_text(step.step_s), percent(step.nvml_utilisation), memory)
+        lines.append((row.gpu, str(row.batch), *map(percent, (step.mean, step.time_mean, step.max)), *others))
+    return table(header, lines)
+
+
+def _gibibytes(size: float) -> str:
+    return f"{number(size / 2**30)} GiB"

@@ -1,0 +1,40 @@
+"""An answer is declared once: JSON, text and the HTTP schema come from its fields."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class AnswerPart(BaseModel):
+    """A part of an answer; a figure without a value is null."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Answer(AnswerPart):
+    """What a backend answers."""
+
+    @property
+    def text(self) -> str:
+        """What the command line prints: a line for each field, unless a backend says it better."""
+        return "\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in self if name != "notes")
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader has to know about it, a sentence each: the field ``notes``, where there is one."""
+        return list(getattr(self, "notes", []))
+
+
+class Rented(AnswerPart):
+    """The cheapest way to rent the devices of an answer, on demand and whole instances."""
+
+    instance: str
+    cloud: str
+    region: str
+    gpu: str
+    gpus_each: int
+    count: int
+    usd_per_hour: Annotated[float, Field(description="Of all instances.")]
+    price_of: Annotated[str, Field(description="Date of the price.")]

@@ -1,0 +1,173 @@
+"""A question is declared once: command-line options, question files and the HTTP schema all come from its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic.fields import FieldInfo
+
+from ..errors import InputError
+from .fitted_models import folder_named
+from .received_onnx import OnnxText, received_onnx
+from .types import LibraryName, Name
+
+
+@dataclass(frozen=True)
+class Http:
+    """Marks a field that may be asked over HTTP. Fields without it are for the command line alone.
+
+    Attributes:
+        kind: a stricter type over HTTP; None: the field's own.
+    """
+
+    kind: Any = None
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field reads on the command line, where that is not ``--field-name``.
+
+    Attributes:
+        name: of the option.
+        metavar: of its value.
+        default: what the help says where the field has no value of its own.
+    """
+
+    name: str = ""
+    metavar: str = ""
+    default: str = ""
+
+
+class Body(BaseModel):
+    """A question as it comes over HTTP: numbers as numbers (no text for one), nothing that is not known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class Question(BaseModel):
+    """What a backend is asked. Fields marked with :class:`Http` may be asked over HTTP, all of them on the command line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    body: ClassVar[type[Body]] = Body
+    """What the HTTP schema starts from."""
+
+    @classmethod
+    @contextmanager
+    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
+        """The question of a request, for as long as it is answered.
+
+        Args:
+            body: a :func:`body_of` this class.
+            models: folders of fitted models by the names that the service's configuration gives them.
+
+        Raises:
+            InputError: what was sent cannot be read, or no model has the name.
+        """
+        yield cls.of(cls._own(body, models))
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """From checked fields; raises InputError where they do not go together."""
+        try:
+            return cls(**fields)
+        except ValidationError as error:
+            raise InputError(sentence(error)) from error
+
+    @classmethod
+    def _own(cls, body: Body, models: Mapping[str, Path]) -> dict[str, Any]:
+        fields = {name: value for name, value in body if name in cls.model_fields}
+        if "model" in fields:
+            fields["model"] = folder_named(models, fields["model"])
+        return fields
+
+
+class NetworkBody(Body):
+    """The network is named (``network``) or sent (``onnx``)."""
+
+    network: LibraryName | None = None
+    onnx: OnnxText | None = None
+
+    @model_validator(mode="after")
+    def _of_one_network(self) -> Self:
+        if (self.network is None) == (self.onnx is None):
+            raise ValueError("name a network by network, or send the bytes of a file as onnx, one of them")
+        return self
+
+
+@contextmanager
+def network_of(body: NetworkBody) -> Iterator[str]:
+    """What the network is called: its name, or for as long as it is read the path of a file with what was sent."""
+    if body.onnx is None:
+        yield body.network or ""
+        return
+    with received_onnx(body.onnx) as path:
+        yield path
+
+
+class NetworkQuestion(Question):
+    """A question on a network. Over HTTP it is named, or sent as ONNX; import paths and files are for the command line."""
+
+    body: ClassVar[type[Body]] = NetworkBody
+
+    network: Annotated[
+        str,
+        Option(metavar="NETWORK"),
+        Field(description="Network: a name in torchvision or timm, package.module:factory, or FILE.onnx."),
+    ]
+
+    @classmethod
+    @contextmanager
+    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
+        """See :meth:`Question.of_body`."""
+        assert isinstance(body, NetworkBody)
+        with network_of(body) as network:
+            yield cls.of(cls._own(body, models) | {"network": network})
+
+
+def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
+    """What is wrong with the first wrong field, which ``names`` may call otherwise."""
+    first = error.errors()[0]
+    reason = str(first["ctx"]["error"]) if "error" in first.get("ctx", {}) else first["msg"][:1].lower() + first["msg"][1:]
+    if not first["loc"]:
+        return reason
+    field = str(first["loc"][0])
+    return f"{(names or {}).get(field, field)} is {first['input']!r:.60}: {reason}"
+
+
+@cache
+def body_of(question: type[Question]) -> type[Body]:
+    """The model of a question's requests over HTTP: the fields marked with :class:`Http`."""
+    fields: dict[str, Any] = {}
+    for name, field in question.model_fields.items():
+        mark = next((mark for mark in field.metadata if isinstance(mark, Http)), None)
+        if mark is None:
+            continue
+        own = copy(field)
+        own.metadata = [each for each in field.metadata if not isinstance(each, Http | Option)]
+        if mark.kind is not None:
+            own = FieldInfo(default=own.default, description=own.description)
+        fields[name] = (mark.kind or field.annotation, own)
+    extra = question.model_config.get("json_schema_extra")
+    body: type[Body] = create_model(
+        question.__name__, __base__=question.body, __module__=question.__module__, __doc__=question.__doc__, **fields
+    )
+    if extra is not None:
+        body.model_config = {**body.model_config, "json_schema_extra": extra}
+        body.model_rebuild(force=True)
+    return body
+
+
+ModelFolder = Annotated[
+    Path | None,
+    Http(Name | None),
+    Option(metavar="DIR", default="the shipped one"),
+]
+"""A fitted model: its folder on the command line; over HTTP its name in the service's configuration."""
