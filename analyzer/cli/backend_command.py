@@ -42,8 +42,9 @@ def backend_command(kind: type[Backend]) -> click.Command:
         progress.clear()
         if plot is not None:
             from ..figures import save_figure
+            from ..figures.chart import chart_figure
 
-            save_figure(kind.figure(answer), plot)  # type: ignore[attr-defined]
+            save_figure(chart_figure(answer.chart), plot)
         if as_json:
             click.echo(plain_json(answer.model_dump(mode="json")))
         else:
@@ -56,7 +57,7 @@ def backend_command(kind: type[Backend]) -> click.Command:
         click.Option(["--config"], type=_FILE, metavar="FILE", help=f"TOML file with a table [backends.{kind.name}]."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
     ]
-    if hasattr(kind, "figure"):
+    if kind.Answer.chart is not Answer.chart:
         common.insert(2, click.Option(["--plot"], type=_FILE, metavar="FILE", help="Draw the answer (PNG, SVG, PDF)."))
     text = getattr(kind, "manual", kind.summary)
     return click.Command(kind.name, callback=run, help=text, params=[*options.values(), *common])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from ..backends.occupancy.batch_sweep import WITHIN
 from ..backends.occupancy.launch.kernel_table import Summary, short_name
 from ..backends.occupancy.launch.timeline import Timeline
 from ..errors import InputError
-from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
+from .style import BLUE, GREEN, ORANGE, drawing
 
 _NAME_LENGTH = 60
 _LIMIT = "0.45"
@@ -72,62 +70,6 @@ def _beside(row: Mapping[Any, Any]) -> str:
     """Share of the GPU time and what limits the kernel."""
     limiter = row["limiter"].replace("_", " ") if isinstance(row["limiter"], str) else "launch not known"
     return limiter if math.isnan(row["share"]) else f"{100 * row['share']:.1f} % of time; {limiter}"
-
-
-_PER_ROW = 3
-_MOST_TICKS = 7
-
-
-@dataclass(frozen=True)
-class BatchCurve:
-    """One network on one GPU; ratios 0..1, arrays of shape (n,), NaN where nothing is known.
-
-    Attributes:
-        title: what the panel shows.
-        batches: in ascending order.
-        occupancy: of the SMs in training, or of modelled launches.
-        low, high: ends of its 90 % interval.
-        activity: SM activity of the training, or NVML utilisation of the modelled launches.
-        modelled: whether launches were modelled.
-        smallest: batch from which on larger ones fill the GPU no better; None: not looked for.
-    """
-
-    title: str
-    batches: NDArray[np.float64]
-    occupancy: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    activity: NDArray[np.float64]
-    modelled: bool
-    smallest: float | None = None
-
-
-def occupancy_by_batch_figure(curves: Sequence[BatchCurve]) -> Figure:
-    """One panel per curve, three in a row, from 0 to 100 %; at least one."""
-    columns = min(len(curves), _PER_ROW)
-    rows = math.ceil(len(curves) / columns)
-    with drawing():
-        figure = Figure(figsize=(max(3.2 * columns, 6.4), 0.7 + 2.4 * rows), layout="constrained")
-        panels = panels_of(figure, len(curves), columns, "batch size")
-        for curve, axes in zip(curves, panels, strict=True):
-            _batch_panel(axes, curve)
-        _legend(figure, panels, columns=2)
-        return figure
-
-
-def _batch_panel(axes: Axes, curve: BatchCurve) -> None:
-    names = ("occupancy (modelled)", "NVML utilisation (modelled)") if curve.modelled else ("SM occupancy", "SM activity")
-    line: Any = {"linewidth": 1.2, "markersize": 3, "mfc": "white" if curve.modelled else None}
-    axes.plot(curve.batches, curve.occupancy, "o-", color=BLUE, zorder=3, label=names[0], **line)
-    axes.plot(curve.batches, curve.activity, "s--", color=ORANGE, label=names[1], **line)
-    if np.isfinite(curve.low).any():
-        axes.fill_between(curve.batches, curve.low, curve.high, color=BLUE, alpha=0.2, linewidth=0, label="90 % interval")
-    if curve.smallest is not None:
-        near = f"smallest batch within {100 * WITHIN:.0f} % of the highest"
-        axes.axvline(curve.smallest, color=GREEN, linestyle=":", linewidth=1.2, label=near)
-    sizes_axis(axes, curve.batches, _MOST_TICKS)
-    _ratio_axis(axes)
-    axes.set_title(curve.title, parse_math=False)
 
 
 def _ratio_axis(axes: Axes) -> None:

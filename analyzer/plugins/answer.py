@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .chart import Chart
+
 
 class AnswerPart(BaseModel):
     """A part of an answer; a figure without a value is null."""
@@ -25,6 +27,11 @@ class Answer(AnswerPart):
     def remarks(self) -> list[str]:
         """What a reader has to know about it, a sentence each: the field ``notes``, where there is one."""
         return list(getattr(self, "notes", []))
+
+    @property
+    def chart(self) -> Chart:
+        """What ``--plot`` draws, an option of the answers that have one; raises InputError where there is too little."""
+        raise NotImplementedError
 
 
 class Rented(AnswerPart):

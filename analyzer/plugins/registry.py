@@ -179,6 +179,14 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
+def answered(backend: Backend, asked: BaseModel) -> BaseModel:
+    """What a backend answers to a checked request, a :func:`body`; raises ValueError where it has no answer."""
+    if not (isinstance(asked, Body) and issubclass(backend.Question, Question)):
+        return backend.answer(asked)
+    with backend.Question.of_body(asked, getattr(backend, "models", {})) as question:
+        return backend.answer(question)
+
+
 _ready: dict[str, Backend] = {}
 """Backends of this process by entry point: what one has loaded serves its next question."""
 
@@ -201,11 +209,7 @@ def ask(name: str, value: str, settings: Settings, question: str) -> dict[str, A
         backend = _ready[value] = backend_class(name, value)(settings)
     asked = body(type(backend)).model_validate_json(question)
     try:
-        if isinstance(asked, Body) and issubclass(backend.Question, Question):
-            with backend.Question.of_body(asked, getattr(backend, "models", {})) as own:
-                answer = backend.answer(own)
-        else:
-            answer = backend.answer(asked)
+        answer = answered(backend, asked)
     except ValidationError as error:  # a ValueError, but none that its asker could mend
         raise TypeError(f"the answer of the backend {name} does not fit its own model: {error}") from error
     if not isinstance(answer, backend.Answer):

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ...errors import InputError
 from ...plugins.answer import Answer, AnswerPart
+from ...plugins.chart import Chart, Line, Panel
 from ...tables import percent, seconds_text, table
 from ...words import number
 from .batch_sweep import WITHIN
@@ -26,10 +28,10 @@ class Interval(AnswerPart):
 class Training(AnswerPart):
     """A training before it runs; null where the fit cannot know."""
 
-    sm_occupancy: Annotated[Interval | None, Field(description="As DCGM reads it, 0 to 1.")] = None
-    sm_active: Annotated[Interval | None, Field(description="SM activity as DCGM reads it, 0 to 1.")] = None
-    peak_memory: Annotated[Interval | None, Field(description="Of the device as nvidia-smi shows it, bytes.")] = None
-    out_of_memory: Annotated[float | None, Field(description="Probability that the memory is too small, 0 to 1.")] = None
+    sm_occupancy: Annotated[Interval | None, Field(description="As DCGM reads it, 0 to 1.")]
+    sm_active: Annotated[Interval | None, Field(description="SM activity as DCGM reads it, 0 to 1.")]
+    peak_memory: Annotated[Interval | None, Field(description="Of the device as nvidia-smi shows it, bytes.")]
+    out_of_memory: Annotated[float | None, Field(description="Probability that the memory is too small, 0 to 1.")]
 
 
 class Modelled(AnswerPart):
@@ -65,7 +67,7 @@ class Filled(AnswerPart):
         return self.training.peak_memory.value if self.training.peak_memory else self.modelled.memory_bytes
 
 
-class Sweep(AnswerPart):
+class BestBatch(AnswerPart):
     """What a sweep over batches of one GPU found."""
 
     gpu: str
@@ -125,7 +127,7 @@ class OccupancyAnswer(Answer):
     unknown_operators: dict[str, int]
     model: FittedModel
     predictions: list[Filled]
-    batches: Annotated[list[Sweep], Field(description="Of a sweep, one per GPU.")]
+    batches: Annotated[list[BestBatch], Field(description="Of a sweep, one per GPU.")]
     notes: list[str]
 
     @property
@@ -143,6 +145,37 @@ class OccupancyAnswer(Answer):
             self.model.text if trainings else "",
         ]
         return "\n\n".join(part for part in parts if part)
+
+    @property
+    def chart(self) -> Chart:
+        """Occupancy and activity by batch, a panel per GPU."""
+        if len({row.batch for row in self.predictions}) < 2:
+            raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
+        best = {sweep.gpu: sweep.smallest for sweep in self.batches}
+        panels = []
+        for gpu in dict.fromkeys(row.gpu for row in self.predictions):
+            rows = [row for row in self.predictions if row.gpu == gpu]
+            trainings = [row.training for row in rows]
+            batches = [row.batch for row in rows]
+            lines = _measured_lines(trainings) if trainings[0].sm_occupancy else _modelled_lines([row.modelled for row in rows])
+            panels.append(Panel(f"{self.network} on {gpu}, {self.precision}", batches, lines, best.get(gpu)))
+        return Chart(panels, "batch size", f"smallest batch within {100 * WITHIN:.0f} % of the highest")
+
+
+def _measured_lines(trainings: Sequence[Training]) -> list[Line]:
+    occupancies, activities = ([getattr(each, name) for each in trainings] for name in ("sm_occupancy", "sm_active"))
+    ends = ([each and each.low for each in occupancies], [each and each.high for each in occupancies])
+    return [
+        Line("SM occupancy", [each and each.value for each in occupancies], *ends),
+        Line("SM activity", [each and each.value for each in activities]),
+    ]
+
+
+def _modelled_lines(steps: Sequence[Modelled]) -> list[Line]:
+    return [
+        Line("occupancy (modelled)", [step.time_mean for step in steps], assumed=True),
+        Line("NVML utilisation (modelled)", [step.nvml_utilisation for step in steps], assumed=True),
+    ]
 
 
 def _trainings(rows: Sequence[Filled]) -> str:

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from ....extras import how_to_install
 from ...errors import InputError
 from ...plugins import Settings
@@ -18,8 +16,6 @@ from .answer import OccupancyAnswer
 from .question import OccupancyQuestion, answer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from .predictor import Predictor
 
 
@@ -52,7 +48,7 @@ class Occupancy:
     Answer: ClassVar[type[OccupancyAnswer]] = OccupancyAnswer
 
     def __init__(self, settings: Settings) -> None:
-        if importlib.util.find_spec("torch") is None and importlib.util.find_spec("onnx") is None:
+        if not any(map(_installed, ("torch", "onnx"))):
             raise InputError(
                 f"networks are read with torch or onnx, and neither is installed here; {how_to_install('occupancy')}"
             )
@@ -66,37 +62,12 @@ class Occupancy:
         # Graphs of other sizes than the usual would let questions fill the disk.
         return answer(question, _predictor(question.model or SHIPPED), load_catalog(self._gpus), cache=not question.sizes)
 
-    @staticmethod
-    def figure(answered: OccupancyAnswer) -> Figure:
-        """Occupancy by batch, a panel per GPU; raises InputError for a single batch."""
-        from ...figures.occupancy import BatchCurve, occupancy_by_batch_figure
 
-        if len({row.batch for row in answered.predictions}) < 2:
-            raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
-        best = {sweep.gpu: sweep.smallest for sweep in answered.batches}
-        curves = []
-        for gpu in dict.fromkeys(row.gpu for row in answered.predictions):
-            rows = [row for row in answered.predictions if row.gpu == gpu]
-            intervals = [row.training.sm_occupancy for row in rows]
-            activities = [row.training.sm_active for row in rows]
-            curves.append(
-                BatchCurve(
-                    f"{answered.network} on {gpu}, {answered.precision}",
-                    np.array([row.batch for row in rows], dtype=float),
-                    np.array([row.occupancy for row in rows]),
-                    np.array([interval and interval.low for interval in intervals], dtype=float),
-                    np.array([interval and interval.high for interval in intervals], dtype=float),
-                    np.array(
-                        [
-                            activity.value if activity else row.modelled.nvml_utilisation
-                            for activity, row in zip(activities, rows, strict=True)
-                        ]
-                    ),
-                    intervals[0] is None,
-                    best.get(gpu),
-                )
-            )
-        return occupancy_by_batch_figure(curves)
+def _installed(library: str) -> bool:
+    try:
+        return importlib.util.find_spec(library) is not None
+    except ModuleNotFoundError:  # kept from being imported
+        return False
 
 
 @cache

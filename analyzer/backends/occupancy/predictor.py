@@ -135,7 +135,7 @@ class Predictor:
         """
         known = [not self.unknown(sample) for sample in samples]
         measured = [answered and self._same_chip(sample, catalog) for answered, sample in zip(known, samples, strict=True)]
-        answers = [dict[str, Any]() for _ in samples]
+        answers: list[dict[str, Any]] = [dict.fromkeys(Training.model_fields) for _ in samples]
         for label, model in self._ratios.items():
             if any(measured):
                 values = np.minimum(model.predict(list(compress(samples, measured))), 1.0)

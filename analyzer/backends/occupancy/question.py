@@ -14,7 +14,7 @@ from ....regressor import Catalog, Gpu
 from ...errors import InputError
 from ...plugins.question import Http, ModelFolder, NetworkQuestion, Option
 from ...plugins.types import GpuName
-from .answer import Filled, FittedModel, Modelled, OccupancyAnswer, Sweep
+from .answer import BestBatch, Filled, FittedModel, Modelled, OccupancyAnswer
 from .batch_sweep import LARGEST, batches_that_fit, best_batch
 from .configuration import Configuration
 from .graph.computation_graph import ComputationGraph
@@ -174,7 +174,7 @@ def answer(question: OccupancyQuestion, predictor: Predictor, catalog: Catalog, 
         unknown_operators=dict(network.graph.unknown),
         model=fitted_model(predictor),
         predictions=rows,
-        batches=[_sweep(own) for _, own in answered] if question.sweep else [],
+        batches=[_best(own) for _, own in answered] if question.sweep else [],
         notes=[*predictor.notes(samples, catalog), *modelled_notes(fallback)],
     )
 
@@ -195,6 +195,6 @@ def fitted_model(predictor: Predictor) -> FittedModel:
     )
 
 
-def _sweep(rows: Sequence[Filled]) -> Sweep:
+def _best(rows: Sequence[Filled]) -> BestBatch:
     best = best_batch(np.array([row.batch for row in rows]), np.array([row.occupancy for row in rows]))
-    return Sweep(gpu=rows[0].gpu, **asdict(best), bound_by_memory=best.largest < LARGEST)
+    return BestBatch(gpu=rows[0].gpu, **asdict(best), bound_by_memory=best.largest < LARGEST)

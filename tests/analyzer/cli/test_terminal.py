@@ -2,7 +2,8 @@
 
 import pytest
 
-from epochcast.analyzer.cli import tables, terminal
+from epochcast.analyzer import tables
+from epochcast.analyzer.cli import terminal
 
 HEADER = ("instance", "cloud", "region", "time", "90 % interval", "USD")
 ROW = ("g4dn.xlarge", "aws", "us-east-1", "6 s", "5.44 s to 6.62 s", "0.000877")

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+from epochcast.analyzer.backends.distributed.backend import Distributed, DistributedQuestion  # noqa: E402
 from epochcast.analyzer.backends.distributed.graph import Graph  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
 from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
@@ -15,7 +16,6 @@ from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 from epochcast.analyzer.plugins import Settings  # noqa: E402
-from epochcast.analyzer.backends.distributed.backend import Distributed, DistributedQuestion  # noqa: E402
 
 GPT = "gpt:hidden=16,layers=2,heads=4,vocab=40"
 LLAMA = "llama:hidden=16,layers=2,heads=4,kv_heads=2,vocab=40"

@@ -15,11 +15,11 @@ from epochcast.analyzer.backends.distributed.coefficients import Coefficients  #
 from epochcast.analyzer.backends.distributed.communication import cluster_for  # noqa: E402
 from epochcast.analyzer.backends.distributed.graph import Operator, Weight  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
+from epochcast.analyzer.backends.distributed.http_answer import DistributedAnswer  # noqa: E402
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare  # noqa: E402
 from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time import RememberedTimes  # noqa: E402
 from epochcast.analyzer.backends.distributed.predictor import Predictor  # noqa: E402
-from epochcast.analyzer.backends.distributed.http_answer import DistributedAnswer  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")

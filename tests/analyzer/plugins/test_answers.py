@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.convmeter.backend import ConvMeterQuestion
 from epochcast.analyzer.backends.distributed.backend import DistributedQuestion
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.occupancy.backend import OccupancyQuestion
 
 from ..occupancy.made_trainings import trainings

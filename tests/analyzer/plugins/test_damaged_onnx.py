@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
 
-from epochcast.analyzer.errors import InputError  # noqa: E402
-from epochcast.analyzer.plugins import Settings  # noqa: E402
 from epochcast.analyzer.backends.convmeter.backend import ConvMeter  # noqa: E402
 from epochcast.analyzer.backends.occupancy.backend import Occupancy  # noqa: E402
+from epochcast.analyzer.errors import InputError  # noqa: E402
+from epochcast.analyzer.plugins import Settings  # noqa: E402
+from epochcast.analyzer.plugins.registry import answered, body  # noqa: E402
 
 Ask = Callable[[bytes], list[str]]
 
@@ -59,7 +60,7 @@ def ask(cpu_model: Path) -> Ask:
         said = []
         for backend, question in asked:
             try:
-                backend.answer(backend.Question.model_validate(question))
+                answered(backend, body(type(backend)).model_validate(question))
             except InputError as error:
                 said.append(str(error))
         return said

@@ -1,0 +1,58 @@
+"""What an answer looks like as a picture, without what draws it: panels of lines over sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """A quantity over the places of its panel, as many values; None where there is none.
+
+    Attributes:
+        name: for the legend; lines of one name look alike in all panels.
+        values: ratios 0..1, or amounts.
+        low, high: ends of the 90 % interval; empty: none.
+        assumed: whether nothing of it was measured.
+    """
+
+    name: str
+    values: Sequence[float | None]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    assumed: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over sizes such as batches.
+
+    Attributes:
+        title: what it shows.
+        places: sizes in ascending order, above 0.
+        lines: the first is drawn on top.
+        mark: a size that the answer names; None: none.
+    """
+
+    title: str
+    places: Sequence[float]
+    lines: Sequence[Line]
+    mark: float | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Panels side by side with one legend.
+
+    Attributes:
+        panels: one at least.
+        xlabel: what the sizes are.
+        mark: what marked sizes are, for the legend.
+        ratio: whether values are ratios 0..1, drawn as per cent.
+    """
+
+    panels: Sequence[Panel]
+    xlabel: str
+    mark: str = ""
+    ratio: bool = True
