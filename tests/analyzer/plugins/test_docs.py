@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.cli import main
 
 from .conftest import fitted
 
@@ -65,9 +67,16 @@ def test_the_black_box_answers_as_shown(page: str, serve: Serve) -> None:
     assert client.post("/api/v1/predictions", json=question).json() == answer
 
 
-def test_the_backend_of_another_package_works_as_it_stands(page: str, serve: Serve, install: Install) -> None:
+def test_the_backend_of_another_package_works_as_it_stands(
+    page: str,
+    serve: Serve,
+    install: Install,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (text,) = blocks(page, "python")
-    assert 25 <= len(text.splitlines()) <= 40
+    assert 25 <= len(text.splitlines()) <= 45
     _, project, configuration = (tomllib.loads(block) for block in blocks(page, "toml"))
     install("carbon", text, **project["project"]["entry-points"]["epochcast.backends"])
     client = serve(configuration["backends"])
@@ -80,3 +89,12 @@ def test_the_backend_of_another_package_works_as_it_stands(page: str, serve: Ser
     assert refused.json()["detail"] == "the grid of 'x' is not configured; known are eu-north-1, us-east-1"
     without = serve().get("/api/v1/backends/carbon").json()
     assert without["why"].startswith("no grid is configured") and not without["available"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "service.toml").write_text(blocks(page, "toml")[2])
+    command, printed = blocks(page, "console")[0].removeprefix("$ epochcast ").split("\n", 1)
+    assert main(shlex.split(command)) == 0 and capsys.readouterr().out == printed
+    assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"kilograms": 20.0}
+    assert main(["predict-model", "carbon", "--joules", "-1", "--region", "x"]) == 2
+    assert capsys.readouterr().err == "epochcast: --joules is -1.0: input should be greater than 0\n"
+    assert main(["predict-model", "--help"]) == 0
+    assert re.search("carbon +Of carbon", capsys.readouterr().out)
