@@ -10,48 +10,34 @@ from .....regressor import Gpu
 from ....errors import InputError
 from ..graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from ..graph.operator_work import RECURRENT
-from ..graph.vocabulary import ELEMENTWISE
+from ..launch.calculator import CONFIGURATION
 from ..launch.gpu_limits import limits_of
 from ..launch.kernel_table import kernel_table
-from . import attention, convolution, elementwise, gemm, recurrent, reductions
+from . import memory_bound, products
+from .convolution import convolution
 from .launch_configurations import LaunchConfigurations, launch_configurations
-from .operator import HALF, Kernel, Operator, Target
+from .operator import WIDTHS, Kernel, Operator, Target
 
-PRECISIONS = ("fp32", *HALF)
-
-_INTEGER_BYTES = 8
-
-_Launches = Callable[[Operator, Target], list[Kernel]]
-
-_RULES: Mapping[str, _Launches] = {
-    **dict.fromkeys(ELEMENTWISE, elementwise.elementwise),
-    **dict.fromkeys(RECURRENT, recurrent.recurrent),
-    "convolution": convolution.convolution,
-    "transposed_convolution": convolution.convolution,
-    "linear": gemm.linear,
-    "matmul": gemm.matmul,
-    "attention": attention.attention,
-    "layer_norm": reductions.layer_norm,
-    "rms_norm": reductions.layer_norm,
-    "batch_norm": reductions.batch_norm,
-    "group_norm": reductions.group_norm,
-    "softmax": reductions.softmax,
-    "reduce": reductions.reduce,
-    "arg_reduce": reductions.reduce,
-    "scan": reductions.scan,
-    "max_pool": reductions.max_pool,
-    "average_pool": reductions.average_pool,
-    "resize": reductions.resize,
-    "embedding": elementwise.embedding,
-    "concatenate": elementwise.concatenate,
-    "copy": elementwise.copy,
-    "pad": elementwise.pad,
-    "index": elementwise.index,
-    "scatter": elementwise.scatter,
-    "create": elementwise.create,
-    "random": elementwise.random,
+_RULES: Mapping[str, Callable[[Operator, Target], list[Kernel]]] = {
+    **dict.fromkeys(("convolution", "transposed_convolution"), convolution),
+    **dict.fromkeys(("layer_norm", "rms_norm"), memory_bound.layer_norm),
+    **dict.fromkeys(("reduce", "arg_reduce"), memory_bound.reduce),
+    **dict.fromkeys(RECURRENT, products.recurrent),
+    "attention": products.attention,
+    "average_pool": memory_bound.average_pool,
+    "concatenate": memory_bound.concatenate,
+    "copy": memory_bound.copy,
+    "embedding": memory_bound.embedding,
+    "group_norm": memory_bound.group_norm,
+    "linear": products.linear,
+    "matmul": products.matmul,
+    "pad": memory_bound.pad,
+    "random": memory_bound.random,
+    "softmax": memory_bound.softmax,
 }
 """By the word of an operator; others launch what an elementwise one would."""
+
+_COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator", "node", "measured_on")
 
 
 def kernels_of(
@@ -75,58 +61,31 @@ def kernels_of(
     graph = graph.in_inference()
     if not len(graph):
         raise InputError(f"{graph.name} launches no kernel, so it has no occupancy; give a network that computes something")
-    if precision not in PRECISIONS:
-        raise InputError(f"precision {precision!r} is not known; give one of {', '.join(PRECISIONS)}")
+    if precision not in WIDTHS:
+        raise InputError(f"precision {precision!r} is not known; give one of {', '.join(WIDTHS)}")
     limits = limits_of(gpu)
     target = Target(gpu, limits, precision, configurations or launch_configurations(limits))
-    found = [
-        (node, operator.word, kernel)
-        for node, operator in enumerate(_operators(graph, precision))
-        for kernel in _RULES.get(operator.word, elementwise.elementwise)(operator, target)
-    ]
-    kernels = [kernel for _, _, kernel in found]
-    table = kernel_table(
-        kernel=[one.configuration.name for one in kernels],
-        gpu=[gpu.name] * len(kernels),
-        **{f"grid_{axis}": [one.grid[place] for one in kernels] for place, axis in enumerate("xyz")},
-        **{f"block_{axis}": [one.configuration.block[place] for one in kernels] for place, axis in enumerate("xyz")},
-        registers_per_thread=[one.configuration.registers_per_thread for one in kernels],
-        shared_memory=[one.configuration.shared_memory for one in kernels],
-        duration=[_seconds(one, target) for one in kernels],
-        count=[one.launches for one in kernels],
-    )
-    return table.assign(
-        operator=[word for _, word, _ in found],
-        node=[node for node, _, _ in found],
-        measured_on=[one.configuration.measured_on for one in kernels],
-    )
+    rows = []
+    for node, operator in enumerate(_operators(graph, precision)):
+        for kernel in _RULES.get(operator.word, memory_bound.elementwise)(operator, target):
+            own = kernel.configuration
+            sizes = (*kernel.grid, *own.block, own.registers_per_thread, own.shared_memory)
+            times = (target.seconds(kernel), kernel.launches)
+            rows.append((own.name, *sizes, *times, operator.word, node, 0.0 if own.source else own.architecture))
+    columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
+    return kernel_table(gpu=gpu.name, **columns).assign(**{name: columns[name] for name in _COLUMNS[-3:]})
 
 
 def _operators(graph: ComputationGraph, precision: str) -> Iterator[Operator]:
-    sources: list[list[str]] = [[] for _ in graph.words]
-    for source, node in graph.edges.T.tolist():
-        sources[node].append(graph.words[source])
-    width = 2 if precision in HALF else 4
     for node, word in enumerate(graph.words):
-        hyper = dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True))
         sizes = dict(zip(SIZES, graph.sizes[node].tolist(), strict=True))
-        floating = bool(graph.floating[node])
         yield Operator(
             word=word,
-            hyper=hyper,
+            hyper=dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True)),
             read=sizes["read"],
             written=max(1.0, sizes["written"]),
             weights=sizes["weights"],
             samples=graph.batch,
-            sources=tuple(sources[node]),
-            width=width if floating else _INTEGER_BYTES,
+            sources=tuple(graph.words[source] for source in graph.edges[0, graph.edges[1] == node]),
+            width=WIDTHS[precision] if graph.floating[node] else 8,
         )
-
-
-def _seconds(kernel: Kernel, target: Target) -> float:
-    """The arithmetic or the memory, whichever takes longer, and the shortest kernel; no less than any recorded launch of it."""
-    configurations = target.configurations
-    strided = kernel.configuration is configurations.kernels["elementwise_strided"]
-    reached = configurations.strided_bandwidth_share if strided else configurations.bandwidth_share
-    needed = configurations.shortest_kernel + max(kernel.computing, kernel.moved / (target.gpu.memory_bandwidth * reached))
-    return max(kernel.configuration.shortest, needed)

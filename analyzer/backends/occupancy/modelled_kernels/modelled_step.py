@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from .....regressor import Gpu
 from ..graph.computation_graph import ComputationGraph
 from ..launch.gpu_limits import limits_of
-from ..launch.kernel_table import summarise, with_occupancy
+from ..launch.kernel_table import Aggregate, summarise, with_occupancy
 from .kernels_of import kernels_of
-from .operator import HALF
+from .operator import WIDTHS
 
 LAUNCH_ON_CPU = 5e-6
 """Seconds that PyTorch's eager mode spends on the CPU for one kernel; assumed.
@@ -23,11 +23,10 @@ CONTEXT_BYTES = 600 * 2**20
 
 
 @dataclass(frozen=True)
-class ModelledStep:
-    """One step of a network as it is thought to run; nothing of it is measured.
+class ModelledStep(Aggregate):
+    """One step of a network as it is thought to run, with its launch-config occupancy; nothing of it is measured.
 
     Args:
-        mean, time_mean, max: launch-config occupancy, ratios 0..1, as in ``points``.
         kernels: launches.
         step_s: seconds; the GPU's, or the CPU's where that cannot launch as fast as the GPU runs.
         nvml_utilisation: share of the step in which a kernel runs.
@@ -35,9 +34,6 @@ class ModelledStep:
         assumed: share of the launches whose configuration no trace shows.
     """
 
-    mean: float
-    time_mean: float
-    max: float
     kernels: int
     step_s: float
     nvml_utilisation: float
@@ -54,17 +50,12 @@ def occupancy_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> ModelledS
     graph = graph.in_inference()
     table = kernels_of(graph, gpu, precision)
     summary = summarise(with_occupancy(table, {gpu.name: limits_of(gpu)}))
-    launches = int(table["count"].sum())
-    busy = float((table["duration"] * table["count"]).sum())
-    step = max(busy, launches * LAUNCH_ON_CPU)
-    width = 2 if precision in HALF else 4
+    step = max(summary.seconds, summary.launches * LAUNCH_ON_CPU)
     return ModelledStep(
-        mean=summary.grid.mean,
-        time_mean=summary.grid.time_mean,
-        max=summary.grid.max,
-        kernels=launches,
+        **vars(summary.grid),
+        kernels=summary.launches,
         step_s=step,
-        nvml_utilisation=busy / step,
-        memory_bytes=width * (graph.weight_elements + graph.peak_activations) + CONTEXT_BYTES,
-        assumed=float(table.loc[table["measured_on"] == 0, "count"].sum()) / launches,
+        nvml_utilisation=summary.seconds / step,
+        memory_bytes=WIDTHS[precision] * (graph.weight_elements + graph.peak_activations) + CONTEXT_BYTES,
+        assumed=float(table.loc[table["measured_on"] == 0, "count"].sum()) / summary.launches,
     )
