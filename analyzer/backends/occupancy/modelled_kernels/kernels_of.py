@@ -1,8 +1,9 @@
-"""The kernels that a forward pass of a graph would launch on a GPU, as a kernel table."""
+"""The kernels that a forward pass of a graph would launch on a GPU, and one step of them: what stands in for a measurement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -12,11 +13,21 @@ from ..graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from ..graph.operator_work import RECURRENT
 from ..launch.calculator import CONFIGURATION
 from ..launch.gpu_limits import limits_of
-from ..launch.kernel_table import kernel_table
+from ..launch.kernel_table import Aggregate, kernel_table, summarise, with_occupancy
 from . import memory_bound, products
 from .convolution import convolution
 from .launch_configurations import LaunchConfigurations, launch_configurations
 from .operator import WIDTHS, Kernel, Operator, Target
+
+LAUNCH_ON_CPU = 5e-6
+"""Seconds that PyTorch's eager mode spends on the CPU for one kernel; assumed.
+
+It depends on the CPU and the software: small torchvision networks at batch 12 on an A100 took 35 to 50 µs per modelled kernel
+in pytorch-gpu-benchmark's table. With such a CPU steps are longer and NVML utilisation lower than modelled here.
+"""
+
+CONTEXT_BYTES = 600 * 2**20
+"""Device memory of the CUDA context and of the workspaces of cuBLAS and cuDNN; assumed."""
 
 _RULES: Mapping[str, Callable[[Operator, Target], list[Kernel]]] = {
     **dict.fromkeys(("convolution", "transposed_convolution"), convolution),
@@ -38,6 +49,45 @@ _RULES: Mapping[str, Callable[[Operator, Target], list[Kernel]]] = {
 """By the word of an operator; others launch what an elementwise one would."""
 
 _COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator", "node", "measured_on")
+
+
+@dataclass(frozen=True)
+class ModelledStep(Aggregate):
+    """One step of a network as it is thought to run, with its launch-config occupancy; nothing of it is measured.
+
+    Args:
+        kernels: launches.
+        step_s: seconds; the GPU's, or the CPU's where that cannot launch as fast as the GPU runs.
+        nvml_utilisation: share of the step in which a kernel runs.
+        memory_bytes: weights, activations at their peak, and the context.
+        assumed: share of the launches whose configuration no trace shows.
+    """
+
+    kernels: int
+    step_s: float
+    nvml_utilisation: float
+    memory_bytes: float
+    assumed: float
+
+
+def occupancy_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> ModelledStep:
+    """Model the kernels of one step of a graph and calculate their occupancy.
+
+    Raises:
+        InputError: as of :func:`kernels_of`.
+    """
+    graph = graph.in_inference()
+    table = kernels_of(graph, gpu, precision)
+    summary = summarise(with_occupancy(table, {gpu.name: limits_of(gpu)}))
+    step = max(summary.seconds, summary.launches * LAUNCH_ON_CPU)
+    return ModelledStep(
+        **vars(summary.grid),
+        kernels=summary.launches,
+        step_s=step,
+        nvml_utilisation=summary.seconds / step,
+        memory_bytes=WIDTHS[precision] * (graph.weight_elements + graph.peak_activations) + CONTEXT_BYTES,
+        assumed=float(table.loc[table["measured_on"] == 0, "count"].sum()) / summary.launches,
+    )
 
 
 def kernels_of(

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from itertools import compress
+from typing import Any
 
 import pandas as pd
 
@@ -75,9 +76,6 @@ class Tile(LaunchConfiguration):
         return "nhwckrsc_nchw" not in self.name
 
 
-_Rows = TypeVar("_Rows", bound=LaunchConfiguration)
-
-
 @dataclass(frozen=True)
 class LaunchConfigurations:
     """Those that a GPU can run.
@@ -108,22 +106,21 @@ def launch_configurations(limits: GpuLimits, measured: str = "") -> LaunchConfig
     takes the place of what launch_configurations.toml says.
     """
 
-    def distance(architecture: float) -> tuple[bool, float]:
-        return architecture > limits.compute_capability, abs(architecture - limits.compute_capability)
+    def distance(row: dict[str, Any]) -> tuple[bool, float]:
+        return row["architecture"] > limits.compute_capability, abs(row["architecture"] - limits.compute_capability)
 
-    def usable(kind: type[_Rows], rows: list[dict[str, Any]]) -> list[_Rows]:
-        every = [kind(**row) for row in rows]
-        sizes = [(1, 1, 1, *own.block, own.registers_per_thread, own.shared_memory) for own in every]
+    def usable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        sizes = [(1, 1, 1, *row["block"], row["registers_per_thread"], row["shared_memory"]) for row in rows]
         fits = occupancies(pd.DataFrame(sizes, columns=CONFIGURATION), limits)["grid"].notna()
-        return sorted((own for own, fit in zip(every, fits, strict=True) if fit), key=lambda own: distance(own.architecture))
+        return sorted(compress(rows, fits), key=distance)
 
     tables = tomllib.loads(measured or MEASURED.read_text(encoding="utf-8"))
     assumed = tomllib.loads(_ASSUMED.read_text(encoding="utf-8"))
-    kernels = [*usable(LaunchConfiguration, tables["kernel"]), *usable(LaunchConfiguration, assumed["kernel"])]
+    kernels = [LaunchConfiguration(**row) for row in usable(tables["kernel"]) + usable(assumed["kernel"])]
     tiles: dict[tuple[str, str], list[Tile]] = defaultdict(list)
-    for tile in usable(Tile, tables["tile"]):
+    for tile in (Tile(**row) for row in usable(tables["tile"])):
         alike = tiles[tile.kind, tile.arithmetic]
         if not alike or alike[0].architecture == tile.architecture:
             alike.append(tile)
-    nearest = min(tables["gpu"], key=lambda row: distance(row["architecture"]))
+    nearest = min(tables["gpu"], key=distance)
     return LaunchConfigurations({kernel.name: kernel for kernel in reversed(kernels)}, tiles, **nearest)
