@@ -86,9 +86,10 @@ def test_repeated_launches_count() -> None:
 
 def test_two_directions_launch_each_step_twice() -> None:
     """The answer is twice as wide; a step is what it was."""
-    one = operator("lstm")
+    layer = operator("lstm")
     tables = [
-        kernels_of(made_graph(one | {"directions": n, "written": n * one["written"]}, batch=8), H100, "fp32") for n in (1, 2)
+        kernels_of(made_graph(layer | {"directions": n, "written": n * layer["written"]}, batch=8), H100, "fp32")
+        for n in (1, 2)
     ]
     alone, both = (table[table["kernel"] == "recurrent_gates"] for table in tables)
     assert both["count"].tolist() == (2 * alone["count"]).tolist()
@@ -155,9 +156,9 @@ def test_nearest_architecture() -> None:
     assert by_name["RTX 4090"].architecture == 8.0
     assert by_name["B200 SXM"].architecture == 9.0
     assert by_name["K80"].architecture == 7.0
-    for name, found in by_name.items():
+    for name, known in by_name.items():
         most = limits_of(CATALOG.resolve(name)).shared_memory_per_block
-        assert all(tile.shared_memory <= most for tiles in found.tiles.values() for tile in tiles)
+        assert all(tile.shared_memory <= most for tiles in known.tiles.values() for tile in tiles)
     assert by_name["T4"].kernels["flash_attention"].architecture == 9.0  # no other trace has it
 
 

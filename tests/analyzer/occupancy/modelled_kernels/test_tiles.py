@@ -21,6 +21,11 @@ def target(name: str, precision: str = "fp32") -> Target:
     return Target(gpu, limits, precision, launch_configurations(limits))
 
 
+@pytest.mark.parametrize(("arithmetic", "products"), [("fp32", 64), ("tf32", 512), ("half", 1024)])
+def test_products_per_cycle_of_an_sm_of_an_a100(arithmetic: str, products: int) -> None:
+    assert target("A100 SXM4 40GB").products_per_cycle(arithmetic) == pytest.approx(products, rel=0.01)
+
+
 def naive_seconds(
     tile: Tile, to: Target, arithmetic: str, rows: int, columns: int, inner: int, batch: int, parts: int
 ) -> float:
