@@ -13,8 +13,8 @@ from ...reader.onnx_model import load_onnx
 from ...reader.onnx_values import FLOATS, SHAPED
 from ..configuration import Configuration
 from .computation_graph import ComputationGraph, join
-from .graph_builder import Delivery, Elements, GraphBuilder
-from .hyper_parameters import Shaped, hyper_parameters, onnx_settings
+from .graph_builder import GraphBuilder
+from .hyper_parameters import hyper_parameters, onnx_settings
 from .operator_work import RECURRENT
 from .vocabulary import word_of_onnx
 
@@ -52,57 +52,44 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
     """
     text = str(path)
     towers = text.split(",") if "," in text and not Path(text).is_file() else [text]
-    found: dict[str, set[int]] = {}
+    found: Axes = {}
     graphs = []
     for tower in towers:
-        builder, weight_elements = _read(tower.strip(), sizes, found)
+        builder = _read(tower.strip(), sizes, found)
         if not builder.linear:
-            builder, weight_elements = _read(tower.strip(), sizes, found, samples=sizes.batch)
-        graphs.append(builder.graph(Path(tower).name, weight_elements).at_batch(sizes.batch))
+            builder = _read(tower.strip(), sizes, found, samples=sizes.batch)
+        graph = builder.graph(Path(tower).name, float(sum(builder.weights.values())))
+        graphs.append(graph.at_batch(sizes.batch))
     _check_sizes(text, found, sizes)
-    return graphs[0] if len(graphs) == 1 else join(",".join(one.name for one in graphs), tuple(graphs))
+    return graphs[0] if len(graphs) == 1 else join(",".join(graph.name for graph in graphs), tuple(graphs))
 
 
-def _read(path: str, sizes: Configuration, found: dict[str, set[int]], samples: int = SAMPLES) -> tuple[GraphBuilder, float]:
-    """What was read of one file, and the elements of all weights that its operators read."""
+def _read(path: str, sizes: Configuration, found: Axes, samples: int = SAMPLES) -> GraphBuilder:
+    """What was read of one file."""
     model, weights = load_onnx(path)
     axes, is_open = _set_axes(path, model.graph, {one.name for one in weights}, sizes, samples)
     for role, sides in axes.items():
         found.setdefault(role, set()).update(sides)
     builder = GraphBuilder(min(axes.get("batch", {1})), every_reached=not is_open or samples != SAMPLES)
-    read_weights: dict[str, int] = {}
     for operator in OnnxGraph(path, model, weights).operators():
-        _add(operator, builder, read_weights)
-    return builder, float(sum(read_weights.values()))
+        _add(operator, builder)
+    return builder
 
 
-def _add(operator: OnnxOperator, builder: GraphBuilder, read_weights: dict[str, int]) -> None:
-    """Make an operator a node of the graph, and note the weights that it reads with their elements."""
-    word, of_the_input, tensors = _word(operator), operator.of_the_input, operator.tensors
-    shapes = [shape or () for shape in operator.shapes]
-    answer = shapes[0]
+def _add(operator: OnnxOperator, builder: GraphBuilder) -> None:
+    """Make an operator a node of the graph."""
+    word, tensors, shapes = _word(operator), operator.tensors, [shape or () for shape in operator.shapes]
+    answers = [0 if shape is None else math.prod(shape) for shape in operator.shapes]
     if word in RECURRENT:  # as torch answers: all steps, whichever answer the file asks for
         (steps, samples, _), (directions, *_) = tensors[0].shape, tensors[1].shape
-        answer = (steps, samples, operator.attributes["hidden_size"] * directions)
-    given = [Shaped(one.shape, one.contiguous) for one in tensors]
-    hyper = hyper_parameters(word, given, Shaped(answer), onnx_settings(operator.attributes, answer))
-    read, weights, deliveries = Elements(), 0.0, []
+        shapes = [(steps, samples, operator.attributes["hidden_size"] * directions)]
+        answers = [math.prod(shapes[0])]
     inputs = list(zip(operator.call.inputs, operator.given, strict=True))
-    for one in dict(inputs[:3] if word == "batch_norm" else inputs).values():  # nothing is learnt of its moments
-        if one is None or one.is_setting:
-            continue
-        if one.weight:
-            weights += one.distinct
-            read_weights[one.weight] = max(one.written, read_weights.get(one.weight, 0))
-            continue
-        elements = builder.elements(one.distinct, one.of_the_input)
-        read += elements
-        if one.writer is not None:
-            deliveries.append(Delivery(one.writer, one.moved, elements))
-    written = Elements()
-    for shape in [answer] if word in RECURRENT else shapes[:1] if word == "batch_norm" else operator.shapes:
-        written += builder.elements(math.prod(shape) if shape is not None else 0, of_the_input)
-    builder.add(word, operator.call.name, hyper, read, written, weights, operator.kinds[0] in FLOATS, deliveries)
+    if word == "batch_norm":  # nothing is learnt of its moments
+        inputs, answers = inputs[:3], answers[:1]
+    given = [value for value in dict(inputs).values() if value is not None and not value.is_setting]
+    hyper = hyper_parameters(word, tensors, shapes[0], onnx_settings(operator.attributes, shapes[0]))
+    builder.read(word, operator.call.name, hyper, given, answers, operator.kinds[0] in FLOATS)
 
 
 def _word(operator: OnnxOperator) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ....errors import InputError
+from ...reader.onnx_values import Value, distinct
 from .computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from .operator_work import flops, temporary
 from .vocabulary import UNKNOWN
@@ -50,6 +51,7 @@ class GraphBuilder:
 
     Attributes:
         linear: whether what grows with the batch does so in proportion; not known with ``every_reached``.
+        weights: elements of each weight that operators read.
     """
 
     batch: int
@@ -62,8 +64,39 @@ class GraphBuilder:
     floating: list[bool] = field(default_factory=list)
     edges: dict[tuple[int, int], Delivery] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
+    weights: dict[str, int] = field(default_factory=dict)
 
-    def elements(self, elements: float, of_the_input: bool) -> Elements:
+    def read(
+        self,
+        word: str,
+        operator: str,
+        hyper: Mapping[str, float],
+        given: Iterable[Value],
+        answers: Iterable[int],
+        floating: bool,
+    ) -> None:
+        """Add an operator by the tensors that it reads, each once.
+
+        Args:
+            word, operator, hyper, floating: as for :meth:`add`.
+            given: what it reads.
+            answers: elements of each tensor that it answers.
+        """
+        read, weights, deliveries, of_the_input = Elements(), 0.0, [], False
+        for value in given:
+            of_the_input |= value.of_the_input
+            if value.weight:
+                weights += value.distinct
+                self.weights[value.weight] = max(distinct(value.written), self.weights.get(value.weight, 0))
+                continue
+            elements = self._elements(value.distinct, value.of_the_input)
+            read += elements
+            if value.writer is not None:
+                deliveries.append(Delivery(value.writer, value.moved, elements))
+        written = sum((self._elements(answer, of_the_input) for answer in answers), Elements())
+        self.add(word, operator, hyper, read, written, weights, floating, deliveries)
+
+    def _elements(self, elements: int, of_the_input: bool) -> Elements:
         """Those of a tensor, which depends on the network's input or does not."""
         if self.every_reached:
             return Elements(elements, 0.0 if of_the_input else elements)

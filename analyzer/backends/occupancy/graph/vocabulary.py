@@ -102,7 +102,10 @@ VOCABULARY = tuple(_WORDS)
 """All words; the place of a word is the column of its one-hot feature."""
 
 ELEMENTWISE = frozenset(
-    "relu leaky_relu gelu silu sigmoid tanh erf add multiply power exponential trigonometric compare logical where round".split()
+    {
+        *("relu", "leaky_relu", "gelu", "silu", "sigmoid", "tanh", "erf", "add", "multiply", "power", "exponential"),
+        *("trigonometric", "compare", "logical", "where", "round"),
+    }
 )
 """Words whose every answer comes from one element of each input."""
 
