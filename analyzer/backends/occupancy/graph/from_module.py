@@ -22,16 +22,10 @@ from ...reader.failures import why_untraceable
 from ...reader.onnx_values import Value, laid_out
 from ...reader.running_modules import storage_of
 from .computation_graph import ComputationGraph
-from .graph_builder import GraphBuilder
+from .graph_builder import SAMPLES, GraphBuilder
 from .hyper_parameters import hyper_parameters
 from .operator_work import RECURRENT
 from .vocabulary import word_of_aten
-
-SAMPLES = 1009
-"""The batch that is exported: tensors that grow with the batch are those whose elements this prime divides.
-
-Nothing has memory, so a large one costs nothing. One sample would do worse: torch then takes copies for views.
-"""
 
 
 def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
@@ -57,15 +51,15 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
     if not any(isinstance(one, Tensor) and SAMPLES in one.shape[:1] for one in tree_leaves(many)):
         return graph_as_given(module, inputs, name, batch)
     try:
-        reading = _Reading(_export(fake, many), SAMPLES, name)
+        builder = _Reading(_export(fake, many), SAMPLES, name).builder
     except Exception:  # what holds for its own inputs need not hold for others
         return graph_as_given(module, inputs, name, batch)
-    operators, linear = len(reading.builder.words), reading.builder.linear
-    if linear and operators < SAMPLES:
-        return reading.graph().at_batch(batch)
-    given = graph_as_given(module, inputs, name, batch)
-    of_each_sample = operators - len(given) >= SAMPLES - batch
-    return reading.graph().at_batch(batch) if linear and not of_each_sample else given
+    operators = len(builder.words)
+    if not builder.linear or operators >= SAMPLES:
+        given = graph_as_given(module, inputs, name, batch)
+        if not builder.linear or operators - len(given) >= SAMPLES - batch:  # it has operators of each sample
+            return given
+    return builder.graph(name).at_batch(batch)
 
 
 def graph_as_given(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:
@@ -78,7 +72,7 @@ def graph_as_given(module: nn.Module, inputs: tuple[Any, ...], name: str, batch:
     fake = _without_values(module, fakes)
     given = tree_map_only(Tensor, lambda one: _samples(one, batch, batch, fakes), inputs)
     try:
-        return _Reading(_export(fake, given), batch, name, every_reached=True).graph()
+        return _Reading(_export(fake, given), batch, name, every_reached=True).builder.graph(name)
     except InputError:
         raise
     except Exception as error:  # a user's module may raise anything
@@ -162,10 +156,6 @@ class _Reading:
         self.builder = GraphBuilder(batch, every_reached)
         self.memories: dict[int, Value] = {}  # as they were written; parameters, buffers and constants are weights
         self._read_all(program.graph_module, set(program.graph_signature.user_inputs))
-
-    def graph(self) -> ComputationGraph:
-        """What was read."""
-        return self.builder.graph(self.name, float(sum(self.builder.weights.values())))
 
     def _read_all(self, module: fx.GraphModule, inputs: set[str]) -> None:
         for node in module.graph.nodes:

@@ -12,14 +12,12 @@ from ...reader.onnx_graph import OnnxGraph, OnnxOperator
 from ...reader.onnx_model import load_onnx
 from ...reader.onnx_values import FLOATS, SHAPED
 from ..configuration import Configuration
+from ..networks.known_networks import SIZES
 from .computation_graph import ComputationGraph, join
-from .graph_builder import GraphBuilder
+from .graph_builder import SAMPLES, GraphBuilder
 from .hyper_parameters import hyper_parameters, onnx_settings
 from .operator_work import RECURRENT
 from .vocabulary import word_of_onnx
-
-SAMPLES = 1009
-"""The batch that an open batch axis is set to: what grows with it are the tensors whose elements this prime divides."""
 
 _ROLES = {
     "image_size": ("height", "width", "image", "pixel"),
@@ -58,8 +56,7 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
         builder = _read(tower.strip(), sizes, found)
         if not builder.linear:
             builder = _read(tower.strip(), sizes, found, samples=sizes.batch)
-        graph = builder.graph(Path(tower).name, float(sum(builder.weights.values())))
-        graphs.append(graph.at_batch(sizes.batch))
+        graphs.append(builder.graph(Path(tower).name).at_batch(sizes.batch))
     _check_sizes(text, found, sizes)
     return graphs[0] if len(graphs) == 1 else join(",".join(graph.name for graph in graphs), tuple(graphs))
 
@@ -143,7 +140,7 @@ def _check_sizes(path: str, found: Mapping[str, Collection[int]], sizes: Configu
     Raises:
         InputError: no axis has this role, or the file has fixed it at another size.
     """
-    for role in ("channels", "image_size", "sequence", "hidden", "layers"):
+    for role in SIZES:
         given, said = int(getattr(sizes, role)), role.replace("_", " ")
         if not given or given in found.get(role, set()):
             continue
