@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from ....regressor import Gpu
 from ...errors import InputError
-from .graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS
+from .graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES
 from .graph.vocabulary import VOCABULARY
 from .sample import Sample
 
 Rows = NDArray[np.float32]
 
 _WORDS = tuple(f"is_{word}" for word in VOCABULARY)
-_BYTES = ("read", "written", "temporary", "weights")
 _DEVICE = ("gpu_flops", "gpu_memory_bytes", "gpu_sms")
 
-NODE_NAMES = (*_WORDS, *HYPER_PARAMETERS, *(f"{name}_bytes" for name in _BYTES), "flops", *_DEVICE)
+NODE_NAMES = (*_WORDS, *HYPER_PARAMETERS, *(f"{name}_bytes" for name in SIZES if name != "flops"), "flops", *_DEVICE)
 """Columns of :func:`node_features`. All but the first len(VOCABULARY) are log(1 + x)."""
 NODE_FEATURES = len(NODE_NAMES)
 WORD_COLUMNS = slice(0, len(VOCABULARY))
@@ -52,7 +51,7 @@ def node_features(sample: Sample) -> Rows:
     n = len(graph)
     words = np.eye(len(VOCABULARY))[[VOCABULARY.index(word) for word in graph.words]]
     width = np.where(graph.floating, element_bytes(precision), _INTEGER_BYTES)
-    sizes = np.stack([graph.column(name) * width for name in _BYTES] + [graph.column("flops")], axis=1)
+    sizes = graph.sizes * np.where(np.array(SIZES) == "flops", 1, width[:, np.newaxis])
     device = np.broadcast_to([peak_flops(sample.gpu, precision), sample.gpu.memory, sample.gpu.sm_count], (n, len(_DEVICE)))
     return np.concatenate([words, np.log1p(np.concatenate([graph.hyper_parameters, sizes, device], axis=1))], axis=1).astype(
         np.float32

@@ -45,18 +45,17 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
         return graph_of_onnx(whole.network, whole)
     if whole.is_factory:
         return _export(whole)
-    graph = _kept(whole.one_sample) if cache else _remembered(whole.one_sample)
-    return graph.at_batch(whole.batch)
+    return _kept(whole.one_sample, cache).at_batch(whole.batch)
 
 
 @lru_cache(maxsize=1024)
-def _kept(configuration: Configuration) -> ComputationGraph:
+def _kept(configuration: Configuration, cache: bool) -> ComputationGraph:
+    if not cache:
+        return _export(configuration)
     key = hashlib.sha256(repr((astuple(configuration), *_code())).encode()).hexdigest()[:32]
     path = cache_folder() / "graphs" / f"{key}.npz"
-    try:
+    with suppress(OSError, ValueError):  # not there yet, or damaged
         return read_graph(path)
-    except (OSError, ValueError):  # not there yet, or damaged
-        pass
     graph = _export(configuration)
     with suppress(OSError):  # read-only or full: the next run exports again
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,11 +65,6 @@ def _kept(configuration: Configuration) -> ComputationGraph:
                 write_graph(graph, file)
             part.replace(path)
     return graph
-
-
-@lru_cache(maxsize=64)
-def _remembered(configuration: Configuration) -> ComputationGraph:
-    return _export(configuration)
 
 
 def _export(configuration: Configuration) -> ComputationGraph:

@@ -24,19 +24,8 @@ operator makes for itself (a convolution's unfolded input, attention's scores, g
 operations (a multiply-add counts two)."""
 
 HYPER_PARAMETERS = (
-    "input_features",
-    "output_features",
-    "kernel_height",
-    "kernel_width",
-    "stride",
-    "dilation",
-    "groups",
-    "rows",
-    "reduced",
-    "heads",
-    "layers",
-    "directions",
-    "strided",
+    *("input_features", "output_features", "kernel_height", "kernel_width", "stride", "dilation", "groups"),
+    *("rows", "reduced", "heads", "layers", "directions", "strided"),
 )
 """Columns of :attr:`ComputationGraph.hyper_parameters`; 0 where one does not apply.
 

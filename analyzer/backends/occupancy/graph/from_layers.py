@@ -131,15 +131,12 @@ def _add(
 
 
 def _hyper(product: _Product, kind: str) -> dict[str, float]:
-    hyper = {
-        "input_features": product.inputs,
-        "output_features": product.outputs,
-        "reduced": product.inputs * product.kernel**2,
-    }
+    common = {"input_features": product.inputs, "output_features": product.outputs}
+    hyper: dict[str, float] = {**common, "reduced": product.inputs * product.kernel**2}
     if kind == "conv2d":
         stride = max(1, round(product.input_side / product.side))
         hyper |= {"kernel_height": product.kernel, "kernel_width": product.kernel, "stride": stride, "dilation": 1, "groups": 1}
-    return {name: float(value) for name, value in hyper.items()}
+    return hyper
 
 
 def _window(side: int) -> dict[str, float]:

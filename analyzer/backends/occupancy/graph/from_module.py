@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -47,8 +48,8 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
     """
     fakes = FakeTensorMode(allow_non_fake_inputs=True)
     fake = _without_values(module, fakes)
-    many = tree_map_only(Tensor, lambda one: _samples(one, batch, SAMPLES, fakes), inputs)
-    if not any(isinstance(one, Tensor) and SAMPLES in one.shape[:1] for one in tree_leaves(many)):
+    many = tree_map_only(Tensor, lambda tensor: _samples(tensor, batch, SAMPLES, fakes), inputs)
+    if not any(isinstance(leaf, Tensor) and SAMPLES in leaf.shape[:1] for leaf in tree_leaves(many)):
         return graph_as_given(module, inputs, name, batch)
     try:
         builder = _Reading(_export(fake, many), SAMPLES, name).builder
@@ -70,7 +71,7 @@ def graph_as_given(module: nn.Module, inputs: tuple[Any, ...], name: str, batch:
     """
     fakes = FakeTensorMode(allow_non_fake_inputs=True)
     fake = _without_values(module, fakes)
-    given = tree_map_only(Tensor, lambda one: _samples(one, batch, batch, fakes), inputs)
+    given = tree_map_only(Tensor, lambda tensor: _samples(tensor, batch, batch, fakes), inputs)
     try:
         return _Reading(_export(fake, given), batch, name, every_reached=True).builder.graph(name)
     except InputError:
@@ -83,11 +84,11 @@ def _without_values(module: nn.Module, fakes: FakeTensorMode) -> nn.Module:
     """A copy in evaluation mode whose tensors have no memory; they are on the processor, as those that forward makes."""
     copied: dict[int, Any] = {}
     for part in module.modules():
-        for one in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
-            if isinstance(one, Tensor):
+        for tensor in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+            if isinstance(tensor, Tensor):
                 with fakes:
-                    fake = torch.empty_strided(one.shape, one.stride(), dtype=one.dtype)
-                copied[id(one)] = nn.Parameter(fake, requires_grad=False) if isinstance(one, nn.Parameter) else fake
+                    fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+                copied[id(tensor)] = nn.Parameter(fake, requires_grad=False) if isinstance(tensor, nn.Parameter) else fake
     return copy.deepcopy(module, copied).eval()
 
 
@@ -99,36 +100,27 @@ def _samples(tensor: Tensor, batch: int, wanted: int, fakes: FakeTensorMode) -> 
 
 
 def _export(module: nn.Module, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:
-    with torch.no_grad(), warnings.catch_warnings(), _no_stack_traces(), _no_logs():
+    with torch.no_grad(), warnings.catch_warnings(), _quickly_and_quietly():
         warnings.simplefilter("ignore")  # on attributes that a forward sets, as nn.LSTM's does
         return torch.export.export(module, inputs, strict=False)
 
 
 @contextmanager
-def _no_logs() -> Iterator[None]:
-    """Without the pages that torch writes on what it cannot trace: one sentence says so."""
-    before = logging.root.manager.disable
+def _quickly_and_quietly() -> Iterator[None]:
+    """Without the pages that torch writes on what it cannot trace: one sentence says so.
+
+    And without the place in the code of every operator, which takes a quarter of the time of an export.
+    """
+    config: Any = getattr(torch.fx, "config", SimpleNamespace())  # older versions of torch have no such setting
+    disabled, unplaced = logging.root.manager.disable, getattr(config, "do_not_emit_stack_traces", False)
     logging.disable(logging.CRITICAL)
+    config.do_not_emit_stack_traces = True
     try:
         with redirect_stderr(io.StringIO()):
             yield
     finally:
-        logging.disable(before)
-
-
-@contextmanager
-def _no_stack_traces() -> Iterator[None]:
-    """Without the place in the code of every operator, which takes a quarter of the time of an export."""
-    config: Any = getattr(torch.fx, "config", None)
-    before = getattr(config, "do_not_emit_stack_traces", None)
-    if before is None:  # older versions of torch have no such setting
-        yield
-        return
-    config.do_not_emit_stack_traces = True
-    try:
-        yield
-    finally:
-        config.do_not_emit_stack_traces = before
+        logging.disable(disabled)
+        config.do_not_emit_stack_traces = unplaced
 
 
 _IDLE = {"lift_fresh_copy", "detach_"}

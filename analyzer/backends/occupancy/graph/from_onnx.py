@@ -62,11 +62,11 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
 
 
 def _read(path: str, sizes: Configuration, found: Axes, samples: int = SAMPLES) -> GraphBuilder:
-    """What was read of one file."""
+    """What was read of one file, the sides of whose axes are added to ``found``."""
     model, weights = load_onnx(path)
-    axes, is_open = _set_axes(path, model.graph, {one.name for one in weights}, sizes, samples)
+    axes, is_open = _set_axes(path, model.graph, {weight.name for weight in weights}, sizes, samples)
     for role, sides in axes.items():
-        found.setdefault(role, set()).update(sides)
+        found[role] = found.get(role, set()) | sides
     builder = GraphBuilder(min(axes.get("batch", {1})), every_reached=not is_open or samples != SAMPLES)
     for operator in OnnxGraph(path, model, weights).operators():
         _add(operator, builder)
@@ -94,9 +94,9 @@ def _word(operator: OnnxOperator) -> str:
     if kind in SHAPED or kind == "Split":
         return "copy"  # no view shows it so
     word = word_of_onnx(kind)
-    multiplied = [one for one in operator.given[:2] if one is not None]
+    multiplied = [value for value in operator.given[:2] if value is not None]
     if word in ("linear", "matmul") and kind != "Einsum":  # by what is multiplied, however it is called
-        return "linear" if any(one.weight for one in multiplied) else "matmul"
+        return "linear" if any(value.weight for value in multiplied) else "matmul"
     if kind == "Gather" and multiplied[0].weight and len(multiplied[0].shape) > 1:
         return "embedding"
     return word
@@ -118,18 +118,17 @@ def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configurat
     Raises:
         InputError: an open axis is not given or unknown, or there is no input.
     """
-    inputs = [one for one in graph.input if one.name not in weights]
-    if not any(one.type.HasField("tensor_type") and one.type.tensor_type.shape.dim for one in inputs):
+    tensors = {value.name: value.type.tensor_type for value in graph.input if value.name not in weights}
+    if not any(tensor.shape.dim for tensor in tensors.values()):
         raise InputError(f"{path!r} takes no tensor; give the file of a network")
     found: Axes = {}
     is_open = False
-    for one in inputs:
-        tensor = one.type.tensor_type
+    for name, tensor in tensors.items():
         roles = _roles(list(tensor.shape.dim), tensor.elem_type in FLOATS)
         for place, (axis, role) in enumerate(zip(tensor.shape.dim, roles, strict=True)):
             if not axis.HasField("dim_value") or axis.dim_value < 1:
                 is_open |= role == "batch"
-                axis.dim_value = samples if role == "batch" else _given(path, one.name, place, axis, role, sizes)
+                axis.dim_value = samples if role == "batch" else _given(path, name, place, axis, role, sizes)
             found.setdefault(role, set()).add(int(axis.dim_value))
     return found, is_open
 
@@ -141,13 +140,16 @@ def _check_sizes(path: str, found: Mapping[str, Collection[int]], sizes: Configu
         InputError: no axis has this role, or the file has fixed it at another size.
     """
     for role in SIZES:
-        given, said = int(getattr(sizes, role)), role.replace("_", " ")
-        if not given or given in found.get(role, set()):
-            continue
-        if role not in found:
-            raise InputError(f"no axis of the inputs of {path!r} is its {said}, but {said} {given} is asked for; leave it out")
-        there = " or ".join(map(str, sorted(found[role])))
-        raise InputError(f"{path!r} is exported for {said} {there}, not {given}; give that, or export it with this axis open")
+        given, called = int(getattr(sizes, role)), role.replace("_", " ")
+        if given and role not in found:
+            raise InputError(
+                f"no axis of the inputs of {path!r} is its {called}, but {called} {given} is asked for; leave it out"
+            )
+        if given and given not in found[role]:
+            exported = " or ".join(map(str, sorted(found[role])))
+            raise InputError(
+                f"{path!r} is exported for {called} {exported}, not {given}; give that, or export it with this axis open"
+            )
 
 
 def _roles(axes: list[Any], floating: bool) -> list[str]:
