@@ -50,23 +50,23 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
     """
     text = str(path)
     towers = text.split(",") if "," in text and not Path(text).is_file() else [text]
-    found: Axes = {}
+    seen: Axes = {}
     graphs = []
     for tower in towers:
-        builder = _read(tower.strip(), sizes, found)
+        builder = _read(tower.strip(), sizes, seen)
         if not builder.linear:
-            builder = _read(tower.strip(), sizes, found, samples=sizes.batch)
+            builder = _read(tower.strip(), sizes, seen, samples=sizes.batch)
         graphs.append(builder.graph(Path(tower).name).at_batch(sizes.batch))
-    _check_sizes(text, found, sizes)
+    _check_sizes(text, seen, sizes)
     return graphs[0] if len(graphs) == 1 else join(",".join(graph.name for graph in graphs), tuple(graphs))
 
 
-def _read(path: str, sizes: Configuration, found: Axes, samples: int = SAMPLES) -> GraphBuilder:
-    """What was read of one file, the sides of whose axes are added to ``found``."""
+def _read(path: str, sizes: Configuration, seen: Axes, samples: int = SAMPLES) -> GraphBuilder:
+    """What was read of one file, the sides of whose axes are added to ``seen``."""
     model, weights = load_onnx(path)
     axes, is_open = _set_axes(path, model.graph, {weight.name for weight in weights}, sizes, samples)
     for role, sides in axes.items():
-        found[role] = found.get(role, set()) | sides
+        seen[role] = seen.get(role, set()) | sides
     builder = GraphBuilder(min(axes.get("batch", {1})), every_reached=not is_open or samples != SAMPLES)
     for operator in OnnxGraph(path, model, weights).operators():
         _add(operator, builder)
@@ -121,7 +121,7 @@ def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configurat
     tensors = {value.name: value.type.tensor_type for value in graph.input if value.name not in weights}
     if not any(tensor.shape.dim for tensor in tensors.values()):
         raise InputError(f"{path!r} takes no tensor; give the file of a network")
-    found: Axes = {}
+    seen: Axes = {}
     is_open = False
     for name, tensor in tensors.items():
         roles = _roles(list(tensor.shape.dim), tensor.elem_type in FLOATS)
@@ -129,11 +129,11 @@ def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configurat
             if not axis.HasField("dim_value") or axis.dim_value < 1:
                 is_open |= role == "batch"
                 axis.dim_value = samples if role == "batch" else _given(path, name, place, axis, role, sizes)
-            found.setdefault(role, set()).add(int(axis.dim_value))
-    return found, is_open
+            seen.setdefault(role, set()).add(int(axis.dim_value))
+    return seen, is_open
 
 
-def _check_sizes(path: str, found: Mapping[str, Collection[int]], sizes: Configuration) -> None:
+def _check_sizes(path: str, seen: Mapping[str, Collection[int]], sizes: Configuration) -> None:
     """Check that every size that is given is one that the inputs have.
 
     Raises:
@@ -141,12 +141,12 @@ def _check_sizes(path: str, found: Mapping[str, Collection[int]], sizes: Configu
     """
     for role in SIZES:
         given, called = int(getattr(sizes, role)), role.replace("_", " ")
-        if given and role not in found:
+        if given and role not in seen:
             raise InputError(
                 f"no axis of the inputs of {path!r} is its {called}, but {called} {given} is asked for; leave it out"
             )
-        if given and given not in found[role]:
-            exported = " or ".join(map(str, sorted(found[role])))
+        if given and given not in seen[role]:
+            exported = " or ".join(map(str, sorted(seen[role])))
             raise InputError(
                 f"{path!r} is exported for {called} {exported}, not {given}; give that, or export it with this axis open"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -62,26 +61,19 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
         InputError: there is no such network, its library is not installed, it cannot be built, or a size does not apply.
     """
     configuration = complete(configuration)
-    name = configuration.network
+    name, inputs = configuration.network, None
     if name in NETWORKS:
         network = _known(configuration, device)
     elif configuration.is_factory:
-        return _of_the_user(configuration, device)
+        network, inputs = built(name, lambda: _from_factory(configuration), device)
     else:
         network, _ = find_network(name, configuration.image_size, device)
-    _change_channels(network, configuration.channels, name)
-    return network.to(device).eval(), _inputs(configuration)
-
-
-def _of_the_user(configuration: Configuration, device: str) -> Built:
-    name = configuration.network
-    network, inputs = built(name, lambda: _from_factory(configuration), device)
-    network = network.to(device).eval()
     if inputs is None:
         _change_channels(network, configuration.channels, name)
-        image: dict[str, Any] = {name: getattr(configuration, name) or size.usual for name, size in IMAGE.items()}
-        return network, _inputs(replace(configuration, sequence=0, hidden=0, layers=0, **image))
-    return network, tree_map_only(Tensor, lambda tensor: _samples(tensor, configuration.batch), inputs)
+        inputs = _inputs(configuration)
+    else:
+        inputs = tree_map_only(Tensor, lambda tensor: _samples(tensor, configuration.batch), inputs)
+    return network.to(device).eval(), inputs
 
 
 def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, ...] | None]:
@@ -187,7 +179,11 @@ def _change_channels(network: nn.Module, channels: int, name: str) -> None:
 
 
 def _inputs(configuration: Configuration) -> tuple[Tensor, ...]:
+    """What a network without inputs of its own is called with; a user's takes images alone."""
     batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
+    if configuration.is_factory:
+        channels, side = (getattr(configuration, name) or size.usual for name, size in IMAGE.items())
+        return (torch.empty(batch, channels, side, side, device="meta"),)
     inputs = []
     if configuration.image_size:
         side = configuration.image_size
