@@ -11,19 +11,17 @@ copies reach, whose sizes follow from their grids.
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import MEASURED
 from epochcast.regressor import load_catalog
 
 from ..page import options, public
-
-TABLE = Path(str(files("epochcast.analyzer.backends.occupancy.modelled_kernels"))) / MEASURED
 
 HEADER = """\
 # Launch configurations of classes of kernels, per architecture (compute capability): the one that most launches
@@ -48,7 +46,6 @@ CLASSES = {
     "index": r"index_elementwise_kernel",
     "scatter_gather": r"_scatter_gather_elementwise_kernel",
     "scan": r"cub::DeviceScanKernel",
-    "create": r"elementwise_kernel_with_index",
     "random": r"distribution_elementwise_grid_stride_kernel",
     "max_pool": r"max_pool_forward_nchw",
     "adaptive_average_pool": r"adaptive_average_pool<",
@@ -106,11 +103,9 @@ def traces() -> KernelFile:
 def launches() -> pd.DataFrame:
     """All launches of a known GPU as a kernel table, with ``architecture`` (compute capability) and ``sms`` of the GPU."""
     table, limits = traces().table, traces().limits
-    table = table[table["gpu"].isin(list(limits))].reset_index(drop=True)
-    return table.assign(
-        architecture=table["gpu"].map({name: gpu.compute_capability for name, gpu in limits.items()}),
-        sms=table["gpu"].map({name: gpu.sm_count for name, gpu in limits.items()}),
-    )
+    figures = {name: (gpu.compute_capability, gpu.sm_count) for name, gpu in limits.items()}
+    known = pd.DataFrame.from_dict(figures, orient="index", columns=["architecture", "sms"])
+    return table.merge(known, left_on="gpu", right_index=True).reset_index(drop=True)
 
 
 def table_text(rows: pd.DataFrame) -> str:
@@ -150,38 +145,36 @@ def kernels(rows: pd.DataFrame) -> Iterator[str]:
     """A table per class and architecture; softmax by a warp per row has one per power of two that the row fits into."""
     for name, pattern in CLASSES.items():
         for architecture, own in rows[rows["kernel"].str.contains(pattern)].groupby("architecture"):
-            yield from entry("kernel", {"class": f'"{name}"', "architecture": architecture}, own)
+            yield from entry("kernel", {"name": f'"{name}"', "architecture": architecture}, own)
     power = rows["kernel"].str.extract(r"softmax_warp_forward<[^>]*?, (\d+), (?:true|false)")[0].astype(float)
     for (architecture, exponent), own in rows.groupby(["architecture", power]):
-        yield from entry("kernel", {"class": f'"softmax_of_a_warp_{2 ** int(exponent)}"', "architecture": architecture}, own)
+        yield from entry("kernel", {"name": f'"softmax_of_a_warp_{2 ** int(exponent)}"', "architecture": architecture}, own)
 
 
 def tiles(rows: pd.DataFrame) -> Iterator[str]:
     """A table per tile, architecture and kind of product."""
     for (kind, arithmetic), pattern in TILES.items():
         parts = rows["kernel"].str.extract(pattern)
-        for (architecture, name), own in rows.groupby(["architecture", parts["name"]]):
+        for (architecture, name, first, second), own in rows.groupby(["architecture", *(parts[part] for part in parts)]):
             if len(own) < LEAST_LAUNCHES:
                 continue
-            sides = ("second", "first") if kind == "product" else ("first", "second")
-            shape = {what: parts.loc[own.index[0], side] for what, side in zip(("rows", "columns"), sides, strict=True)}
+            down, across = (second, first) if kind == "product" else (first, second)
             # elements that sides must be multiples of, by variant; the tensor memory accelerator takes 16 bytes
             seen = own["kernel"].str.extract(r"_align(\d+)")[0].dropna().astype(int)
             aligned = [8] if "xmma_gemm" in str(name) else sorted(set(seen)) or [1]
-            known = {"class": f'"{kind}"', "arithmetic": f'"{arithmetic}"', "architecture": architecture, "name": f'"{name}"'}
-            yield from entry("tile", {**known, **shape, "alignments": aligned}, own)
+            known = {"kind": f'"{kind}"', "arithmetic": f'"{arithmetic}"', "architecture": architecture, "name": f'"{name}"'}
+            yield from entry("tile", {**known, "rows": down, "columns": across, "alignments": aligned}, own)
 
 
 def entry(table: str, known: Mapping[str, Any], rows: pd.DataFrame) -> Iterator[str]:
     """A table of the most frequent configuration, with how many launches have it, and the shortest of a few blocks."""
-    columns = ["block_x", "block_y", "block_z", "registers_per_thread", "shared_memory"]
-    counted = rows.groupby(columns).size().sort_values(ascending=False, kind="stable")
-    x, y, z, registers, shared = map(int, counted.index[0])
+    counted = rows.groupby(list(CONFIGURATION[3:])).size().sort_values(ascending=False, kind="stable")
+    *block, registers, shared = map(int, counted.index[0])
     few = rows[rows["grid_x"] * rows["grid_y"] * rows["grid_z"] <= 2 * rows["sms"]]
     shortest = 0.0 if len(few) < LEAST_SHORT else float(few["duration"].min())
     figures = {
         **known,
-        "block": [x, y, z],
+        "block": block,
         "registers_per_thread": registers,
         "shared_memory": shared,
         "shortest": f"{shortest:.2e}",
@@ -196,6 +189,6 @@ if __name__ == "__main__":
     parser.add_argument("--write", action="store_true", help="put it where the modelled kernels read it")
     write, text = parser.parse_args().write, table_text(launches())
     if write:
-        TABLE.write_text(text, encoding="utf-8")
+        Path(str(MEASURED)).write_text(text, encoding="utf-8")
     else:
         print(text, end="")

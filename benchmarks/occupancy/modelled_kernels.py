@@ -8,10 +8,11 @@ kernels an operator launches, how a grid follows from sizes, that persistent ker
 Run: python -m benchmarks.occupancy.modelled_kernels [--write]
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import fmean
 
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise, with_occupancy
@@ -21,7 +22,7 @@ from epochcast.regressor import load_catalog
 
 from ..page import OCCUPANCY, markdown_table, options, publish
 from .launch_configurations import launches, table_text
-from .recorded_workloads import Recorded, recorded
+from .recorded_workloads import WORKLOADS, Workload
 
 SWEPT = {
     "resnet50": Configuration("resnet50", 1, channels=3, image_size=224),
@@ -35,21 +36,22 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 def lines() -> Iterator[str]:
     """Both tables."""
-    yield from against_recorded(recorded())
+    yield from against_recorded()
     yield ""
     yield from by_batch()
 
 
-def against_recorded(workloads: Sequence[Recorded]) -> Iterator[str]:
+def against_recorded() -> Iterator[str]:
     """One row per recorded workload."""
     rows, errors = [], []
-    for one in workloads:
-        step, summary = occupancy_of(one.graph, one.gpu, one.workload.precision), one.summary
-        means = (summary.grid.mean, step.mean, without_its_trace(one))
+    for name, workload in WORKLOADS.items():
+        graph, summary = workload.graph(), workload.recorded()
+        step = occupancy_of(graph, workload.gpu, workload.precision)
+        means = (summary.grid.mean, step.mean, without_its_trace(workload, graph))
         errors.append([abs(mean / summary.grid.mean - 1) for mean in means[1:]])
         rows.append(
             (
-                one.name,
+                name,
                 f"{summary.launches:.0f} / {step.kernels}",
                 *(f"{100 * mean:.1f}" for mean in means),
                 f"{100 * summary.grid.time_mean:.1f} / {100 * step.time_mean:.1f}",
@@ -66,15 +68,14 @@ def against_recorded(workloads: Sequence[Recorded]) -> Iterator[str]:
     )
 
 
-def without_its_trace(one: Recorded) -> float:
+def without_its_trace(workload: Workload, graph: ComputationGraph) -> float:
     """The mean occupancy by launch configurations of all other traces."""
-    rows = launches()
-    own = rows["workload"].str.contains(one.workload.trace, regex=False)
-    if one.workload.trace == "alexnet":  # the file beside it holds the same kernels
+    rows, gpu, limits = launches(), workload.gpu, limits_of(workload.gpu)
+    own = rows["workload"].str.contains(workload.trace, regex=False)
+    if workload.trace == "alexnet":  # the file beside it holds the same kernels
         own |= rows["workload"].str.contains("simple_add", regex=False)
-    limits = limits_of(one.gpu)
-    table = kernels_of(one.graph, one.gpu, one.workload.precision, launch_configurations(limits, table_text(rows[~own])))
-    return summarise(with_occupancy(table, {one.gpu.name: limits})).grid.mean
+    table = kernels_of(graph, gpu, workload.precision, launch_configurations(limits, table_text(rows[~own])))
+    return summarise(with_occupancy(table, {gpu.name: limits})).grid.mean
 
 
 def by_batch() -> Iterator[str]:

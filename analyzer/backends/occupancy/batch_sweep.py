@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,19 +36,11 @@ class BestBatch:
 def best_batch(batches: NDArray[np.int_], occupancies: NDArray[np.float64]) -> BestBatch:
     """Look through occupancies, shape (n,), of batches in ascending order, shape (n,)."""
     best = float(occupancies.max())
-    return BestBatch(
-        highest=best,
-        highest_at=int(batches[occupancies == best][0]),
-        smallest=int(batches[occupancies >= best * (1 - WITHIN)][0]),
-        largest=int(batches[-1]),
-    )
+    smallest = batches[occupancies >= best * (1 - WITHIN)][0]
+    return BestBatch(best, int(batches[occupancies.argmax()]), int(smallest), int(batches[-1]))
 
 
-def batches_that_fit(memory_of: Callable[[int], float], capacity: float, largest: int = LARGEST) -> list[int]:
+def batches_that_fit(memory_of: Callable[[int], float], capacity: float) -> list[int]:
     """Powers of two from 1 on whose memory, bytes by batch and growing with it, is within the capacity; none if 1 is beyond."""
-    batches = []
-    batch = 1
-    while batch <= largest and memory_of(batch) <= capacity:
-        batches.append(batch)
-        batch *= 2
-    return batches
+    powers = (2**exponent for exponent in range(LARGEST.bit_length()))
+    return list(takewhile(lambda batch: memory_of(batch) <= capacity, powers))

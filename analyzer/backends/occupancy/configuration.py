@@ -33,3 +33,8 @@ class Configuration:
     def one_sample(self) -> Configuration:
         """What an export depends on: the batch and the precision only rescale it."""
         return replace(self, batch=1, precision="fp32")
+
+    @property
+    def is_factory(self) -> bool:
+        """Whether the network is a user's own ``package.module:factory``."""
+        return ":" in self.network and self.network.split(":")[0] not in ("torchvision", "timm")

@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from ....regressor import Gpu
 from ...errors import InputError
-from .graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS
+from .graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES
 from .graph.vocabulary import VOCABULARY
 from .sample import Sample
 
 Rows = NDArray[np.float32]
 
 _WORDS = tuple(f"is_{word}" for word in VOCABULARY)
-_BYTES = ("read", "written", "temporary", "weights")
 _DEVICE = ("gpu_flops", "gpu_memory_bytes", "gpu_sms")
 
-NODE_NAMES = (*_WORDS, *HYPER_PARAMETERS, *(f"{name}_bytes" for name in _BYTES), "flops", *_DEVICE)
+NODE_NAMES = (*_WORDS, *HYPER_PARAMETERS, *(f"{name}_bytes" for name in SIZES if name != "flops"), "flops", *_DEVICE)
 """Columns of :func:`node_features`. All but the first len(VOCABULARY) are log(1 + x)."""
 NODE_FEATURES = len(NODE_NAMES)
 WORD_COLUMNS = slice(0, len(VOCABULARY))
@@ -50,11 +49,9 @@ def node_features(sample: Sample) -> Rows:
     """
     graph, precision = sample.graph, sample.configuration.precision
     n = len(graph)
-    place = {word: column for column, word in enumerate(VOCABULARY)}
-    words = np.zeros((n, len(VOCABULARY)))
-    words[np.arange(n), [place[word] for word in graph.words]] = 1.0
+    words = np.eye(len(VOCABULARY))[[VOCABULARY.index(word) for word in graph.words]]
     width = np.where(graph.floating, element_bytes(precision), _INTEGER_BYTES)
-    sizes = np.stack([graph.column(name) * width for name in _BYTES] + [graph.column("flops")], axis=1)
+    sizes = graph.sizes * np.where(np.array(SIZES) == "flops", 1, width[:, np.newaxis])
     device = np.broadcast_to([peak_flops(sample.gpu, precision), sample.gpu.memory, sample.gpu.sm_count], (n, len(_DEVICE)))
     return np.concatenate([words, np.log1p(np.concatenate([graph.hyper_parameters, sizes, device], axis=1))], axis=1).astype(
         np.float32
@@ -90,7 +87,7 @@ def element_bytes(precision: str) -> int:
 def peak_flops(gpu: Gpu, precision: str) -> float:
     """FLOP/s of a GPU at a precision: of its tensor cores for halves where it has them, of its FP32 lanes otherwise."""
     faster = {"fp16": (gpu.fp16_tensor_flops, gpu.fp16_flops), "bf16": (gpu.bf16_tensor_flops,)}.get(precision, ())
-    return next((one for one in faster if one), gpu.effective_flops)
+    return next(filter(None, faster), gpu.effective_flops)
 
 
 @dataclass(frozen=True)
@@ -115,14 +112,10 @@ class Standardiser:
         columns = parts[0].shape[1]
         if not rows:  # graphs of one operator have no edges
             return cls(np.zeros(columns), np.zeros(columns))
-        total, lowest, highest = np.zeros(columns), np.full(columns, np.inf), np.full(columns, -np.inf)
-        binary = np.ones(columns, dtype=bool)
-        for part in parts:
-            total += part.sum(axis=0, dtype=np.float64)
-            np.minimum(lowest, part.min(axis=0, initial=np.inf), out=lowest)
-            np.maximum(highest, part.max(axis=0, initial=-np.inf), out=highest)
-            binary &= ((part == 0) | (part == 1)).all(axis=0)
-        mean = total / rows
+        lowest = np.min([part.min(axis=0, initial=np.inf) for part in parts], axis=0)
+        highest = np.max([part.max(axis=0, initial=-np.inf) for part in parts], axis=0)
+        binary = np.all([((part == 0) | (part == 1)).all(axis=0) for part in parts], axis=0)
+        mean = sum(part.sum(axis=0, dtype=np.float64) for part in parts) / rows
         squares = sum(((part - mean) ** 2).sum(axis=0) for part in parts)
         deviation = np.sqrt(squares / rows)
         constant = highest == lowest

@@ -20,7 +20,7 @@ from .graph.from_onnx import graph_of_onnx
 from .networks import complete
 
 _LIBRARIES = ("torch", "torchvision", "timm", "transformers")
-_OUR_CODE = ("graph/*.py", "networks/*.py", "graph_of.py")
+_OUR_CODE = ("graph/*.py", "networks/*.py", "graph_of.py", "../reader/*.py")
 
 
 def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGraph:
@@ -43,23 +43,19 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
     whole = complete(configuration)
     if whole.network.endswith(".onnx"):
         return graph_of_onnx(whole.network, whole)
-    if _is_users(whole.network):
+    if whole.is_factory:
         return _export(whole)
-    one = _kept(whole.one_sample) if cache else _remembered(whole.one_sample)
-    return one.at_batch(whole.batch)
-
-
-def _is_users(name: str) -> bool:
-    return ":" in name and name.split(":")[0] not in ("torchvision", "timm")
+    return _kept(whole.one_sample, cache).at_batch(whole.batch)
 
 
 @lru_cache(maxsize=1024)
-def _kept(configuration: Configuration) -> ComputationGraph:
-    path = cache_folder() / "graphs" / f"{_key(configuration)}.npz"
-    try:
+def _kept(configuration: Configuration, cache: bool) -> ComputationGraph:
+    if not cache:
+        return _export(configuration)
+    key = hashlib.sha256(repr((astuple(configuration), *_code())).encode()).hexdigest()[:32]
+    path = cache_folder() / "graphs" / f"{key}.npz"
+    with suppress(OSError, ValueError):  # not there yet, or damaged
         return read_graph(path)
-    except (OSError, ValueError):  # not there yet, or damaged
-        pass
     graph = _export(configuration)
     with suppress(OSError):  # read-only or full: the next run exports again
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,11 +67,6 @@ def _kept(configuration: Configuration) -> ComputationGraph:
     return graph
 
 
-@lru_cache(maxsize=64)
-def _remembered(configuration: Configuration) -> ComputationGraph:
-    return _export(configuration)
-
-
 def _export(configuration: Configuration) -> ComputationGraph:
     try:
         from .graph.from_module import graph_of_module
@@ -85,33 +76,20 @@ def _export(configuration: Configuration) -> ComputationGraph:
             f"{configuration.network} must be exported by PyTorch, which cannot be loaded ({error}); "
             f"{how_to_install('occupancy')}"
         ) from error
-    network, inputs = build_network(configuration)
-    graph: ComputationGraph = graph_of_module(network, inputs, configuration.network, configuration.batch)
-    return graph
-
-
-def _key(configuration: Configuration) -> str:
-    said = repr((astuple(configuration), _versions(), _our_code()))
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    return graph_of_module(*build_network(configuration), configuration.network, configuration.batch)
 
 
 @memoised
-def _versions() -> tuple[str, ...]:
-    found = []
-    for library in _LIBRARIES:
-        try:
-            found.append(version(library))
-        except PackageNotFoundError:
-            found.append("")
-    return tuple(found)
+def _code() -> tuple[str, ...]:
+    """What changes when graphs would be read in another way: versions of the libraries, and our code."""
+    here, digest = Path(__file__).parent, hashlib.sha256()
+    for path in sorted(path for pattern in _OUR_CODE for path in here.glob(pattern)):
+        digest.update(path.read_bytes())
+    return (digest.hexdigest(), *map(_version, _LIBRARIES))
 
 
-@memoised
-def _our_code() -> str:
-    """What changes when graphs would be read in another way."""
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for pattern in _OUR_CODE:
-        for path in sorted(here.glob(pattern)):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""

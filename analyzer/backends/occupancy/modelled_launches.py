@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from .modelled_kernels import ModelledStep, kernels_of, occupancy_of
 from .sample import Sample
-
-if TYPE_CHECKING:
-    from .modelled_kernels import ModelledStep
-
 
 _MANY = 0.05
 """Share of launches with an assumed configuration from which on it is said."""
@@ -21,23 +17,17 @@ def modelled_step(sample: Sample) -> ModelledStep:
     Raises:
         InputError: the compute capability of the GPU is not known, or its precision.
     """
-    from .modelled_kernels import occupancy_of
-
     return occupancy_of(sample.graph, sample.gpu, sample.configuration.precision)
 
 
 def modelled_notes(samples: Sequence[Sample]) -> list[str]:
     """What makes the modelled launches of these samples less sure, a sentence each."""
-    from .modelled_kernels import kernels_of
-
     notes, assumed = [], 0.0
-    for gpu in dict.fromkeys(sample.gpu for sample in samples):
-        largest = [sample for sample in samples if sample.gpu == gpu][-1]
-        kernels = kernels_of(largest.graph, gpu, largest.configuration.precision)
-        seen = kernels.groupby("measured_on")["count"].sum()
-        assumed = max(assumed, float(seen.get(0.0, 0.0)) / float(seen.sum()))
-        if others := [str(near) for near in seen.index if near not in (0.0, gpu.compute_capability)]:
-            known = gpu.compute_capability in seen
+    for gpu, largest in {sample.gpu: sample for sample in samples}.items():
+        launches = kernels_of(largest.graph, gpu, largest.configuration.precision).groupby("measured_on")["count"].sum()
+        assumed = max(assumed, launches.get(0.0, 0.0) / launches.sum())
+        if others := [str(near) for near in launches.index if near not in (0.0, gpu.compute_capability)]:
+            known = gpu.compute_capability in launches
             lack, which = ("show some kernels only", "the others") if known else ("are not known", "kernels")
             notes.append(
                 f"public traces of compute capability {gpu.compute_capability} {lack}: on {gpu.name} {which} are taken to be "

@@ -75,7 +75,7 @@ class OnnxGraph:
         for one in self._graph.input:
             tensor = one.type.tensor_type
             layout = laid_out([int(side.dim_value) for side in tensor.shape.dim])
-            self._values[one.name] = Value(layout, tensor.elem_type, written=layout.size, of_the_input=True)
+            self._values[one.name] = Value(layout, tensor.elem_type, written=layout, of_the_input=True)
         self._weights = {one.name for one in weights}
         for one in weights:
             self._hold(one.name, one)
@@ -125,13 +125,12 @@ class OnnxGraph:
         for name, kind, answered in zip(call.outputs, kinds, shapes, strict=False):
             if computed_when_loaded:
                 layout = laid_out(answered or ())
-                self._values[name] = Value(layout, kind, weight=name, written=layout.size)
+                self._values[name] = Value(layout, kind, weight=name, written=layout)
                 continue
             if answered is None:
                 self._unsized[name] = call.name
-            size = math.prod(answered) if answered is not None else 0
             laid = None if answered is None else laid_out(answered)
-            self._values[name] = Value(laid, kind, writer=number, written=size, of_the_input=operator.of_the_input)
+            self._values[name] = Value(laid, kind, writer=number, written=laid, of_the_input=operator.of_the_input)
         return None if computed_when_loaded else operator
 
     def _hold(self, name: str, tensor: Any) -> None:
@@ -139,11 +138,12 @@ class OnnxGraph:
         small = math.prod(tensor.dims) <= MOST_KNOWN and tensor.data_location != self._onnx.TensorProto.EXTERNAL
         known = self._onnx.numpy_helper.to_array(tensor) if small else None
         layout = laid_out(tensor.dims)
-        self._values[name] = Value(layout, tensor.data_type, known, weight=name, written=layout.size)
+        self._values[name] = Value(layout, tensor.data_type, known, weight=name, written=layout)
 
     def _know(self, name: str, known: Any, weight: str = "") -> None:
         kind = self._onnx.helper.np_dtype_to_tensor_dtype(known.dtype)
-        self._values[name] = Value(laid_out(known.shape), kind, known, weight=weight, written=known.size)
+        layout = laid_out(known.shape)
+        self._values[name] = Value(layout, kind, known, weight=weight, written=layout)
 
     def _infer(self, call: Call, given: Sequence[Value | None]) -> tuple[list[int], list[tuple[int, ...] | None]]:
         """Types and shapes of what a call answers; None where nothing tells the shape."""

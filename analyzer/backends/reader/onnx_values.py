@@ -39,20 +39,20 @@ class Value:
 
     Args:
         layout: its shape and strides; None where nothing tells its size.
-        kind: number of its type in TensorProto.
+        kind: number of its type in TensorProto; 0 where it is of no file.
         known: its values, where they follow from the file alone and are few.
         weight: name of the weight whose memory it is; empty for all that operators write.
         writer: number of the operator that wrote its memory; None for weights, inputs and constants.
-        written: elements that were written.
+        written: its memory as it was written; None where nothing tells its size.
         of_the_input: whether it depends on the network's input.
     """
 
     layout: Layout | None
-    kind: int
+    kind: int = 0
     known: NDArray[Any] | None = None
     weight: str = ""
     writer: int | None = None
-    written: int = 0
+    written: Layout | None = None
     of_the_input: bool = False
 
     @property
@@ -78,21 +78,27 @@ class Value:
     @property
     def moved(self) -> bool:
         """Whether it shows its memory in another order than it was written, or another part of it."""
-        return self.layout is not None and (self.layout.size != self.written or not self.contiguous)
+        if self.layout is None or self.written is None:
+            return False
+        return self.layout.size != self.written.size or (self.written.flags.c_contiguous and not self.contiguous)
 
     @property
     def distinct(self) -> int:
         """Elements that lie in memory, however often a broadcast view repeats them."""
-        if self.layout is None:
-            return 0
-        return math.prod(side for side, step in zip(self.layout.shape, self.layout.strides, strict=True) if step or side == 0)
+        return distinct(self.layout)
 
 
-def laid_out(shape: Sequence[int]) -> Layout:
-    """A tensor of this shape as an operator writes it: without gaps, in the order of its axes."""
-    steps = [1] * len(shape)
-    for place in range(len(shape) - 2, -1, -1):
-        steps[place] = steps[place + 1] * max(1, shape[place + 1])
+def distinct(layout: Layout | None) -> int:
+    """Elements that lie in memory, however often a broadcast view repeats them; 0 where nothing tells the size."""
+    if layout is None:
+        return 0
+    return math.prod(side for side, step in zip(layout.shape, layout.strides, strict=True) if step or side == 0)
+
+
+def laid_out(shape: Sequence[int], steps: Sequence[int] | None = None) -> Layout:
+    """A tensor of this shape: without gaps, in the order of its axes, as an operator writes it, or with other ``steps``."""
+    if steps is None:
+        steps = [math.prod(max(1, side) for side in shape[place:]) for place in range(1, len(shape) + 1)]
     return np.lib.stride_tricks.as_strided(_NOTHING, tuple(shape), tuple(steps), writeable=False)
 
 

@@ -12,12 +12,12 @@ from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_t
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=13))
 def test_the_smallest_batch_within_five_per_cent_by_looking_at_each(occupancies: list[float]) -> None:
     batches = [2**power for power in range(len(occupancies))]
-    found = best_batch(np.array(batches), np.array(occupancies))
-    assert found.highest == max(occupancies) and found.largest == batches[-1]
-    assert found.highest_at == batches[occupancies.index(max(occupancies))]
+    best = best_batch(np.array(batches), np.array(occupancies))
+    assert best.highest == max(occupancies) and best.largest == batches[-1]
+    assert best.highest_at == batches[occupancies.index(max(occupancies))]
     for batch, occupancy in zip(batches, occupancies, strict=True):
         if occupancy >= 0.95 * max(occupancies):
-            assert found.smallest == batch
+            assert best.smallest == batch
             break
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +24,8 @@ operator makes for itself (a convolution's unfolded input, attention's scores, g
 operations (a multiply-add counts two)."""
 
 HYPER_PARAMETERS = (
-    "input_features",
-    "output_features",
-    "kernel_height",
-    "kernel_width",
-    "stride",
-    "dilation",
-    "groups",
-    "rows",
-    "reduced",
-    "heads",
-    "layers",
-    "directions",
-    "strided",
+    *("input_features", "output_features", "kernel_height", "kernel_width", "stride", "dilation", "groups"),
+    *("rows", "reduced", "heads", "layers", "directions", "strided"),
 )
 """Columns of :attr:`ComputationGraph.hyper_parameters`; 0 where one does not apply.
 
@@ -51,9 +41,6 @@ is the way back of its gradient.
 
 The paper's edge types are forward and backward (Table I); a graph as it is read has the first two alone.
 """
-
-_JOINS = {"add": 2, "concatenate": 1}
-"""Elements that are read for each that is written."""
 
 _ARRAYS = ("hyper_parameters", "sizes", "fixed", "floating", "edges", "edge_types", "edge_elements", "edge_fixed")
 
@@ -124,7 +111,7 @@ class ComputationGraph:
         """
         if self.as_read is not None:
             return self
-        parts = np.array([_JOINS.get(word, 0) for word in self.words])
+        parts = np.array([{"add": 2, "concatenate": 1}.get(word, 0) for word in self.words])  # read for each that is written
         read, written = (self.sizes - self.fixed)[:, [SIZES.index("read"), SIZES.index("written")]].T  # masks are no parts
         joins = (parts > 0) & self.floating & (self.column("weights") == 0) & (written > 0)
         joins &= np.isclose(read, parts * written)
@@ -190,24 +177,17 @@ def join(name: str, graphs: tuple[ComputationGraph, ...]) -> ComputationGraph:
     The paper models modalities "separately as independent graph structures" (section V-A2).
     """
     offsets = np.cumsum([0, *(len(graph) for graph in graphs[:-1])])
-    unknown: dict[str, int] = {}
-    for graph in graphs:
-        for operator, count in graph.unknown.items():
-            unknown[operator] = unknown.get(operator, 0) + count
+    shifted = [replace(graph, edges=graph.edges + offset) for graph, offset in zip(graphs, offsets, strict=True)]
+    arrays: dict[str, Any] = {
+        array: np.concatenate([getattr(graph, array) for graph in shifted], axis=int(array == "edges")) for array in _ARRAYS
+    }
     return ComputationGraph(
         name=name,
         batch=graphs[0].batch,
         words=tuple(word for graph in graphs for word in graph.words),
-        hyper_parameters=np.concatenate([graph.hyper_parameters for graph in graphs]),
-        sizes=np.concatenate([graph.sizes for graph in graphs]),
-        fixed=np.concatenate([graph.fixed for graph in graphs]),
-        floating=np.concatenate([graph.floating for graph in graphs]),
-        edges=np.concatenate([graph.edges + offset for graph, offset in zip(graphs, offsets, strict=True)], axis=1),
-        edge_types=np.concatenate([graph.edge_types for graph in graphs]),
-        edge_elements=np.concatenate([graph.edge_elements for graph in graphs]),
-        edge_fixed=np.concatenate([graph.edge_fixed for graph in graphs]),
         weight_elements=sum(graph.weight_elements for graph in graphs),
-        unknown=unknown,
+        unknown=dict(sum((Counter(graph.unknown) for graph in graphs), Counter())),
+        **arrays,
     )
 
 
@@ -230,11 +210,6 @@ def read_graph(path: Path) -> ComputationGraph:
         with np.load(path, allow_pickle=False) as file:
             said = json.loads(str(file["said"]))
             arrays = {name: file[name] for name in _ARRAYS}
-            words = tuple(VOCABULARY[place] for place in file["words"])
+            return ComputationGraph(words=tuple(VOCABULARY[place] for place in file["words"]), **said, **arrays)
     except (KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} holds no graph: {error}") from error
-    n, e = len(words), arrays["edges"].shape[-1]
-    shapes = ((n, len(HYPER_PARAMETERS)), (n, len(SIZES)), (n, len(SIZES)), (n,), (2, e), (e,), (e,), (e,))
-    if any(arrays[name].shape != shape for name, shape in zip(_ARRAYS, shapes, strict=True)):
-        raise ValueError(f"{path} holds arrays that are of no graph")
-    return ComputationGraph(words=words, **said, **arrays)

@@ -14,34 +14,19 @@ from typing import Literal, NamedTuple
 from ....errors import InputError
 from .computation_graph import ComputationGraph
 from .graph_builder import Delivery, Elements, GraphBuilder
+from .vocabulary import word_of_aten
 
 _GROWTH = 32
 """Channels that a layer of a dense block adds, in all networks of the tables that are read."""
 
-_PRODUCTS = {"conv2d": "convolution", "linear": "linear"}
-
-_OTHERS = {
-    "batchnorm2d": "batch_norm",
-    "batch_normalization": "batch_norm",
-    "dropout": "dropout",
-    "adaptive_avg_pool2d": "average_pool",
-    "softmax": "softmax",
-    "relu": "relu",
-    "leakyrelu": "leaky_relu",
-    "elu": "leaky_relu",
-    "selu": "leaky_relu",
-    "prelu": "leaky_relu",
-    "gelu": "gelu",
-    "silu": "silu",
-    "mish": "silu",
-    "softplus": "sigmoid",
-    "sigmoid": "sigmoid",
-    "tanh": "tanh",
-}
+_PRODUCTS = ("conv2d", "linear")
+_KINDS = (
+    *(*_PRODUCTS, "batchnorm2d", "batch_normalization", "dropout", "adaptive_avg_pool2d", "softmax", "relu", "leakyrelu"),
+    *("elu", "selu", "prelu", "gelu", "silu", "mish", "softplus", "sigmoid", "tanh"),
+)
+_ATEN = {"batchnorm2d": "batch_norm", "batch_normalization": "batch_norm", "leakyrelu": "leaky_relu"}
+_WORDS = {kind: word_of_aten(_ATEN.get(kind, kind)) for kind in _KINDS}
 """The vocabulary's word for each kind of layer, in lower letters."""
-
-_NOTHING = "identity"
-"""A kind for which nothing runs."""
 
 
 class ListedLayer(NamedTuple):
@@ -87,16 +72,18 @@ def graph_of_layers(
         InputError: parameters and elements fit no such network, a kind is unknown, or there is no layer.
     """
     builder = GraphBuilder(batch=1, every_reached=True)
-    products = iter(_products(name, layers, architecture, inputs, side))
+    products = _products(name, layers, architecture, inputs, side)
     entry: list[int] = []  # operators that a residual block reads; those whose answers a dense block has put together
     beside: list[int] = []  # what is added to a residual block's answer: the end of its shortcut, or its input
     in_shortcut = False
     elements = inputs * side * side
     for layer in layers:
         kind = layer.kind.lower()
-        if kind == _NOTHING:
+        if kind == "identity":  # nothing runs
             continue
         last = [len(builder.words) - 1] if builder.words else []
+        if kind not in _WORDS:
+            raise InputError(f"{name} has a layer of kind {layer.kind!r}; known are {', '.join(_WORDS)}")
         hyper, reads = {}, last
         if kind in _PRODUCTS:
             product = next(products)
@@ -113,21 +100,20 @@ def graph_of_layers(
             reads = last if product.role == "next" else entry
             entry = [] if product.role == "transition" else entry
             hyper, elements, side = _hyper(product, kind), product.inputs * product.input_side**2, product.side
-        elif kind not in _OTHERS:
-            raise InputError(f"{name} has a layer of kind {layer.kind!r}; known are {', '.join((*_PRODUCTS, *_OTHERS))}")
         elif kind == "adaptive_avg_pool2d":
             reads = [*last, *(entry if architecture == "dense" else beside)]
             hyper, elements = _window(side), layer.written * side**2
-        elif _OTHERS[kind] == "batch_norm":
+        elif _WORDS[kind] == "batch_norm":
             hyper = {"input_features": layer.parameters // 2, "output_features": layer.parameters // 2}
         elif kind == "softmax":
             hyper = {"reduced": layer.written}
         elif kind == "prelu":
             hyper = {"strided": 1}  # its slope is read again for each element
         parameters = layer.parameters or int(kind == "prelu")  # the slope, which is not listed
-        _add(builder, _PRODUCTS.get(kind) or _OTHERS[kind], hyper, elements, layer.written, parameters, reads)
+        _add(builder, _WORDS[kind], hyper, elements, layer.written, parameters, reads)
         elements = layer.written
-    return builder.graph(name, float(sum(layer.parameters for layer in layers))).at_batch(batch).in_training()
+    builder.weights = {str(place): layer.parameters for place, layer in enumerate(layers)}
+    return builder.graph(name).at_batch(batch).in_training()
 
 
 def _add(
@@ -146,12 +132,11 @@ def _add(
 
 def _hyper(product: _Product, kind: str) -> dict[str, float]:
     common = {"input_features": product.inputs, "output_features": product.outputs}
-    reduced = product.inputs * product.kernel**2
-    if kind == "linear":
-        return {**common, "reduced": reduced}
-    kernel = {"kernel_height": product.kernel, "kernel_width": product.kernel}
-    stride = max(1, round(product.input_side / product.side))
-    return {**common, **kernel, "reduced": reduced, "stride": stride, "dilation": 1, "groups": 1}
+    hyper: dict[str, float] = {**common, "reduced": product.inputs * product.kernel**2}
+    if kind == "conv2d":
+        stride = max(1, round(product.input_side / product.side))
+        hyper |= {"kernel_height": product.kernel, "kernel_width": product.kernel, "stride": stride, "dilation": 1, "groups": 1}
+    return hyper
 
 
 def _window(side: int) -> dict[str, float]:
@@ -164,14 +149,15 @@ def _products(name: str, layers: Sequence[ListedLayer], architecture: str, chann
     listed = [layer for layer in layers if layer.kind.lower() in _PRODUCTS]
     convolutions = [layer for layer in listed if layer.kind.lower() == "conv2d"]
     read = {"residual": _residual, "dense": _dense}.get(architecture, _sequential)
-    for place, product in enumerate(read(convolutions, channels, side)):
-        if product is None:
-            layer = convolutions[place]
-            raise InputError(
-                f"{name}: convolution {place + 1} writes {layer.written} elements with {layer.parameters} parameters, which "
-                f"fits no {architecture} network; give the table as it was measured"
-            )
+    solved = 0
+    for solved, product in enumerate(read(convolutions, channels, side), 1):  # noqa: B007
         yield product
+    if solved < len(convolutions):
+        layer = convolutions[solved]
+        raise InputError(
+            f"{name}: convolution {solved + 1} writes {layer.written} elements with {layer.parameters} parameters, which "
+            f"fits no {architecture} network; give the table as it was measured"
+        )
     for layer in listed[len(convolutions) :]:
         features = layer.parameters // max(layer.written, 1) - 1
         if layer.parameters != layer.written * (features + 1):
@@ -192,49 +178,46 @@ def _solved(layer: ListedLayer, channels: int, kernel: int, side: int) -> _Produ
     return _Product(channels, outputs, kernel, side, answer)
 
 
-def _sequential(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product | None]:
+def _sequential(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product]:
+    """Convolutions of 3 x 3, up to the first that is none."""
     for layer in layers:
         product = _solved(layer, channels, 3, side)
-        yield product
         if product is None:
             return
+        yield product
         channels, side = product.outputs, product.side
 
 
-def _residual(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product | None]:
+def _residual(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product]:
     """Blocks of two 3 x 3 convolutions; the 1 x 1 of a shortcut comes first where channels or side change."""
-    place = 0
-    while place < len(layers):
-        shortcut = _solved(layers[place], channels, 1, side)
-        after = _solved(layers[place + 1], channels, 3, side) if shortcut and place + 1 < len(layers) else None
+    rest = list(layers)
+    while rest:
+        shortcut = _solved(rest[0], channels, 1, side)
+        after = _solved(rest[1], channels, 3, side) if shortcut and len(rest) > 1 else None
         if shortcut and after and after.outputs == shortcut.outputs:
             yield shortcut._replace(role="shortcut")
-            place += 1
-        first = _solved(layers[place], channels, 3, side)
-        yield first and first._replace(role="first")
-        place += 1
-        if first is None:
+            rest = rest[1:]
+        block = list(_sequential(rest[:2], channels, side))
+        if not block:
             return
-        channels, side = first.outputs, first.side
-        if place < len(layers):
-            second = _solved(layers[place], channels, 3, side)
-            yield second
-            place += 1
-            if second is None:
-                return
+        yield block[0]._replace(role="first")
+        yield from block[1:]
+        if len(block) < len(rest[:2]):
+            return
+        rest, channels, side = rest[2:], block[0].outputs, block[0].side
 
 
-def _dense(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product | None]:
+def _dense(layers: Sequence[ListedLayer], channels: int, side: int) -> Iterator[_Product]:
     """Layers that add _GROWTH channels each; a 1 x 1 convolution and a pool, which is not listed, between blocks."""
     for layer in layers:
         grown = _solved(layer, channels, 3, side)
+        transition = _solved(layer, channels, 1, side)
         if grown and grown.outputs == _GROWTH:
             side = grown.side  # a pool that is not listed
             yield grown._replace(role="growing", input_side=side)
             channels += _GROWTH
-            continue
-        transition = _solved(layer, channels, 1, side)
-        yield transition and transition._replace(role="transition")
-        if transition is None:
+        elif transition:
+            yield transition._replace(role="transition")
+            channels, side = transition.outputs, transition.side
+        else:
             return
-        channels, side = transition.outputs, transition.side

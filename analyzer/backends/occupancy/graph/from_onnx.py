@@ -12,14 +12,12 @@ from ...reader.onnx_graph import OnnxGraph, OnnxOperator
 from ...reader.onnx_model import load_onnx
 from ...reader.onnx_values import FLOATS, SHAPED
 from ..configuration import Configuration
+from ..networks.known_networks import SIZES
 from .computation_graph import ComputationGraph, join
-from .graph_builder import Delivery, Elements, GraphBuilder
-from .hyper_parameters import Shaped, hyper_parameters, onnx_settings
+from .graph_builder import SAMPLES, GraphBuilder
+from .hyper_parameters import hyper_parameters, onnx_settings
 from .operator_work import RECURRENT
 from .vocabulary import word_of_onnx
-
-SAMPLES = 1009
-"""The batch that an open batch axis is set to: what grows with it are the tensors whose elements this prime divides."""
 
 _ROLES = {
     "image_size": ("height", "width", "image", "pixel"),
@@ -52,57 +50,43 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
     """
     text = str(path)
     towers = text.split(",") if "," in text and not Path(text).is_file() else [text]
-    found: dict[str, set[int]] = {}
+    seen: Axes = {}
     graphs = []
     for tower in towers:
-        builder, weight_elements = _read(tower.strip(), sizes, found)
+        builder = _read(tower.strip(), sizes, seen)
         if not builder.linear:
-            builder, weight_elements = _read(tower.strip(), sizes, found, samples=sizes.batch)
-        graphs.append(builder.graph(Path(tower).name, weight_elements).at_batch(sizes.batch))
-    _check_sizes(text, found, sizes)
-    return graphs[0] if len(graphs) == 1 else join(",".join(one.name for one in graphs), tuple(graphs))
+            builder = _read(tower.strip(), sizes, seen, samples=sizes.batch)
+        graphs.append(builder.graph(Path(tower).name).at_batch(sizes.batch))
+    _check_sizes(text, seen, sizes)
+    return graphs[0] if len(graphs) == 1 else join(",".join(graph.name for graph in graphs), tuple(graphs))
 
 
-def _read(path: str, sizes: Configuration, found: dict[str, set[int]], samples: int = SAMPLES) -> tuple[GraphBuilder, float]:
-    """What was read of one file, and the elements of all weights that its operators read."""
+def _read(path: str, sizes: Configuration, seen: Axes, samples: int = SAMPLES) -> GraphBuilder:
+    """What was read of one file, the sides of whose axes are added to ``seen``."""
     model, weights = load_onnx(path)
-    axes, is_open = _set_axes(path, model.graph, {one.name for one in weights}, sizes, samples)
+    axes, is_open = _set_axes(path, model.graph, {weight.name for weight in weights}, sizes, samples)
     for role, sides in axes.items():
-        found.setdefault(role, set()).update(sides)
+        seen[role] = seen.get(role, set()) | sides
     builder = GraphBuilder(min(axes.get("batch", {1})), every_reached=not is_open or samples != SAMPLES)
-    read_weights: dict[str, int] = {}
     for operator in OnnxGraph(path, model, weights).operators():
-        _add(operator, builder, read_weights)
-    return builder, float(sum(read_weights.values()))
+        _add(operator, builder)
+    return builder
 
 
-def _add(operator: OnnxOperator, builder: GraphBuilder, read_weights: dict[str, int]) -> None:
-    """Make an operator a node of the graph, and note the weights that it reads with their elements."""
-    word, of_the_input, tensors = _word(operator), operator.of_the_input, operator.tensors
-    shapes = [shape or () for shape in operator.shapes]
-    answer = shapes[0]
+def _add(operator: OnnxOperator, builder: GraphBuilder) -> None:
+    """Make an operator a node of the graph."""
+    word, tensors, shapes = _word(operator), operator.tensors, [shape or () for shape in operator.shapes]
+    answers = [0 if shape is None else math.prod(shape) for shape in operator.shapes]
     if word in RECURRENT:  # as torch answers: all steps, whichever answer the file asks for
         (steps, samples, _), (directions, *_) = tensors[0].shape, tensors[1].shape
-        answer = (steps, samples, operator.attributes["hidden_size"] * directions)
-    given = [Shaped(one.shape, one.contiguous) for one in tensors]
-    hyper = hyper_parameters(word, given, Shaped(answer), onnx_settings(operator.attributes, answer))
-    read, weights, deliveries = Elements(), 0.0, []
+        shapes = [(steps, samples, operator.attributes["hidden_size"] * directions)]
+        answers = [math.prod(shapes[0])]
     inputs = list(zip(operator.call.inputs, operator.given, strict=True))
-    for one in dict(inputs[:3] if word == "batch_norm" else inputs).values():  # nothing is learnt of its moments
-        if one is None or one.is_setting:
-            continue
-        if one.weight:
-            weights += one.distinct
-            read_weights[one.weight] = max(one.written, read_weights.get(one.weight, 0))
-            continue
-        elements = builder.elements(one.distinct, one.of_the_input)
-        read += elements
-        if one.writer is not None:
-            deliveries.append(Delivery(one.writer, one.moved, elements))
-    written = Elements()
-    for shape in [answer] if word in RECURRENT else shapes[:1] if word == "batch_norm" else operator.shapes:
-        written += builder.elements(math.prod(shape) if shape is not None else 0, of_the_input)
-    builder.add(word, operator.call.name, hyper, read, written, weights, operator.kinds[0] in FLOATS, deliveries)
+    if word == "batch_norm":  # nothing is learnt of its moments
+        inputs, answers = inputs[:3], answers[:1]
+    given = [value for value in dict(inputs).values() if value is not None and not value.is_setting]
+    hyper = hyper_parameters(word, tensors, shapes[0], onnx_settings(operator.attributes, shapes[0]))
+    builder.read(word, operator.call.name, hyper, given, answers, operator.kinds[0] in FLOATS)
 
 
 def _word(operator: OnnxOperator) -> str:
@@ -110,9 +94,9 @@ def _word(operator: OnnxOperator) -> str:
     if kind in SHAPED or kind == "Split":
         return "copy"  # no view shows it so
     word = word_of_onnx(kind)
-    multiplied = [one for one in operator.given[:2] if one is not None]
+    multiplied = [value for value in operator.given[:2] if value is not None]
     if word in ("linear", "matmul") and kind != "Einsum":  # by what is multiplied, however it is called
-        return "linear" if any(one.weight for one in multiplied) else "matmul"
+        return "linear" if any(value.weight for value in multiplied) else "matmul"
     if kind == "Gather" and multiplied[0].weight and len(multiplied[0].shape) > 1:
         return "embedding"
     return word
@@ -134,36 +118,38 @@ def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configurat
     Raises:
         InputError: an open axis is not given or unknown, or there is no input.
     """
-    inputs = [one for one in graph.input if one.name not in weights]
-    if not any(one.type.HasField("tensor_type") and one.type.tensor_type.shape.dim for one in inputs):
+    tensors = {value.name: value.type.tensor_type for value in graph.input if value.name not in weights}
+    if not any(tensor.shape.dim for tensor in tensors.values()):
         raise InputError(f"{path!r} takes no tensor; give the file of a network")
-    found: Axes = {}
+    seen: Axes = {}
     is_open = False
-    for one in inputs:
-        tensor = one.type.tensor_type
+    for name, tensor in tensors.items():
         roles = _roles(list(tensor.shape.dim), tensor.elem_type in FLOATS)
         for place, (axis, role) in enumerate(zip(tensor.shape.dim, roles, strict=True)):
             if not axis.HasField("dim_value") or axis.dim_value < 1:
                 is_open |= role == "batch"
-                axis.dim_value = samples if role == "batch" else _given(path, one.name, place, axis, role, sizes)
-            found.setdefault(role, set()).add(int(axis.dim_value))
-    return found, is_open
+                axis.dim_value = samples if role == "batch" else _given(path, name, place, axis, role, sizes)
+            seen.setdefault(role, set()).add(int(axis.dim_value))
+    return seen, is_open
 
 
-def _check_sizes(path: str, found: Mapping[str, Collection[int]], sizes: Configuration) -> None:
+def _check_sizes(path: str, seen: Mapping[str, Collection[int]], sizes: Configuration) -> None:
     """Check that every size that is given is one that the inputs have.
 
     Raises:
         InputError: no axis has this role, or the file has fixed it at another size.
     """
-    for role in ("channels", "image_size", "sequence", "hidden", "layers"):
-        given, said = int(getattr(sizes, role)), role.replace("_", " ")
-        if not given or given in found.get(role, set()):
-            continue
-        if role not in found:
-            raise InputError(f"no axis of the inputs of {path!r} is its {said}, but {said} {given} is asked for; leave it out")
-        there = " or ".join(map(str, sorted(found[role])))
-        raise InputError(f"{path!r} is exported for {said} {there}, not {given}; give that, or export it with this axis open")
+    for role in SIZES:
+        given, called = int(getattr(sizes, role)), role.replace("_", " ")
+        if given and role not in seen:
+            raise InputError(
+                f"no axis of the inputs of {path!r} is its {called}, but {called} {given} is asked for; leave it out"
+            )
+        if given and given not in seen[role]:
+            exported = " or ".join(map(str, sorted(seen[role])))
+            raise InputError(
+                f"{path!r} is exported for {called} {exported}, not {given}; give that, or export it with this axis open"
+            )
 
 
 def _roles(axes: list[Any], floating: bool) -> list[str]:

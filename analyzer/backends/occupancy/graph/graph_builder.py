@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from ....errors import InputError
+from ...reader.onnx_values import Value, distinct
 from .computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from .operator_work import flops, temporary
 from .vocabulary import UNKNOWN
+
+SAMPLES = 1009
+"""The batch that is read where one may be chosen: tensors that grow with the batch are those whose elements this prime divides.
+
+Nothing has memory, so a large one costs nothing. One sample would do worse: torch then takes copies for views.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,8 +33,7 @@ class Elements:
         return Elements(self.all + other.all, self.fixed + other.fixed)
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(NamedTuple):
     """A tensor that an operator reads.
 
     Args:
@@ -50,6 +57,7 @@ class GraphBuilder:
 
     Attributes:
         linear: whether what grows with the batch does so in proportion; not known with ``every_reached``.
+        weights: elements of each weight that operators read, by its name.
     """
 
     batch: int
@@ -62,8 +70,39 @@ class GraphBuilder:
     floating: list[bool] = field(default_factory=list)
     edges: dict[tuple[int, int], Delivery] = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
+    weights: dict[str, int] = field(default_factory=dict)
 
-    def elements(self, elements: float, of_the_input: bool) -> Elements:
+    def read(
+        self,
+        word: str,
+        operator: str,
+        hyper: Mapping[str, float],
+        given: Iterable[Value],
+        answers: Iterable[int],
+        floating: bool,
+    ) -> None:
+        """Add an operator by the tensors that it reads, each once.
+
+        Args:
+            word, operator, hyper, floating: as for :meth:`add`.
+            given: what it reads.
+            answers: elements of each tensor that it answers.
+        """
+        read, weights, deliveries, of_the_input = Elements(), 0.0, [], False
+        for value in given:
+            of_the_input |= value.of_the_input
+            if value.weight:
+                weights += value.distinct
+                self.weights[value.weight] = max(distinct(value.written), self.weights.get(value.weight, 0))
+                continue
+            elements = self._elements(value.distinct, value.of_the_input)
+            read += elements
+            if value.writer is not None:
+                deliveries.append(Delivery(value.writer, value.moved, elements))
+        written = sum((self._elements(answer, of_the_input) for answer in answers), Elements())
+        self.add(word, operator, hyper, read, written, weights, floating, deliveries)
+
+    def _elements(self, elements: int, of_the_input: bool) -> Elements:
         """Those of a tensor, which depends on the network's input or does not."""
         if self.every_reached:
             return Elements(elements, 0.0 if of_the_input else elements)
@@ -105,18 +144,13 @@ class GraphBuilder:
             # temporary results and FLOPs are proportional to what is read and written, so their fixed parts are to theirs
             sizes.append((a, b, temporary(word, hyper, a, b), weights, flops(word, hyper, a, b)))
         self.floating.append(floating)
-        for one in deliveries:
-            known = self.edges.get((one.writer, here))
-            together = one if known is None else Delivery(one.writer, known.viewed or one.viewed, known.elements + one.elements)
-            self.edges[one.writer, here] = together
+        for writer, viewed, elements in deliveries:
+            known = self.edges.get((writer, here), Delivery(writer, False, Elements()))
+            self.edges[writer, here] = Delivery(writer, known.viewed or viewed, known.elements + elements)
         return here
 
-    def graph(self, name: str, weight_elements: float) -> ComputationGraph:
-        """What was collected.
-
-        Args:
-            name: of the network, also for the message.
-            weight_elements: of the whole network, each weight once.
+    def graph(self, name: str) -> ComputationGraph:
+        """What was collected, of the network of this name.
 
         Raises:
             InputError: nothing was collected.
@@ -132,9 +166,9 @@ class GraphBuilder:
             fixed=np.array(self.fixed).reshape(-1, len(SIZES)),
             floating=np.array(self.floating),
             edges=np.array(list(self.edges), dtype=np.int64).reshape(-1, 2).T,
-            edge_types=np.array([one.viewed for one in self.edges.values()], dtype=np.int64),
-            edge_elements=np.array([one.elements.all for one in self.edges.values()], dtype=np.float64),
-            edge_fixed=np.array([one.elements.fixed for one in self.edges.values()], dtype=np.float64),
-            weight_elements=weight_elements,
+            edge_types=np.array([delivery.viewed for delivery in self.edges.values()], dtype=np.int64),
+            edge_elements=np.array([delivery.elements.all for delivery in self.edges.values()], dtype=np.float64),
+            edge_fixed=np.array([delivery.elements.fixed for delivery in self.edges.values()], dtype=np.float64),
+            weight_elements=float(sum(self.weights.values())),
             unknown=dict(self.unknown),
         )

@@ -37,7 +37,10 @@ def flops(word: str, hyper: Mapping[str, float], read: float, written: float) ->
     if word == "attention":  # queries with keys, and weights with values
         return 4.0 * written * hyper.get("reduced", 0.0)
     if word in RECURRENT:
-        return RECURRENT[word] * _recurrent_products(hyper, written)
+        hidden, layers = hyper.get("output_features", 0.0), max(1.0, hyper.get("layers", 1.0))
+        above = hidden * max(1.0, hyper.get("directions", 1.0))  # a layer reads both directions of the one before
+        widths = hyper.get("input_features", 0.0) + (layers - 1) * above + layers * hidden
+        return RECURRENT[word] * (2.0 * written * widths)  # the last layer's answer: steps x batch x hidden x directions
     if word in ("max_pool", "average_pool"):
         return written * max(1.0, hyper.get("reduced", 0.0))
     if word in ("reduce", "arg_reduce", "scan"):
@@ -56,14 +59,3 @@ def temporary(word: str, hyper: Mapping[str, float], read: float, written: float
     if word in ("softmax", "layer_norm", "rms_norm", "group_norm"):  # a statistic per row
         return written / max(1.0, hyper.get("reduced", 1.0))
     return 0.0
-
-
-def _recurrent_products(hyper: Mapping[str, float], written: float) -> float:
-    """FLOPs of one gate's products over all layers, steps and directions.
-
-    ``written`` is the last layer's answer: steps x batch x hidden x directions.
-    """
-    hidden, directions = hyper.get("output_features", 0.0), max(1.0, hyper.get("directions", 1.0))
-    layers = max(1.0, hyper.get("layers", 1.0))
-    widths = hyper.get("input_features", 0.0) + (layers - 1) * hidden * directions + layers * hidden
-    return 2.0 * written * widths

@@ -3,7 +3,6 @@
 It exists so that occupancy can be estimated, and the whole path from graphs to packing exercised, where no measurement is.
 """
 
-from .kernels_of import kernels_of
-from .modelled_step import ModelledStep, occupancy_of
+from .kernels_of import ModelledStep, kernels_of, occupancy_of
 
 __all__ = ["ModelledStep", "kernels_of", "occupancy_of"]

@@ -1,8 +1,9 @@
-"""The kernels that a forward pass of a graph would launch on a GPU, as a kernel table."""
+"""The kernels that a forward pass of a graph would launch on a GPU, and one step of them: what stands in for a measurement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -10,48 +11,83 @@ from .....regressor import Gpu
 from ....errors import InputError
 from ..graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from ..graph.operator_work import RECURRENT
-from ..graph.vocabulary import ELEMENTWISE
+from ..launch.calculator import CONFIGURATION
 from ..launch.gpu_limits import limits_of
-from ..launch.kernel_table import kernel_table
-from . import attention, convolution, elementwise, gemm, recurrent, reductions
+from ..launch.kernel_table import Aggregate, kernel_table, summarise, with_occupancy
+from . import memory_bound, products
+from .convolution import convolution
 from .launch_configurations import LaunchConfigurations, launch_configurations
-from .operator import HALF, Kernel, Operator, Target
+from .operator import WIDTHS, Kernel, Operator, Target
 
-PRECISIONS = ("fp32", *HALF)
+LAUNCH_ON_CPU = 5e-6
+"""Seconds that PyTorch's eager mode spends on the CPU for one kernel; assumed.
 
-_INTEGER_BYTES = 8
+It depends on the CPU and the software: small torchvision networks at batch 12 on an A100 took 35 to 50 µs per modelled kernel
+in pytorch-gpu-benchmark's table. With such a CPU steps are longer and NVML utilisation lower than modelled here.
+"""
 
-_Launches = Callable[[Operator, Target], list[Kernel]]
+CONTEXT_BYTES = 600 * 2**20
+"""Device memory of the CUDA context and of the workspaces of cuBLAS and cuDNN; assumed."""
 
-_RULES: Mapping[str, _Launches] = {
-    **dict.fromkeys(ELEMENTWISE, elementwise.elementwise),
-    **dict.fromkeys(RECURRENT, recurrent.recurrent),
-    "convolution": convolution.convolution,
-    "transposed_convolution": convolution.convolution,
-    "linear": gemm.linear,
-    "matmul": gemm.matmul,
-    "attention": attention.attention,
-    "layer_norm": reductions.layer_norm,
-    "rms_norm": reductions.layer_norm,
-    "batch_norm": reductions.batch_norm,
-    "group_norm": reductions.group_norm,
-    "softmax": reductions.softmax,
-    "reduce": reductions.reduce,
-    "arg_reduce": reductions.reduce,
-    "scan": reductions.scan,
-    "max_pool": reductions.max_pool,
-    "average_pool": reductions.average_pool,
-    "resize": reductions.resize,
-    "embedding": elementwise.embedding,
-    "concatenate": elementwise.concatenate,
-    "copy": elementwise.copy,
-    "pad": elementwise.pad,
-    "index": elementwise.index,
-    "scatter": elementwise.scatter,
-    "create": elementwise.create,
-    "random": elementwise.random,
+_RULES: Mapping[str, Callable[[Operator, Target], list[Kernel]]] = {
+    **dict.fromkeys(("convolution", "transposed_convolution"), convolution),
+    **dict.fromkeys(("layer_norm", "rms_norm"), memory_bound.layer_norm),
+    **dict.fromkeys(("reduce", "arg_reduce"), memory_bound.reduce),
+    **dict.fromkeys(RECURRENT, products.recurrent),
+    "attention": products.attention,
+    "average_pool": memory_bound.average_pool,
+    "concatenate": memory_bound.concatenate,
+    "copy": memory_bound.copy,
+    "embedding": memory_bound.embedding,
+    "group_norm": memory_bound.group_norm,
+    "linear": products.linear,
+    "matmul": products.matmul,
+    "pad": memory_bound.pad,
+    "random": memory_bound.random,
+    "softmax": memory_bound.softmax,
 }
 """By the word of an operator; others launch what an elementwise one would."""
+
+_COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator", "node", "measured_on")
+
+
+@dataclass(frozen=True)
+class ModelledStep(Aggregate):
+    """One step of a network as it is thought to run, with its launch-config occupancy; nothing of it is measured.
+
+    Args:
+        kernels: launches.
+        step_s: seconds; the GPU's, or the CPU's where that cannot launch as fast as the GPU runs.
+        nvml_utilisation: share of the step in which a kernel runs.
+        memory_bytes: weights, activations at their peak, and the context.
+        assumed: share of the launches whose configuration no trace shows.
+    """
+
+    kernels: int
+    step_s: float
+    nvml_utilisation: float
+    memory_bytes: float
+    assumed: float
+
+
+def occupancy_of(graph: ComputationGraph, gpu: Gpu, precision: str) -> ModelledStep:
+    """Model the kernels of one step of a graph and calculate their occupancy.
+
+    Raises:
+        InputError: as of :func:`kernels_of`.
+    """
+    graph = graph.in_inference()
+    table = kernels_of(graph, gpu, precision)
+    summary = summarise(with_occupancy(table, {gpu.name: limits_of(gpu)}))
+    step = max(summary.seconds, summary.launches * LAUNCH_ON_CPU)
+    return ModelledStep(
+        **vars(summary.grid),
+        kernels=summary.launches,
+        step_s=step,
+        nvml_utilisation=summary.seconds / step,
+        memory_bytes=WIDTHS[precision] * (graph.weight_elements + graph.peak_activations) + CONTEXT_BYTES,
+        assumed=float(table.loc[table["measured_on"] == 0, "count"].sum()) / summary.launches,
+    )
 
 
 def kernels_of(
@@ -75,58 +111,31 @@ def kernels_of(
     graph = graph.in_inference()
     if not len(graph):
         raise InputError(f"{graph.name} launches no kernel, so it has no occupancy; give a network that computes something")
-    if precision not in PRECISIONS:
-        raise InputError(f"precision {precision!r} is not known; give one of {', '.join(PRECISIONS)}")
+    if precision not in WIDTHS:
+        raise InputError(f"precision {precision!r} is not known; give one of {', '.join(WIDTHS)}")
     limits = limits_of(gpu)
     target = Target(gpu, limits, precision, configurations or launch_configurations(limits))
-    found = [
-        (node, operator.word, kernel)
-        for node, operator in enumerate(_operators(graph, precision))
-        for kernel in _RULES.get(operator.word, elementwise.elementwise)(operator, target)
-    ]
-    kernels = [kernel for _, _, kernel in found]
-    table = kernel_table(
-        kernel=[one.configuration.name for one in kernels],
-        gpu=[gpu.name] * len(kernels),
-        **{f"grid_{axis}": [one.grid[place] for one in kernels] for place, axis in enumerate("xyz")},
-        **{f"block_{axis}": [one.configuration.block[place] for one in kernels] for place, axis in enumerate("xyz")},
-        registers_per_thread=[one.configuration.registers_per_thread for one in kernels],
-        shared_memory=[one.configuration.shared_memory for one in kernels],
-        duration=[_seconds(one, target) for one in kernels],
-        count=[one.launches for one in kernels],
-    )
-    return table.assign(
-        operator=[word for _, word, _ in found],
-        node=[node for node, _, _ in found],
-        measured_on=[one.configuration.measured_on for one in kernels],
-    )
+    rows = []
+    for node, operator in enumerate(_operators(graph, precision)):
+        for kernel in _RULES.get(operator.word, memory_bound.elementwise)(operator, target):
+            own = kernel.configuration
+            sizes = (*kernel.grid, *own.block, own.registers_per_thread, own.shared_memory)
+            times = (target.seconds(kernel), kernel.launches)
+            rows.append((own.name, *sizes, *times, operator.word, node, 0.0 if own.source else own.architecture))
+    columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True))
+    return kernel_table(gpu=gpu.name, **columns).assign(**{name: columns[name] for name in _COLUMNS[-3:]})
 
 
 def _operators(graph: ComputationGraph, precision: str) -> Iterator[Operator]:
-    sources: list[list[str]] = [[] for _ in graph.words]
-    for source, node in graph.edges.T.tolist():
-        sources[node].append(graph.words[source])
-    width = 2 if precision in HALF else 4
     for node, word in enumerate(graph.words):
-        hyper = dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True))
         sizes = dict(zip(SIZES, graph.sizes[node].tolist(), strict=True))
-        floating = bool(graph.floating[node])
         yield Operator(
             word=word,
-            hyper=hyper,
+            hyper=dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True)),
             read=sizes["read"],
             written=max(1.0, sizes["written"]),
             weights=sizes["weights"],
             samples=graph.batch,
-            sources=tuple(sources[node]),
-            width=width if floating else _INTEGER_BYTES,
+            sources=tuple(graph.words[source] for source in graph.edges[0, graph.edges[1] == node]),
+            width=WIDTHS[precision] if graph.floating[node] else 8,
         )
-
-
-def _seconds(kernel: Kernel, target: Target) -> float:
-    """The arithmetic or the memory, whichever takes longer, and the shortest kernel; no less than any recorded launch of it."""
-    configurations = target.configurations
-    strided = kernel.configuration is configurations.kernels["elementwise_strided"]
-    reached = configurations.strided_bandwidth_share if strided else configurations.bandwidth_share
-    needed = configurations.shortest_kernel + max(kernel.computing, kernel.moved / (target.gpu.memory_bandwidth * reached))
-    return max(kernel.configuration.shortest, needed)

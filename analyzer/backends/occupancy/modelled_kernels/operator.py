@@ -1,44 +1,44 @@
-"""One operator of a graph on a GPU, and the kernels that it launches."""
+"""One operator of a graph, the GPU that it runs on, and the kernels that it launches there."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .....regressor import Gpu
 from ..launch.gpu_limits import GpuLimits
 from .launch_configurations import LaunchConfiguration, LaunchConfigurations
 
-HALF = ("fp16", "bf16")
-Grid = tuple[int, int, int]
+WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2}
+"""Bytes of a number, by precision."""
+
+_COPYING = ("copy", "concatenate", "embedding", "index", "scatter")
+_CREATING = ("create", "random")
+
+
+def ceil_div(value: float, unit: float) -> int:
+    """Parts of this size that are needed, at least one."""
+    return max(1, math.ceil(value / unit))
 
 
 @dataclass(frozen=True)
-class Target:
-    """The GPU that a graph is to run on and how.
+class Kernel:
+    """Launches alike.
 
     Args:
-        gpu: of the catalogue.
-        limits: what its SMs hold.
-        precision: ``fp32``, ``fp16`` or ``bf16``.
-        configurations: launch configurations for it.
+        configuration: block, registers, shared memory.
+        grid: blocks.
+        moved: bytes read and written by one launch.
+        computing: seconds that the arithmetic of one launch takes; 0 where the memory sets the time.
+        launches: how many.
     """
 
-    gpu: Gpu
-    limits: GpuLimits
-    precision: str
-    configurations: LaunchConfigurations
-
-    @property
-    def arithmetic(self) -> str:
-        """Of matrix products: PyTorch keeps TensorFloat-32 off for them unless asked."""
-        return "half" if self.precision in HALF else "fp32"
-
-    @property
-    def convolution_arithmetic(self) -> str:
-        """Of cuDNN's convolutions and recurrent layers: PyTorch lets them use TensorFloat-32 where there is some."""
-        return "tf32" if self.arithmetic == "fp32" and self.limits.compute_capability >= 8.0 else self.arithmetic
+    configuration: LaunchConfiguration
+    grid: tuple[int, int, int]
+    moved: float
+    computing: float = 0.0
+    launches: int = 1
 
 
 @dataclass(frozen=True)
@@ -69,38 +69,58 @@ class Operator:
 
     @property
     def moved(self) -> float:
-        """Bytes that it reads and writes."""
-        return self.width * (self.read + self.written + self.weights)
+        """Bytes that it reads and writes; of what it copies it reads as much as it writes."""
+        if self.word in _COPYING:
+            return 2 * self.width * self.written
+        return self.width * (self.written if self.word in _CREATING else self.read + self.written + self.weights)
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """Launches alike.
+class Target:
+    """The GPU that a graph is to run on and how.
 
     Args:
-        configuration: block, registers, shared memory.
-        grid: blocks.
-        moved: bytes read and written by one launch.
-        computing: seconds that the arithmetic of one launch takes; 0 where the memory sets the time.
-        launches: how many.
+        gpu: of the catalogue.
+        limits: what its SMs hold.
+        precision: of WIDTHS.
+        configurations: launch configurations for it.
     """
 
-    configuration: LaunchConfiguration
-    grid: Grid
-    moved: float
-    computing: float = 0.0
-    launches: int = 1
+    gpu: Gpu
+    limits: GpuLimits
+    precision: str
+    configurations: LaunchConfigurations
 
-    def times(self, launches: int) -> Kernel:
-        """As many launches of each."""
-        return replace(self, launches=self.launches * launches)
+    @property
+    def arithmetic(self) -> str:
+        """Of matrix products: PyTorch keeps TensorFloat-32 off for them unless asked."""
+        return "fp32" if self.precision == "fp32" else "half"
 
+    @property
+    def convolution_arithmetic(self) -> str:
+        """Of cuDNN's convolutions and recurrent layers: PyTorch lets them use TensorFloat-32 where there is some."""
+        return "tf32" if self.arithmetic == "fp32" and self.limits.compute_capability >= 8.0 else self.arithmetic
 
-def per_block(elements: float, of_a_block: int) -> Grid:
-    """A grid in one direction with enough blocks for all elements."""
-    return max(1, math.ceil(elements / of_a_block)), 1, 1
+    def products_per_cycle(self, arithmetic: str) -> float:
+        """Multiplications with addition of one SM in one cycle, of the next slower arithmetic where it has no such units."""
+        gpu, flops = self.gpu, self.gpu.effective_flops
+        if arithmetic == "tf32":
+            flops = gpu.tf32_tensor_flops or flops
+        elif arithmetic == "half":
+            flops = gpu.fp16_tensor_flops or gpu.bf16_tensor_flops or gpu.fp16_flops or flops
+        return flops / (2.0 * gpu.sm_count * gpu.boost_clock)
 
+    def kernel(self, name: str, grid: tuple[int, int, int], moved: float) -> Kernel:
+        """A kernel of this class whose time the memory sets; ``moved`` in bytes."""
+        return Kernel(self.configurations.kernels[name], grid, moved)
 
-def ceil_div(value: float, unit: float) -> int:
-    """Parts of this size that are needed, at least one."""
-    return max(1, math.ceil(value / unit))
+    def flat(self, name: str, elements: float, of_a_thread: int, moved: float) -> Kernel:
+        """The same with a grid in one direction, whose threads take so many elements each."""
+        return self.kernel(name, (ceil_div(elements, of_a_thread * self.configurations.kernels[name].threads), 1, 1), moved)
+
+    def seconds(self, kernel: Kernel) -> float:
+        """The arithmetic or the memory, whichever takes longer, and the shortest kernel; no less than any recorded launch."""
+        known, name = self.configurations, kernel.configuration.name
+        share = known.strided_bandwidth_share if name == "elementwise_strided" else known.bandwidth_share
+        needed = known.shortest_kernel + max(kernel.computing, kernel.moved / (self.gpu.memory_bandwidth * share))
+        return max(kernel.configuration.shortest, needed)

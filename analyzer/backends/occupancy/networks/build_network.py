@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -63,50 +61,38 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
         InputError: there is no such network, its library is not installed, it cannot be built, or a size does not apply.
     """
     configuration = complete(configuration)
-    name = configuration.network
+    name, inputs = configuration.network, None
     if name in NETWORKS:
         network = _known(configuration, device)
-    elif ":" in name and name.split(":")[0] not in ("torchvision", "timm"):
-        return _of_the_user(configuration, device)
+    elif configuration.is_factory:
+        network, inputs = built(name, lambda: _from_factory(configuration), device)
     else:
         network, _ = find_network(name, configuration.image_size, device)
-    _change_channels(network, configuration.channels, name)
-    return network.to(device).eval(), _inputs(configuration)
-
-
-def _of_the_user(configuration: Configuration, device: str) -> Built:
-    name = configuration.network
-    network, inputs = built(name, lambda: _from_factory(configuration), device)
-    network = network.to(device).eval()
     if inputs is None:
         _change_channels(network, configuration.channels, name)
-        image: dict[str, Any] = {one: getattr(configuration, one) or size.usual for one, size in IMAGE.items()}
-        return network, _inputs(replace(configuration, sequence=0, hidden=0, layers=0, **image))
-    batch = configuration.batch
-    return network, tree_map_only(Tensor, lambda one: _samples(one, batch), inputs)
+        inputs = _inputs(configuration)
+    else:
+        inputs = tree_map_only(Tensor, lambda tensor: _samples(tensor, configuration.batch), inputs)
+    return network.to(device).eval(), inputs
 
 
 def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, ...] | None]:
     """What a user's factory makes of the sizes that it has parameters for."""
     name = configuration.network
     factory = import_factory(name)
-    takes = signature(factory).parameters
-    options: dict[str, int] = {}
-    for size in ("batch", *SIZES):
-        parameter = "sequence_length" if size == "sequence" and "sequence_length" in takes else size
+    parameters = signature(factory).parameters
+    options = {"batch": 1} if "batch" in parameters else {}  # one sample is enough, of it a batch is made
+    for size in SIZES:
+        parameter = "sequence_length" if size == "sequence" and "sequence_length" in parameters else size
         given = getattr(configuration, size)
-        if parameter not in takes:
-            if given and size not in ("batch", *IMAGE):
-                raise InputError(f"the factory of {name!r} has no parameter {size} that could be {given}; leave it out")
-        elif size == "batch":  # one sample is enough, of it a batch is made
-            options[parameter] = 1
-        elif given:
-            options[parameter] = given
-        elif takes[parameter].default is Parameter.empty:
-            options[parameter] = _USUAL[size].usual
+        if parameter in parameters:
+            if given or parameters[parameter].default is Parameter.empty:
+                options[parameter] = given or _USUAL[size].usual
+        elif given and size not in IMAGE:
+            raise InputError(f"the factory of {name!r} has no parameter {size} that could be {given}; leave it out")
     network, inputs = module_and_inputs(name, factory(**options))
     for size in IMAGE:
-        if inputs is not None and getattr(configuration, size) and size not in takes:
+        if inputs is not None and getattr(configuration, size) and size not in parameters:
             raise InputError(f"the factory of {name!r} gives inputs of its own, but no parameter {size}; leave out the {size}")
     return network, inputs
 
@@ -118,63 +104,50 @@ def _samples(tensor: Tensor, batch: int) -> Tensor:
 
 def _known(configuration: Configuration, device: str) -> nn.Module:
     name = configuration.network
-    network = NETWORKS[name]
     try:
-        return built(name, _builder(configuration), device)[0]
+        return built(name, lambda: (_of_library(configuration), None), device)[0]
     except InputError as error:
         missing = error.__cause__
         if isinstance(missing, ImportError):
             raise InputError(
-                f"{name} needs {network.library}, which cannot be imported ({one_line(missing)}); {how_to_install('occupancy')}"
+                f"{name} needs {NETWORKS[name].library}, which cannot be imported ({one_line(missing)}); "
+                f"{how_to_install('occupancy')}"
             ) from missing
         raise
 
 
-def _builder(configuration: Configuration) -> Callable[[], tuple[nn.Module, None]]:
-    """What builds a network of NETWORKS; its libraries are imported when it is called."""
-    name, network = configuration.network, NETWORKS[configuration.network]
-    builders: dict[str, Callable[[], nn.Module]] = {
-        "": lambda: _lenet(configuration.image_size),
-        "torch": lambda: _recurrent(configuration),
-        "torchvision": lambda: import_torchvision().models.get_model(name, weights=None),
-        "timm": lambda: _timm(name, configuration.image_size),
-        "transformers": lambda: _language(name),
-        "timm and transformers": lambda: _clip(network.tower, configuration.image_size),
-    }
-    return lambda: (builders[network.library](), None)
-
-
-def _lenet(image_size: int) -> nn.Module:
-    if image_size < _SMALLEST_LENET:
-        raise InputError(f"lenet cannot have image size {image_size}; give {_SMALLEST_LENET} or more")
-    return lenet5(image_size, classes=10)
-
-
-def _recurrent(configuration: Configuration) -> nn.Module:
-    kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[configuration.network]
-    return kind(configuration.hidden, configuration.hidden, configuration.layers, batch_first=True)
+def _of_library(configuration: Configuration) -> nn.Module:
+    """A network of NETWORKS, whose library is imported."""
+    name, image_size = configuration.network, configuration.image_size
+    match NETWORKS[name].library:
+        case "":
+            if image_size < _SMALLEST_LENET:
+                raise InputError(f"lenet cannot have image size {image_size}; give {_SMALLEST_LENET} or more")
+            return lenet5(image_size, classes=10)
+        case "torch":
+            kind = {"lstm": nn.LSTM, "rnn": nn.RNN, "gru": nn.GRU}[name]
+            return kind(configuration.hidden, configuration.hidden, configuration.layers, batch_first=True)
+        case "torchvision":
+            return import_torchvision().models.get_model(name, weights=None)
+        case "timm":
+            return _timm(name, image_size)
+    transformers = _import_transformers()
+    match name:
+        case "gpt2":
+            return transformers.GPT2Model(transformers.GPT2Config(use_cache=False))
+        case "bert":
+            return transformers.BertModel(transformers.BertConfig())
+        case "distilbert":
+            return transformers.DistilBertModel(transformers.DistilBertConfig())
+    return Clip(_timm(NETWORKS[name].tower, image_size), transformers.CLIPTextModel(transformers.CLIPTextConfig()))
 
 
 def _timm(name: str, image_size: int) -> nn.Module:
     import_torchvision()  # which timm imports, as it is
     import timm
 
-    takes = not name.startswith("resnet")  # transformers have positions or windows for one size
-    return timm.create_model(name, pretrained=False, **({"img_size": image_size} if takes else {}))
-
-
-def _language(name: str) -> nn.Module:
-    transformers = _import_transformers()
-    if name == "gpt2":
-        return transformers.GPT2Model(transformers.GPT2Config(use_cache=False))
-    if name == "bert":
-        return transformers.BertModel(transformers.BertConfig())
-    return transformers.DistilBertModel(transformers.DistilBertConfig())
-
-
-def _clip(tower: str, image_size: int) -> nn.Module:
-    transformers = _import_transformers()
-    return Clip(_timm(tower, image_size), transformers.CLIPTextModel(transformers.CLIPTextConfig()))
+    size = {} if name.startswith("resnet") else {"img_size": image_size}  # transformers have positions or windows for one size
+    return timm.create_model(name, pretrained=False, **size)
 
 
 def _import_transformers() -> Any:
@@ -193,7 +166,7 @@ def _change_channels(network: nn.Module, channels: int, name: str) -> None:
     usual = IMAGE["channels"].usual
     if channels in (0, usual):
         return
-    first = next((one for one in network.modules() if isinstance(one, nn.Conv2d)), None)
+    first = next((module for module in network.modules() if isinstance(module, nn.Conv2d)), None)
     if first is None:
         raise InputError(f"{name} has no convolution that could take {channels} channels; leave out the channels")
     if first.in_channels != usual:  # the image is taken apart before
@@ -206,7 +179,11 @@ def _change_channels(network: nn.Module, channels: int, name: str) -> None:
 
 
 def _inputs(configuration: Configuration) -> tuple[Tensor, ...]:
+    """What a network without inputs of its own is called with; a user's takes images alone."""
     batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
+    if configuration.is_factory:
+        channels, side = (getattr(configuration, name) or size.usual for name, size in IMAGE.items())
+        return (torch.empty(batch, channels, side, side, device="meta"),)
     inputs = []
     if configuration.image_size:
         side = configuration.image_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import NamedTuple
 
 from ....errors import InputError
 from ..configuration import Configuration
@@ -17,12 +17,10 @@ PRECISIONS = ("fp32", "fp16", "bf16")
 LARGEST_BATCH = 2**20
 
 
-@dataclass(frozen=True)
-class Size:
-    """What one size of a configuration may be: where it is not given, the least and the most."""
+class Size(NamedTuple):
+    """What one size of a configuration is where it is not given, and the most that it may be."""
 
     usual: int
-    least: int
     most: int
 
 
@@ -41,13 +39,13 @@ class Network:
     tower: str = ""
 
 
-IMAGE: Mapping[str, Size] = {"channels": Size(3, 1, 4096), "image_size": Size(224, 1, 2**14)}
-STEPS: Mapping[str, Size] = {"sequence": Size(64, 1, 2**16), "hidden": Size(256, 1, 2**14), "layers": Size(1, 1, 64)}
+IMAGE: Mapping[str, Size] = {"channels": Size(3, 4096), "image_size": Size(224, 2**14)}
+STEPS: Mapping[str, Size] = {"sequence": Size(64, 2**16), "hidden": Size(256, 2**14), "layers": Size(1, 64)}
 
 
 def _tokens(most: int) -> dict[str, Size]:
     """As many as a network has positions for."""
-    return {"sequence": Size(min(128, most), 1, most)}
+    return {"sequence": Size(min(128, most), most)}
 
 
 def _of(library: str, sizes: Mapping[str, Size], names: str) -> dict[str, Network]:
@@ -89,33 +87,22 @@ def complete(configuration: Configuration) -> Configuration:
         raise InputError(f"{name} cannot run with a batch of {configuration.batch}; give a batch from 1 to {LARGEST_BATCH}")
     if configuration.precision not in PRECISIONS:
         raise InputError(f"unknown precision {configuration.precision!r}; give one of {', '.join(PRECISIONS)}")
-    takes = _sizes_of(name)
-    usual: dict[str, Any] = {}
-    for field_name in SIZES:
-        given = getattr(configuration, field_name)
-        said = field_name.replace("_", " ")
-        size = takes.get(field_name)
-        if size is None:
-            if given:
-                known = ", ".join(one.replace("_", " ") for one in takes)
-                raise InputError(
-                    f"{name} has no {said}, but {said} {given} is asked for; leave it out (its sizes are: {known})"
-                )
-        elif given:
-            if not size.least <= given <= size.most:
-                raise InputError(f"{name} cannot have {said} {given}; give one from {size.least} to {size.most}")
-        else:
-            usual[field_name] = size.usual
-    return replace(configuration, **usual)
-
-
-_ANY = {name: Size(0, 1, 2**16) for name in SIZES}
-
-
-def _sizes_of(name: str) -> Mapping[str, Size]:
     if name in NETWORKS:
-        return NETWORKS[name].sizes
-    library, colon, _ = name.rpartition(":")
-    if name.endswith(".onnx") or (colon and library not in ("torchvision", "timm")):
-        return _ANY
-    return IMAGE
+        sizes = NETWORKS[name].sizes
+    elif name.endswith(".onnx") or configuration.is_factory:
+        sizes = dict.fromkeys(SIZES, Size(0, 2**16))
+    else:
+        sizes = IMAGE
+    usual: dict[str, int] = {}
+    for size in SIZES:
+        given, called = getattr(configuration, size), size.replace("_", " ")
+        if not given:
+            usual[size] = sizes[size].usual if size in sizes else 0
+        elif size not in sizes:
+            known = ", ".join(own.replace("_", " ") for own in sizes)
+            raise InputError(
+                f"{name} has no {called}, but {called} {given} is asked for; leave it out (its sizes are: {known})"
+            )
+        elif not 1 <= given <= sizes[size].most:
+            raise InputError(f"{name} cannot have {called} {given}; give one from 1 to {sizes[size].most}")
+    return replace(configuration, **usual)  # type: ignore[arg-type]

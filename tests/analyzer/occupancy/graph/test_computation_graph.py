@@ -19,7 +19,8 @@ def two_operators(batch: int = 4) -> ComputationGraph:
     first = builder.add("linear", "linear", {"reduced": 3.0, "output_features": 5.0}, x, y, 20.0, True, [])
     builder.add("add", "add", {}, y + Elements(5.0, 5.0), y, 0.0, True, [Delivery(first, True, y)])
     builder.add("unknown", "mine::op", {}, y, Elements(), 0.0, False, [Delivery(first, False, y), Delivery(1, False, y)])
-    return builder.graph("two", 20.0)
+    builder.weights["linear"] = 20
+    return builder.graph("two")
 
 
 def test_what_is_read_and_written_and_its_flops() -> None:
@@ -47,7 +48,7 @@ def test_a_mask_that_is_made_does_not_grow_with_the_batch() -> None:
     builder, mask = GraphBuilder(4), Elements(5.0, 5.0)
     made = builder.add("create", "triu", {}, Elements(), mask, 0.0, True, [])
     builder.add("add", "add", {}, mask + Elements(20.0), Elements(20.0), 0.0, True, [Delivery(made, False, mask)])
-    graph = builder.graph("masked", 0.0).at_batch(8)
+    graph = builder.graph("masked").at_batch(8)
     assert graph.edge_elements.tolist() == [5]
     assert graph.column("read").tolist() == [0, 5 + 40]
     assert graph.column("written").tolist() == [5, 40]
@@ -59,7 +60,7 @@ def test_memory_at_its_peak_holds_what_is_still_to_be_read() -> None:
     for place, size in enumerate(sizes):
         deliveries = [Delivery(one, False, Elements(sizes[one])) for one in readers.get(place, [])]
         builder.add("add", "add", {}, Elements(), Elements(size), 0.0, True, deliveries)
-    graph = builder.graph("peak", 0.0)
+    graph = builder.graph("peak")
     naive = 0.0
     for now in range(4):
         later = {one for reader, given in readers.items() if reader >= now for one in given if one <= now}
@@ -88,7 +89,7 @@ def residual(batch: int = 4) -> ComputationGraph:
     builder.add("add", "add", {}, x + mask, x, 0.0, True, [Delivery(3, False, x), Delivery(4, False, mask)])
     both = Elements(12.0 * batch)
     builder.add("concatenate", "cat", {}, both, both, 0.0, True, [Delivery(3, False, x), Delivery(5, False, x)])
-    return builder.graph("residual", 72.0)
+    return builder.graph("residual")
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -114,7 +115,7 @@ def test_in_inference_nothing_is_dropped_and_nothing_comes_back() -> None:
 
 def test_a_graph_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match=r"^views has no operator that computes something; give a network$"):
-        GraphBuilder(1).graph("views", 0.0)
+        GraphBuilder(1).graph("views")
 
 
 def test_a_file_holds_all_of_a_graph(tmp_path: Path) -> None:

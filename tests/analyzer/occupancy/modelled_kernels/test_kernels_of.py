@@ -12,7 +12,6 @@ from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import with_occupancy
 from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import _seconds
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, Target
 from epochcast.analyzer.errors import InputError
@@ -87,9 +86,10 @@ def test_repeated_launches_count() -> None:
 
 def test_two_directions_launch_each_step_twice() -> None:
     """The answer is twice as wide; a step is what it was."""
-    one = operator("lstm")
+    layer = operator("lstm")
     tables = [
-        kernels_of(made_graph(one | {"directions": n, "written": n * one["written"]}, batch=8), H100, "fp32") for n in (1, 2)
+        kernels_of(made_graph(layer | {"directions": n, "written": n * layer["written"]}, batch=8), H100, "fp32")
+        for n in (1, 2)
     ]
     alone, both = (table[table["kernel"] == "recurrent_gates"] for table in tables)
     assert both["count"].tolist() == (2 * alone["count"]).tolist()
@@ -112,7 +112,7 @@ def test_a_kernel_takes_as_long_as_its_arithmetic_or_its_memory(computing: float
     known = launch_configurations(limits)
     configuration = known.kernels["elementwise"]
     moved = 1e-3 * H100.memory_bandwidth * known.bandwidth_share
-    seconds = _seconds(Kernel(configuration, (1, 1, 1), moved, computing), Target(H100, limits, "fp32", known))
+    seconds = Target(H100, limits, "fp32", known).seconds(Kernel(configuration, (1, 1, 1), moved, computing))
     assert seconds == pytest.approx(known.shortest_kernel + max(1e-3, computing))
     assert seconds > configuration.shortest
 
@@ -156,10 +156,10 @@ def test_nearest_architecture() -> None:
     assert by_name["RTX 4090"].architecture == 8.0
     assert by_name["B200 SXM"].architecture == 9.0
     assert by_name["K80"].architecture == 7.0
-    for name, found in by_name.items():
+    for name, known in by_name.items():
         most = limits_of(CATALOG.resolve(name)).shared_memory_per_block
-        assert all(tile.configuration.shared_memory <= most for tiles in found.tiles.values() for tile in tiles)
-    assert by_name["T4"].kernels["flash_attention"].measured_on == 9.0  # no other trace has it
+        assert all(tile.shared_memory <= most for tiles in known.tiles.values() for tile in tiles)
+    assert by_name["T4"].kernels["flash_attention"].architecture == 9.0  # no other trace has it
 
 
 def test_another_table_of_measured_configurations() -> None:
@@ -170,19 +170,19 @@ shortest_kernel = 1e-6
 bandwidth_share = 0.5
 strided_bandwidth_share = 0.5
 [[kernel]]
-class = "elementwise"
+name = "elementwise"
 architecture = 9.0
 block = [64, 1, 1]
 registers_per_thread = 10
 shared_memory = 0
 [[kernel]]
-class = "elementwise_strided"
+name = "elementwise_strided"
 architecture = 9.0
 block = [64, 1, 1]
 registers_per_thread = 10
 shared_memory = 0
 [[tile]]
-class = "product"
+kind = "product"
 arithmetic = "fp32"
 architecture = 9.0
 name = "only"

@@ -133,8 +133,8 @@ def test_third_convolution_of_alexnet_on_an_a100() -> None:
 
 def test_winograd_convolution_of_resnet_on_a_v100() -> None:
     table = launched(convolution(32, 256, 256, 3, (14, 14), bias=0), "V100 SXM2 32GB", "fp32", batch=32)
-    found = dict(zip(table["kernel"], grids(table), strict=True))
-    assert found["winograd_input"] == (2, 256, 1)
-    assert found["winograd_filter"] == (8, 32, 1)
-    assert found["winograd_output"] == (2, 256, 1)
-    assert next(grid for name, grid in found.items() if "sgemm" in name)[2] % 36 == 0
+    by_name = dict(zip(table["kernel"], grids(table), strict=True))
+    assert by_name["winograd_input"] == (2, 256, 1)
+    assert by_name["winograd_filter"] == (8, 32, 1)
+    assert by_name["winograd_output"] == (2, 256, 1)
+    assert next(grid for name, grid in by_name.items() if "sgemm" in name)[2] % 36 == 0

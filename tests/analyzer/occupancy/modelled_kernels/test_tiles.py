@@ -7,23 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels.gemm import bundled, fastest, product
-from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import (
-    LaunchConfiguration,
-    Tile,
-    launch_configurations,
-)
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile, launch_configurations
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
-from epochcast.analyzer.backends.occupancy.modelled_kernels.rates import flops_per_second
+from epochcast.analyzer.backends.occupancy.modelled_kernels.products import fastest, product, tile_blocks
 from epochcast.regressor import load_catalog
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
 
 
-def target(gpu: str, precision: str = "fp32") -> Target:
-    found = load_catalog().resolve(gpu)
-    limits = limits_of(found)
-    return Target(found, limits, precision, launch_configurations(limits))
+def target(name: str, precision: str = "fp32") -> Target:
+    gpu = load_catalog().resolve(name)
+    limits = limits_of(gpu)
+    return Target(gpu, limits, precision, launch_configurations(limits))
+
+
+@pytest.mark.parametrize(("arithmetic", "products"), [("fp32", 64), ("tf32", 512), ("half", 1024)])
+def test_products_per_cycle_of_an_sm_of_an_a100(arithmetic: str, products: int) -> None:
+    assert target("A100 SXM4 40GB").products_per_cycle(arithmetic) == pytest.approx(products, rel=0.01)
 
 
 def naive_seconds(
@@ -31,22 +31,22 @@ def naive_seconds(
 ) -> float:
     gpu = to.gpu
     count = math.ceil(rows / tile.rows) * math.ceil(columns / tile.columns) * batch * parts
-    per_cycle = flops_per_second(gpu, arithmetic) / (2 * gpu.sm_count * gpu.boost_clock)
+    per_cycle = to.products_per_cycle(arithmetic)
     width = 2 if arithmetic == "half" else 4
     step = tile.rows * tile.columns / per_cycle + (tile.rows + tile.columns) * width / 64
-    quarters = 4 * 32 / tile.configuration.threads
+    quarters = 4 * 32 / tile.threads
     return max(math.ceil(count / gpu.sm_count), quarters) * math.ceil(inner / parts) * step / gpu.boost_clock
 
 
 def naive_fastest(to: Target, arithmetic: str, rows: int, columns: int, inner: int, batch: int) -> float:
     tiles = to.configurations.tiles["product", arithmetic]
-    widest = {tile: max((a for a in tile.alignments if inner % a == 0 and columns % a == 0), default=0) for tile in tiles}
+    widest = [max((a for a in tile.alignments if inner % a == 0 and columns % a == 0), default=0) for tile in tiles]
     best = math.inf
-    for tile, alignment in widest.items():
-        if alignment < max(widest.values()):
+    for tile, alignment in zip(tiles, widest, strict=True):
+        if alignment < max(widest):
             continue
         for parts in SPLITS:
-            persistent = "sm90_xmma" in tile.configuration.name
+            persistent = "sm90_xmma" in tile.name
             if parts > 1 and (persistent or inner < 64 * parts):
                 continue
             seconds = naive_seconds(tile, to, arithmetic, rows, columns, inner, batch, parts)
@@ -64,7 +64,7 @@ def naive_fastest(to: Target, arithmetic: str, rows: int, columns: int, inner: i
     *(st.integers(1, most) for most in (20_000, 5000, 5000, 600)),
 )
 def test_fastest_is_the_best_of_all(gpu: str, arithmetic: str, rows: int, columns: int, inner: int, batch: int) -> None:
-    to = target(gpu)
+    to = target(gpu, "bf16" if arithmetic == "half" else "fp32")
     tile, parts, seconds = fastest("product", to, arithmetic, rows, columns, inner, batch)
     assert seconds == pytest.approx(naive_seconds(tile, to, arithmetic, rows, columns, inner, batch, parts))
     again = 4 * batch * rows * columns * parts / to.gpu.memory_bandwidth + to.configurations.shortest_kernel
@@ -103,5 +103,6 @@ def test_persistent_kernels_have_no_more_blocks_than_sms() -> None:
     ],
 )
 def test_bundles_as_recorded(down: int, across: int, most: int, grid: tuple[int, int]) -> None:
-    tile = Tile(LaunchConfiguration("cutlass_80", (128, 1, 1), 100, 0, 9.0, 0.0), 64, 64, (8,))
-    assert bundled(tile, down, across, most) == grid
+    launch = {"name": "cutlass_80", "architecture": 9.0, "block": (128, 1, 1), "registers_per_thread": 100, "shared_memory": 0}
+    tile = Tile(**launch, kind="product", arithmetic="half", rows=64, columns=64, alignments=(8,))
+    assert tile_blocks(tile, 64 * down, 64 * across, most) == grid
