@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -36,9 +38,10 @@ def backend_command(kind: type[Backend]) -> click.Command:
             asked = question(**{name: value for name, value in fields.items() if value not in (None, [], False)})
         except ValidationError as error:
             raise InputError(sentence(error, {name: option.opts[0] for name, option in options.items()})) from error
-        backend = kind(Settings(gpus=gpus_file, own={} if config is None else _table(config, kind.name)))
         progress.show(f"asking {kind.name}")
-        answer: Answer = backend.answer(asked)  # type: ignore[assignment]
+        with _refusals():
+            backend = kind(Settings(gpus=gpus_file, own={} if config is None else _table(config, kind.name)))
+            answer: Answer = backend.answer(asked)  # type: ignore[assignment]
         progress.clear()
         if plot is not None:
             from ..figures import save_figure
@@ -61,6 +64,17 @@ def backend_command(kind: type[Backend]) -> click.Command:
         common.insert(2, click.Option(["--plot"], type=_FILE, metavar="FILE", help="Draw the answer (PNG, SVG, PDF)."))
     text = getattr(kind, "manual", kind.summary)
     return click.Command(kind.name, callback=run, help=text, params=[*options.values(), *common])
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """A ValueError is what a backend has to say; an answer that does not fit its own class is a fault of the backend."""
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error, InputError | ValidationError):
+            raise
+        raise InputError(str(error)) from error
 
 
 def _option(name: str, field: FieldInfo) -> click.Option:
