@@ -150,10 +150,7 @@ class DistributedQuestion(Question):
         Field(default_factory=list, description="GPU to predict for; several with --search."),
     ]
     gpus_per_node: Annotated[
-        Degree | None,
-        Http(),
-        Option(metavar="N", default="8, or all if fewer"),
-        Field(description="Number of GPUs in a host."),
+        Degree | None, Http(), Option(metavar="N", default="8, or all if fewer"), Field(description="Number of GPUs in a host.")
     ] = None
     intra: Annotated[
         Name | None,
@@ -188,10 +185,7 @@ class DistributedQuestion(Question):
     precision: Annotated[
         list[str] | None,
         Http(_HttpPrecision),
-        Option(
-            metavar="NAME",
-            default="amp-bf16, else amp-fp16, else fp32; all that the GPU has for --compare and --search",
-        ),
+        Option(metavar="NAME", default="amp-bf16, else amp-fp16, else fp32; all that the GPU has for --compare and --search"),
         BeforeValidator(_list),
         Field(description=f"Precision: {', '.join(PRECISIONS)}; several for --compare and --search."),
     ] = None
@@ -219,10 +213,7 @@ class DistributedQuestion(Question):
     optimizer: Annotated[Literal["adam", "sgd"], Http(), _RARE, Field(description="Optimizer (adam includes AdamW).")] = "adam"
     master_weights: Annotated[bool, Http(), _RARE, Field(description="Keep FP32 copies of 16-bit weights.")] = True
     attention: Annotated[
-        Attention,
-        Http(),
-        _RARE,
-        Field(description="Attention as one (flash) kernel, or as matrix products and softmax."),
+        Attention, Http(), _RARE, Field(description="Attention as one (flash) kernel, or as matrix products and softmax.")
     ] = "fused"
     fused_kernels: Annotated[
         bool, Http(), _RARE, Field(description="Fuse neighbouring one-pass operators (Megatron-LM, torch.compile).")
@@ -234,10 +225,7 @@ class DistributedQuestion(Question):
 
     prices: Annotated[_Path, Field(description="Your own price table (CSV) instead of the built-in one.")] = None
     iterations: Annotated[
-        int | None,
-        Http(),
-        _N,
-        Field(ge=1, le=10**12, description="Iterations in the whole training; adds its time and cost."),
+        int | None, Http(), _N, Field(ge=1, le=10**12, description="Iterations in the whole training; adds its time and cost.")
     ] = None
     timeline: Annotated[_Path, Field(description="Write one iteration as a Chrome trace (JSON, for Perfetto).")] = None
     search: Annotated[

@@ -103,13 +103,18 @@ class Resolved:
 
     def job(self, **changes: Any) -> Job:
         """The job of the question, with ``changes``; raises InputError for what does not divide."""
-        asked = self.question
-        degrees = {"data": asked.dp, "tensor": asked.tp, "pipeline": asked.pp, "micro_batch": asked.micro_batch} | changes
-        settings = asked.model_dump(include={field.name for field in fields(Job)}) | {
-            "global_batch": asked.global_batch or degrees["data"] * degrees["pipeline"] * degrees["micro_batch"],
+        question = self.question
+        degrees = {
+            "data": question.dp,
+            "tensor": question.tp,
+            "pipeline": question.pp,
+            "micro_batch": question.micro_batch,
+        } | changes
+        settings = question.model_dump(include={field.name for field in fields(Job)}) | {
+            "global_batch": question.global_batch or degrees["data"] * degrees["pipeline"] * degrees["micro_batch"],
             "sequence_length": self.sequence_length,
-            "precision": asked.precision[0] if asked.precision else self._usual_precision(),
-            "layers_per_stage": None if asked.layers_per_stage is None else tuple(asked.layers_per_stage),
+            "precision": question.precision[0] if question.precision else self._usual_precision(),
+            "layers_per_stage": None if question.layers_per_stage is None else tuple(question.layers_per_stage),
         }
         return Job(**(settings | degrees))
 
@@ -201,9 +206,7 @@ def interval(iteration: Iteration, evidence: Evidence | None) -> tuple[float | N
 def _cost(rent: Rent, seconds: float, iterations: int | None) -> IterationCost:
     """What an iteration of ``seconds`` costs, and all of them."""
     return IterationCost(
-        **rent.rented,
-        usd_per_iteration=rent.usd(seconds),
-        usd=None if iterations is None else rent.usd(seconds * iterations),
+        **rent.rented, usd_per_iteration=rent.usd(seconds), usd=None if iterations is None else rent.usd(seconds * iterations)
     )
 
 

@@ -74,10 +74,7 @@ class SearchAnswer(Answer):
         cells += ["-" if row.memory is None else f"{row.memory.total / 2**30:.1f}"]
         cells += ["-" if cost is None else money(cost.usd_per_iteration)]
         if self.iterations is not None:
-            cells += [
-                seconds_text(self.iterations * row.seconds),
-                "-" if cost is None or cost.usd is None else money(cost.usd),
-            ]
+            cells += [seconds_text(self.iterations * row.seconds), "-" if cost is None or cost.usd is None else money(cost.usd)]
         return cells
 
 
@@ -99,7 +96,7 @@ def search_all(resolved: Resolved) -> SearchAnswer:
     def rent_of(gpu: Gpu, count: int) -> Rent | None:
         return resolved.rent(gpu, count)
 
-    found = search(
+    result = search(
         resolved.predictor,
         resolved.job(data=1, tensor=1, pipeline=1, micro_batch=1),
         list(product(resolved.gpus, question.gpus_total or _COUNTS)),
@@ -109,12 +106,12 @@ def search_all(resolved: Resolved) -> SearchAnswer:
     )
     budget, iterations = question.budget, question.iterations
     by = question.rank_by or ("cost" if len(resolved.gpus) > 1 and budget is None else "time")
-    fitting = len(found.candidates)
+    fitting = len(result.candidates)
     if budget is not None and iterations is not None:
         limit = budget / iterations
-        found.candidates = [each for each in found.candidates if each.usd is not None and each.usd <= limit]
-    found.rank(by)
-    shown = found.candidates[: question.top]
+        result.candidates = [each for each in result.candidates if each.usd is not None and each.usd <= limit]
+    result.rank(by)
+    shown = result.candidates[: question.top]
     notes = [*resolved.notes, *price_notes([each.rent for each in shown])]
     best = shown[0] if shown else None
     evidence = best and resolved.predictor.evidence(best.gpu, best.job, best.iteration)
@@ -122,23 +119,23 @@ def search_all(resolved: Resolved) -> SearchAnswer:
         model=resolved.name,
         ranked_by=by,
         fitting=fitting,
-        too_large=found.too_large,
-        refused=found.refused,
-        ranked=len(found.candidates),
+        too_large=result.too_large,
+        refused=result.refused,
+        ranked=len(result.candidates),
         iterations=iterations,
         configurations=[
             resolved.configuration(each.gpu, each.job, each.iteration, each.iteration.memory, each.rent) for each in shown
         ],
         evidence=list(evidence.rests_on) if evidence else [],
         assumptions=[*(best.iteration.notes if best else ()), *(evidence.not_measured if evidence else ())],
-        notes=notes if shown else [*notes, _nothing(found, fitting, budget, iterations)],
+        notes=notes if shown else [*notes, _nothing(result, fitting, budget, iterations)],
     )
 
 
-def _nothing(found: Found, fitting: int, budget: float | None, iterations: int | None) -> str:
+def _nothing(result: Found, fitting: int, budget: float | None, iterations: int | None) -> str:
     if fitting:
         return (
             f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {money(budget)} "
             "at known prices; raise the budget or name other GPUs"
         )
-    return f"none of the {found.too_large} configurations fits into memory; take more GPUs or such with more memory"
+    return f"none of the {result.too_large} configurations fits into memory; take more GPUs or such with more memory"
