@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -12,7 +14,8 @@ import click
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from ...common.settings_file import read_toml
+from ...common.files import write_whole
+from ...common.settings_file import read_toml, remedy
 from ..errors import InputError
 from ..plain_json import plain_json
 from ..plugins import Backend, Settings
@@ -30,40 +33,71 @@ def backend_command(kind: type[Backend]) -> click.Command:
     question = kind.Question
     if not (issubclass(question, Question) and issubclass(kind.Answer, Answer)):
         raise InputError(f"the backend {kind.name} is asked over HTTP alone; its Question and Answer are none of plugins'")
-    options = {name: _option(name, field) for name, field in question.model_fields.items()}
+    # A table is of question files and requests.
+    options = {
+        name: _option(name, field) for name, field in question.model_fields.items() if _kind(field.annotation)[0] is not dict
+    }
 
-    def run(as_json: bool, gpus_file: Path | None, config: Path | None, plot: Path | None = None, **given: Any) -> int:
-        fields = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    def run(
+        as_json: bool,
+        gpus_file: Path | None,
+        question_file: Path | None,
+        write_question: Path | None,
+        config: Path | None = None,
+        **given: Any,
+    ) -> int:
+        fields = {} if question_file is None else _fields(question_file, question)
+        fields |= {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in given.items()
+            if name in options and value not in (None, ())
+        }
+        if write_question is not None:
+            text = "\n".join(_question_lines(kind.name, question, fields))
+            write_whole(write_question, lambda file: file.write(text.encode("utf-8")))
+            return 0
         try:
-            asked = question(**{name: value for name, value in fields.items() if value not in (None, [], False)})
+            checked = question(**fields)
         except ValidationError as error:
             raise InputError(sentence(error, {name: option.opts[0] for name, option in options.items()})) from error
         progress.show(f"asking {kind.name}")
         with _refusals():
-            backend = kind(Settings(gpus=gpus_file, own={} if config is None else _table(config, kind.name)))
-            answer: Answer = backend.answer(asked)  # type: ignore[assignment]
+            own = {} if config is None else _table(config, kind.name)
+            backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show))
+            answer: Answer = backend.answer(checked)  # type: ignore[assignment]
         progress.clear()
-        if plot is not None:
+        if plot := getattr(checked, "plot", given.get("plot")):  # a question may have it as a field, and check it
             from ..figures import save_figure
             from ..figures.chart import chart_figure
 
             save_figure(chart_figure(answer.chart), plot)
         if as_json:
             click.echo(plain_json(answer.model_dump(mode="json")))
-        else:
-            terminal.say(answer.text)
+        elif text := answer.text:
+            terminal.say(text)
+        if not as_json or answer.status:
             terminal.notes(answer.remarks)
-        return 0
+        return answer.status
 
-    common = [  # of names that no field of a question has
-        click.Option(["--gpus", "gpus_file"], type=_FILE, metavar="FILE", help="TOML file with GPUs of your own."),
-        click.Option(["--config"], type=_FILE, metavar="FILE", help=f"TOML file with a table [backends.{kind.name}]."),
+    def allow_less(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
+        """What a question file holds need not be given again."""
+        for option in options.values() if path else ():
+            option.required = False
+        return path
+
+    file: dict[str, Any] = {"type": _FILE, "metavar": "FILE"}
+    early: dict[str, Any] = {**file, "is_eager": True, "callback": allow_less}
+    common = [
+        click.Option(["--gpus", "gpus_file"], **file, help="TOML file with GPUs of your own."),
+        click.Option(["--config"], **file, help=f"TOML file with a table [backends.{kind.name}]."),
+        click.Option(["--plot"], **file, help="Draw the answer (PNG, SVG, PDF)."),
+        click.Option(["--question", "question_file"], **early, help="TOML file with options; those beside it win."),
+        click.Option(["--write-question"], **early, help="Write the options, rare ones too, into a question file."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
     ]
-    if kind.Answer.chart is not Answer.chart:
-        common.insert(2, click.Option(["--plot"], type=_FILE, metavar="FILE", help="Draw the answer (PNG, SVG, PDF)."))
-    text = getattr(kind, "manual", kind.summary)
-    return click.Command(kind.name, callback=run, help=text, params=[*options.values(), *common])
+    left_out = {*question.model_fields, *(["plot"] if kind.Answer.chart is Answer.chart else [])}  # a field has its own
+    params: list[click.Parameter] = [*options.values(), *(option for option in common if option.name not in left_out)]
+    return click.Command(kind.name, callback=run, help=getattr(kind, "manual", kind.summary), params=params)
 
 
 @contextmanager
@@ -78,26 +112,37 @@ def _refusals() -> Iterator[None]:
 
 
 def _option(name: str, field: FieldInfo) -> click.Option:
-    """The option of a field."""
+    """The option of a field; a flag says the contrary of its default."""
     mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
     kind, many = _kind(field.annotation)
+    flag, repeated = kind is click.BOOL, many and not mark.separator
     text = (field.description or name.replace("_", " ").capitalize() + ".").rstrip(".")
     usual = mark.default or (str(field.default) if isinstance(field.default, str | int | float) and field.default else "")
-    shown = f"{text}{' (repeatable)' if many else ''}." + (f" [default: {usual}]" if usual else "")
+    shown = f"{text}{' (repeatable)' if repeated else ''}." + (f" [default: {usual}]" if usual and not flag else "")
+
+    def value(context: click.Context, option: click.Parameter, given: Any) -> Any:
+        if flag:
+            return (not field.default) if given else None
+        if mark.separator and given is not None:
+            return [kind.convert(part, option, context) for part in given.split(mark.separator)]
+        return given
+
     return click.Option(
-        [mark.name or f"--{name.replace('_', '-')}", name],
-        type=kind,
-        multiple=many,
-        is_flag=kind is click.BOOL,
+        [mark.name or f"--{'no-' if flag and field.default else ''}{name.replace('_', '-')}", name],
+        type=click.STRING if mark.separator else kind,
+        multiple=repeated,
+        is_flag=flag,
         required=field.is_required(),
         metavar=mark.metavar or None,
-        default=() if many else None,
+        default=() if repeated else None,
         help=shown,
+        hidden=mark.hidden,
+        callback=value,
     )
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """Click's type of an annotation, and whether there may be several."""
+    """Click's type of an annotation, ``dict`` for a table, and whether there may be several."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _kind(arguments[0])
@@ -107,7 +152,36 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
         return _kind(arguments[0])[0], True
     if origin is Literal:
         return click.Choice(arguments), False
-    return _TYPES.get(annotation, click.STRING), False
+    return dict if dict in (origin, annotation) else _TYPES.get(annotation, click.STRING), False
+
+
+def _fields(path: Path, question: type[Question]) -> dict[str, Any]:
+    """What a question file holds."""
+    fields = read_toml(path)
+    if unknown := sorted(set(fields) - set(question.model_fields)):
+        raise InputError(f"{path} has the unknown field {unknown[0]!r}; {remedy(unknown[0], list(question.model_fields))}")
+    return fields
+
+
+def _question_lines(name: str, question: type[Question], fields: Mapping[str, Any]) -> Iterator[str]:
+    """A question file: every field with what it means; those without a value, or with the usual one, as comments."""
+    yield f"# epochcast predict-model {name} --question FILE"
+    for field, info in question.model_fields.items():
+        mark = next((mark for mark in info.metadata if isinstance(mark, Option)), Option())
+        usual = f" Default: {mark.default}." if mark.default else ""
+        yield ""
+        yield from textwrap.wrap(f"{info.description or ''}{usual}", 100, initial_indent="# ", subsequent_indent="# ")
+        value = fields.get(field, None if info.is_required() else info.get_default(call_default_factory=True))
+        yield f"{'' if field in fields else '# '}{field} = {'' if value is None else _toml(value)}".rstrip()
+    yield ""
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _table(path: Path, name: str) -> dict[str, Any]:

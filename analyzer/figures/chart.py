@@ -1,4 +1,4 @@
-"""The chart of an answer: panels of lines over sizes."""
+"""The chart of an answer: panels of lines over sizes, or bars."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from ..plugins.chart import Chart, Panel
+from ..plugins.chart import Bars, Chart, Panel
+from .precisions import precisions_figure
 from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
 
 _PER_ROW = 3
@@ -18,8 +19,10 @@ _MOST_TICKS = 7
 _LOOKS = ((BLUE, "o-"), (ORANGE, "s--"))
 
 
-def chart_figure(chart: Chart) -> Figure:
-    """Three panels in a row; ratios from 0 to 100 %."""
+def chart_figure(chart: Chart | Bars) -> Figure:
+    """Three panels in a row, ratios from 0 to 100 %; or bars."""
+    if isinstance(chart, Bars):
+        return precisions_figure(chart.seconds, chart.title)
     columns = min(len(chart.panels), _PER_ROW)
     rows = math.ceil(len(chart.panels) / columns)
     with drawing():

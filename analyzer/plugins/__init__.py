@@ -6,7 +6,7 @@ in ``analyzer/backends/NAME/backend.py``, third parties register theirs the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -25,12 +25,14 @@ class Settings:
         prices: the operator's own price table (CSV); None: ours.
         model: folder of the latency predictor (``epochcast train regressor``); None: the one that is shipped.
         own: the table ``[backends.NAME]``, which the backend alone understands.
+        progress: shows in a few words how far long work is; None: nobody looks.
     """
 
     gpus: Path | None = None
     prices: Path | None = None
     model: Path | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[str], object] | None = None
 
 
 class Backend(Protocol):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .chart import Chart
+from .chart import Bars, Chart
 
 
 class AnswerPart(BaseModel):
@@ -29,7 +29,12 @@ class Answer(AnswerPart):
         return list(getattr(self, "notes", []))
 
     @property
-    def chart(self) -> Chart:
+    def status(self) -> int:
+        """Exit code of the command: 1 where what was asked has no answer, which the text or the remarks say."""
+        return 0
+
+    @property
+    def chart(self) -> Chart | Bars:
         """What ``--plot`` draws, an option of the answers that have one; raises InputError where there is too little."""
         raise NotImplementedError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -56,3 +56,16 @@ class Chart:
     xlabel: str
     mark: str = ""
     ratio: bool = True
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Seconds of one iteration: a group of bars per (data, tensor, pipeline), a bar per precision.
+
+    Attributes:
+        title: what was predicted.
+        seconds: by degrees and precision, in the order to be drawn; None: out of memory.
+    """
+
+    title: str
+    seconds: Mapping[tuple[tuple[int, int, int], str], float | None]

@@ -24,10 +24,12 @@ class Http:
     """Marks a field that may be asked over HTTP. Fields without it are for the command line alone.
 
     Attributes:
-        kind: a stricter type over HTTP; None: the field's own.
+        kind: a stricter type over HTTP, which may have a description of its own; None: the field's own.
+        required: whether it must be given, though it has a default elsewhere.
     """
 
     kind: Any = None
+    required: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,15 @@ class Option:
         name: of the option.
         metavar: of its value.
         default: what the help says where the field has no value of its own.
+        separator: between the values of a list that are given in one text; empty: the option is repeated.
+        hidden: whether help leaves it out: it is rare, and found in the question file.
     """
 
     name: str = ""
     metavar: str = ""
     default: str = ""
+    separator: str = ""
+    hidden: bool = False
 
 
 class Body(BaseModel):
@@ -84,9 +90,8 @@ class Question(BaseModel):
     @classmethod
     def _own(cls, body: Body, models: Mapping[str, Path]) -> dict[str, Any]:
         fields = {name: value for name, value in body if name in cls.model_fields}
-        if "model" in fields:
-            fields["model"] = folder_named(models, fields["model"])
-        return fields
+        folders = [name for name in fields if cls.model_fields[name].annotation == Path | None]
+        return fields | {name: folder_named(models, fields[name]) for name in folders}
 
 
 class NetworkBody(Body):
@@ -138,8 +143,8 @@ def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> 
     reason = str(first["ctx"]["error"]) if "error" in first.get("ctx", {}) else first["msg"][:1].lower() + first["msg"][1:]
     if not first["loc"]:
         return reason
-    field = str(first["loc"][0])
-    return f"{(names or {}).get(field, field)} is {first['input']!r:.60}: {reason}"
+    field = (names or {}).get(str(first["loc"][0]), str(first["loc"][0]))
+    return f"{field} is missing; give it" if first["type"] == "missing" else f"{field} is {first['input']!r:.60}: {reason}"
 
 
 @cache
@@ -153,7 +158,9 @@ def body_of(question: type[Question]) -> type[Body]:
         own = copy(field)
         own.metadata = [each for each in field.metadata if not isinstance(each, Http | Option)]
         if mark.kind is not None:
-            own = FieldInfo(default=own.default, description=own.description)
+            description = FieldInfo.from_annotation(mark.kind).description or own.description
+            default = {} if mark.required else {"default": own.default}
+            own = FieldInfo(**default, description=description)
         fields[name] = (mark.kind or field.annotation, own)
     extra = question.model_config.get("json_schema_extra")
     body: type[Body] = create_model(

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..distributed.answer import rent_json
 from ..distributed.rent import Rent
 from .metrics import NetworkMetrics
 from .points import PHASES
@@ -174,8 +173,7 @@ def _epochs_json(phases: Mapping[str, Mapping[str, float]], batch: int, devices:
         "seconds": None if epochs is None else epochs * seconds,
         "cost": None
         if rent is None
-        else rent_json(rent)
-        | {"usd_per_epoch": rent.usd(seconds), "usd": None if epochs is None else rent.usd(epochs * seconds)},
+        else rent.rented | {"usd_per_epoch": rent.usd(seconds), "usd": None if epochs is None else rent.usd(epochs * seconds)},
     }
 
 

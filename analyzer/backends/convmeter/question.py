@@ -12,8 +12,7 @@ from ....regressor import Catalog, Gpu
 from ....regressor import InputError as UnknownGpu
 from ...errors import InputError
 from ...instances import Instance
-from ..distributed.answer import price_notes
-from ..distributed.rent import Rent, cheapest_rent
+from ..distributed.rent import Rent, cheapest_rent, price_notes
 from .answer import RATE_OF, Training, fitted_json, metrics_json, phases_json, predictions_json, scaling_json, scaling_of
 from .metrics import NetworkMetrics, table_of
 from .network_metrics import metrics_of, top_block_metrics_of

@@ -1,116 +1,238 @@
-"""Answers on distributed training as JSON has them; the command line's texts and the service's answers are made from these."""
+"""What is answered about one job: figures, and the text of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
-from typing import Any
+from typing import Annotated, Literal, Self
 
-from ....regressor import Gpu
-from ...instances import stale
-from .evidence import EXCHANGES, Evidence
-from .job import Job
-from .memory import out_of_memory
-from .prediction import Iteration, Memory
-from .predictor import Predictor, model_flops, utilisation
-from .rent import Rent
+from pydantic import ConfigDict, Field
 
-
-def job_json(job: Job) -> dict[str, Any]:
-    """The settings of a job."""
-    return vars(job) | {"gpus": job.gpus, "micro_batches": job.micro_batches}
+from ...plugins.answer import Answer, AnswerPart, Rented
+from ...tables import seconds_text, table, with_prefix
+from ...words import count, money, number
+from .graph import Extraction
+from .job import Attention, Recomputation, ScheduleName
+from .prediction import EXCHANGES
 
 
-def parts_json(iteration: Iteration) -> dict[str, Any]:
+class _Read(AnswerPart):
+    """Made from the attributes of an object, by ``model_validate``."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Parts(_Read):
     """What the seconds of an iteration are made of; they add up to it."""
-    names = ("bubble", "tensor_parallel", "data_parallel", "pipeline_parallel", "optimizer")
-    return {"compute": dict(iteration.compute), **{name: getattr(iteration, name) for name in names}}
+
+    compute: Annotated[dict[str, float], Field(description="Seconds by kind of operator on the slowest rank.")]
+    bubble: Annotated[
+        float, Field(title="pipeline bubble", description="Seconds in which that rank waits for others of its pipeline.")
+    ]
+    tensor_parallel: Annotated[float, Field(title="tensor-parallel communication")]
+    data_parallel: Annotated[float, Field(title="data-parallel communication")]
+    pipeline_parallel: Annotated[float, Field(title="pipeline communication")]
+    optimizer: Annotated[float, Field(title="optimizer step")]
+
+    def times(self, factor: float, exchange_factor: float) -> Self:
+        """All parts multiplied, communication by a factor of its own."""
+        others = {name: seconds * (exchange_factor if name in EXCHANGES else factor) for name, seconds in self._others.items()}
+        return self.model_copy(update={"compute": {kind: factor * each for kind, each in self.compute.items()}, **others})
+
+    @property
+    def _others(self) -> dict[str, float]:
+        return {name: seconds for name, seconds in self if name != "compute"}
+
+    @property
+    def labelled(self) -> dict[str, float]:
+        """Kinds of operators, the longest first, then the other parts under their labels."""
+        others = {type(self).model_fields[name].title or name: seconds for name, seconds in self._others.items()}
+        return dict(sorted(self.compute.items(), key=lambda part: -part[1])) | others
 
 
-def interval_json(iteration: Iteration, evidence: Evidence | None) -> dict[str, Any]:
-    """What nine of ten such iterations take at least and at most, in all and by parts; null without evidence."""
-    if evidence is None:
-        return dict.fromkeys(("low", "high", "parts_low", "parts_high"))
-
-    def scaled(power: int) -> dict[str, Any]:
-        factor, exchange = evidence.factor**power, evidence.exchange_factor**power
-        parts = parts_json(iteration)
-        compute = {kind: seconds * factor for kind, seconds in parts.pop("compute").items()}
-        return {"compute": compute} | {
-            name: seconds * (exchange if name in EXCHANGES else factor) for name, seconds in parts.items()
-        }
-
-    low, high = iteration.seconds / evidence.factor, iteration.seconds * evidence.factor
-    return {"low": low, "high": high, "parts_low": scaled(-1), "parts_high": scaled(1)}
-
-
-def memory_json(memory: Memory) -> dict[str, float | bool]:
+class Memory(_Read):
     """Bytes on the fullest GPU."""
-    return vars(memory) | {"total": memory.total, "fits": memory.fits}
+
+    weights: Annotated[float, Field(title="weights")]
+    gradients: Annotated[float, Field(title="gradients")]
+    optimizer: Annotated[float, Field(title="optimizer states")]
+    activations: Annotated[float, Field(title="activations")]
+    total: Annotated[float, Field(title="in all")]
+    capacity: Annotated[float, Field(title="available")]
+    fits: bool
 
 
-def cost_json(rent: Rent | None, seconds: float, iterations: int | None) -> dict[str, Any] | None:
-    """What an iteration of ``seconds`` costs, and N of them; None where no price is known."""
-    if rent is None:
-        return None
-    return {
-        **rent_json(rent),
-        "usd_per_iteration": rent.usd(seconds),
-        "usd": None if iterations is None else rent.usd(seconds * iterations),
-    }
+class IterationCost(Rented):
+    """The cheapest way to rent the GPUs, on demand and whole instances."""
+
+    usd_per_iteration: float
+    usd: Annotated[float | None, Field(description="Of all iterations; null where their number was not given.")]
+
+    def text(self, iterations: int | None) -> str:
+        """In a sentence."""
+        whole = "" if self.usd is None else f", {money(self.usd)} for {iterations} iterations"
+        region = "" if self.region == "any" else f" in {self.region}"
+        return (
+            f"cost: {money(self.usd_per_iteration)} per iteration{whole}, on {self.count} x {self.instance} "
+            f"({count(self.gpus_each, 'GPU')}) of {self.cloud}{region} at {money(self.usd_per_hour)}/h (price of "
+            f"{self.price_of})"
+        )
 
 
-def rent_json(rent: Rent) -> dict[str, Any]:
-    """What is rented and for how much."""
-    return {
-        **rent.instance.place,
-        "gpus_each": rent.instance.count,
-        "count": rent.count,
-        "usd_per_hour": rent.usd_per_hour,
-        "price_of": rent.instance.date.isoformat(),
-    }
+class DistributedJob(_Read):
+    """The job, with what was not asked for filled in."""
+
+    data: int
+    tensor: int
+    pipeline: int
+    micro_batch: int
+    global_batch: int
+    sequence_length: int
+    precision: str
+    schedule: ScheduleName
+    virtual_stages: int
+    layers_per_stage: list[int] | None
+    recomputation: Recomputation
+    sequence_parallel: bool
+    zero: Literal[0, 1]
+    optimizer: Literal["adam", "sgd"]
+    master_weights: bool
+    attention: Attention
+    fused_kernels: bool
+    overlap: bool
+    tensor_overlap: bool
+    gpus: int
+    micro_batches: int
+
+    @property
+    def degrees(self) -> tuple[int, int, int]:
+        """Data, tensor and pipeline ranks."""
+        return self.data, self.tensor, self.pipeline
+
+    @property
+    def text(self) -> str:
+        """``data 8 x tensor 4 x pipeline 2, micro-batch 1, amp-bf16`` with what else is not usual."""
+        more = [
+            f"{self.recomputation} recomputation" if self.recomputation != "none" else "",
+            "ZeRO 1" if self.zero else "",
+            f"{self.virtual_stages} virtual stages" if self.virtual_stages > 1 else "",
+            "sequence parallel" if self.sequence_parallel else "",
+        ]
+        degrees = f"data {self.data} x tensor {self.tensor} x pipeline {self.pipeline}"
+        return ", ".join(part for part in (degrees, f"micro-batch {self.micro_batch}", self.precision, *more) if part)
 
 
-def price_notes(rents: Sequence[Rent | None]) -> list[str]:
-    """What is to be said of prices that are old."""
-    old = stale(list({id(rent.instance): rent.instance for rent in rents if rent is not None}.values()), date.today())
-    return [] if old is None else [old]
+class Timed(AnswerPart):
+    """A job and how long an iteration of it takes."""
+
+    job: DistributedJob
+    seconds: Annotated[float, Field(description="Of one iteration.")]
+    low: Annotated[
+        float | None, Field(description="Nine of ten such iterations take this or more; null where a recipe does not say.")
+    ]
+    high: Annotated[
+        float | None, Field(description="Nine of ten such iterations take this or less; null where a recipe does not say.")
+    ]
+
+    @property
+    def interval(self) -> str:
+        """For a sentence that says the seconds."""
+        known = self.low is not None and self.high is not None
+        return f" (90 % interval {seconds_text(self.low)} to {seconds_text(self.high)})" if known else ""
 
 
-def iteration_json(
-    predictor: Predictor, gpu: Gpu, job: Job, tokens_per_sample: int | None, rent: Rent | None, iterations: int | None
-) -> dict[str, Any]:
-    """The whole answer on one job; raises InputError for what cannot be predicted."""
-    iteration, prepared, graph = predictor.iteration(gpu, job), predictor.prepared(gpu, job), predictor.graphs.graph(job)
-    samples = job.global_batch / iteration.seconds
-    cluster, memory, evidence = prepared.cluster, prepared.memory, predictor.evidence(gpu, job, iteration)
-    return {
-        "fits": memory.fits,
-        "verdict": out_of_memory(prepared.stages, job, gpu.memory) or _fitting(memory, job),
-        "seconds": iteration.seconds,
-        **interval_json(iteration, evidence),
-        "iterations": iterations,
-        "total_seconds": None if iterations is None else iterations * iteration.seconds,
-        "samples_per_second": samples,
-        "tokens_per_second": None if tokens_per_sample is None else samples * tokens_per_sample,
-        "model_flops": model_flops(graph, job),
-        "mfu": utilisation(graph, job, gpu, iteration.seconds),
-        "parts": parts_json(iteration),
-        "memory": memory_json(memory),
-        "cost": cost_json(rent, iteration.seconds, iterations),
-        "gpu": gpu.name,
-        "gpus": job.gpus,
-        "gpus_per_node": cluster.gpus_per_node,
-        "intra": cluster.intra.name,
-        "inter": None if cluster.inter is None else cluster.inter.name,
-        "recipe": predictor.recipe,
-        "job": job_json(job),
-        "evidence": [] if evidence is None else list(evidence.rests_on),
-        "assumptions": [*iteration.notes, *(() if evidence is None else evidence.not_measured)],
-        "notes": price_notes([rent]),
-    }
+class Configuration(Timed):
+    """A job on its GPUs."""
+
+    gpu: Annotated[str, Field(description="Or the CPU that was measured.")]
+    gpus: int
+    samples_per_second: float
+    tokens_per_second: float | None
+    mfu: Annotated[
+        float | None, Field(description="Share of the GPUs' peak that the model's operations make up; null on a CPU.")
+    ]
+    parts: Parts
+    memory: Memory | None
+    cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
 
 
-def _fitting(memory: Memory, job: Job) -> str:
-    which = "the fullest GPU" if job.pipeline > 1 else "each GPU"
-    return f"fits: {which} needs {memory.total / 2**30:.1f} of {memory.capacity / 2**30:.1f} GiB"
+class DistributedAnswer(Configuration, Answer):
+    """One training iteration."""
+
+    model: str
+    operators: Annotated[str, Field(description="Source of operator times.")]
+    graph: Annotated[Extraction, Field(description="How the operators were found: recorded, or by torch.fx.")]
+    fits: bool
+    verdict: Annotated[str, Field(description="Whether it fits into memory, in words.")]
+    iterations: int | None
+    total_seconds: float | None
+    model_flops: float
+    parts_low: Parts | None
+    parts_high: Parts | None
+    memory: Memory
+    gpus_per_node: int
+    intra: str
+    inter: str | None
+    recipe: str
+    evidence: Annotated[list[str], Field(description="What was measured that the answer rests on.")]
+    assumptions: Annotated[list[str], Field(description="What was not given or not measured.")]
+    notes: list[str]
+
+    @property
+    def text(self) -> str:
+        """The whole answer; what does not fit is said first."""
+        unknown = f"cost: no on-demand price of a {self.gpu} is known; give a table of your own with --prices FILE"
+        parts = [
+            "" if self.fits else self.verdict,
+            self._headline(),
+            self._made_of(),
+            self._memory(),
+            "" if self.mfu is None else self.cost.text(self.iterations) if self.cost else unknown,
+            "\n".join(sentences(self.evidence, self.assumptions)),
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+    def _headline(self) -> str:
+        job = self.job
+        where = self.gpu if self.mfu is None else f"{self.gpus} {self.gpu}"
+        if self.inter:
+            where += f" in nodes of {self.gpus_per_node}, {self.intra}, {self.inter} between nodes"
+        elif self.gpus > 1:
+            where += f", {self.intra}"
+        rates = [f"{number(self.samples_per_second)} samples/s"]
+        if self.tokens_per_second is not None:
+            rates.append(f"{number(self.tokens_per_second)} tokens/s")
+        flops = _flops_text(self.model_flops / self.seconds / self.gpus)
+        lines = [
+            f"{self.model} on {where}",
+            f"{job.text}; global batch {job.global_batch} in {count(job.micro_batches, 'micro-batch', 'micro-batches')}",
+            f"{seconds_text(self.seconds)} per iteration{self.interval}: {', '.join(rates)}; "
+            + (flops if self.mfu is None else f"{flops} per GPU, {100 * self.mfu:.1f} % of its peak"),
+        ]
+        if self.total_seconds is not None:
+            lines.append(f"{self.iterations} iterations: {seconds_text(self.total_seconds)}")
+        return "\n".join(lines)
+
+    def _made_of(self) -> str:
+        low, high = (each.labelled if each else {} for each in (self.parts_low, self.parts_high))
+        shown = []
+        for label, seconds in self.parts.labelled.items():
+            if seconds > 0:
+                interval = [f"{seconds_text(low[label])} to {seconds_text(high[label])}"] if low else []
+                shown.append((label, seconds_text(seconds), *interval, f"{100 * seconds / self.seconds:.1f} %"))
+        return table(("part", "time", *(["90 % interval"] if low else []), "share"), shown)
+
+    def _memory(self) -> str:
+        titles = {name: field.title for name, field in Memory.model_fields.items() if field.title}
+        rows = [(title, f"{getattr(self.memory, name) / 2**30:.2f}") for name, title in titles.items()]
+        text = table(("memory" if self.mfu is None else "memory of the fullest GPU", "GiB"), rows)
+        return f"{text}\n{self.verdict}" if self.fits else text
+
+
+def sentences(evidence: Sequence[str], assumptions: Sequence[str]) -> list[str]:
+    """What an answer rests on, a line each."""
+    return [*(f"rests on: {sentence}" for sentence in evidence), *(f"assumed: {sentence}" for sentence in assumptions)]
+
+
+def _flops_text(value: float) -> str:
+    """FLOP/s with three significant digits."""
+    return f"{number(value / 1e12)} TFLOP/s" if value >= 1e12 else with_prefix(value, "FLOP/s")

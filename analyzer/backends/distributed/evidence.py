@@ -23,7 +23,7 @@ from .fitted_model import FittedModel
 from .graph import Graph
 from .iteration import PreparedJob
 from .precision import Precision, precision_named
-from .prediction import Iteration
+from .prediction import EXCHANGES, Iteration
 
 TABLE = Path(__file__).with_name("held_out.csv")
 
@@ -117,10 +117,6 @@ class Evidence:
     exchange_factor: float
     rests_on: tuple[str, ...]
     not_measured: tuple[str, ...]
-
-
-EXCHANGES = ("tensor_parallel", "data_parallel", "pipeline_parallel")
-"""Parts of an iteration that are communication."""
 
 
 def evidence_of(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+EXCHANGES = ("tensor_parallel", "data_parallel", "pipeline_parallel")
+"""Parts of an iteration that are communication."""
+
 
 @dataclass(frozen=True)
 class Memory:

@@ -1,104 +1,349 @@
-"""What may be asked about distributed training, and the whole answer on one job, for the command line and the service."""
+"""What may be asked about distributed training: on the command line, in a question file and over HTTP."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from ....extras import how_to_install
-from ....regressor import Catalog, Gpu
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+
 from ...errors import InputError
-from ...instances import Instance
-from .answer import iteration_json
-from .job import Job
-from .models import Architecture
-from .predictor import Predictor
-from .rent import cheapest_rent
-from .search import available
+from ...plugins.question import Body, Http, Option, Question
+from ...plugins.types import GpuName, Name
+from .graph import Extraction
+from .job import Attention, Recomputation, ScheduleName
+from .models.huggingface import MODEL_TYPES
+from .models.named import NAMED, named
+from .precision import PRECISIONS, precision_named
 
-_AS_GIVEN = (
-    *("schedule", "virtual_stages", "layers_per_stage", "sequence_parallel", "optimizer", "attention"),
-    *("fused_kernels", "overlap", "tensor_overlap"),
-)
+RecipeName = Literal["default", "seed", "roofline", "neusight-style", "vtrain-style"]
+
+# No model's configuration is, and what is nested deeper cannot be written as JSON again.
+_MOST_DEPTH = 20
+
+# Pipeline slots that are simulated one by one for a request: 2**18 take seconds.
+_MOST_SLOTS = 2**18
+
+_OF_GPUS = ("gpu", "intra", "inter", "links", "calibration", "search", "compare", "timeline", "prices")
+"""Fields that this machine's CPU has no use for; their options are called the same."""
+
+_EXAMPLES: list[Any] = [
+    {"model": "LLaMA-3.1-8B", "gpu": "A100 SXM4 80GB", "dp": 8, "tp": 4, "pp": 2, "global_batch": 256, "recomputation": "full"},
+    {
+        "config": {
+            "model_type": "llama",
+            "hidden_size": 2048,
+            "num_hidden_layers": 22,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 4,
+            "intermediate_size": 5632,
+            "vocab_size": 32000,
+        },
+        "gpu": "H100 SXM5",
+        "dp": 8,
+        "micro_batch": 4,
+        "iterations": 100000,
+    },
+]
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is trained, how it is spread, and what predicts it.
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
 
-    Attributes:
-        predictor: of the model.
-        catalog: GPUs, with the user's own.
-        gpus: those named.
-        options: ``model``, ``operators`` and ``graph`` as they are called, ``precisions``, ``no_master_weights``, and the
-            settings of a `.job.Job` by name; None asks for the usual ``data``, ``tensor``, ``pipeline``, ``micro_batch``,
-            ``global_batch``, ``sequence_length``, ``recomputation`` or ``zero``.
+
+def _known_precision(name: Any) -> Any:
+    if isinstance(name, str) and name not in PRECISIONS:
+        precision_named(name)
+    return name
+
+
+def _flat(config: dict[str, Any] | None) -> dict[str, Any] | None:
+    level: list[Any] = [config]
+    for _ in range(_MOST_DEPTH):
+        inner = (part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list))
+        level = [part for parts in inner for part in parts]
+    if level:
+        raise ValueError(f"the config is nested more than {_MOST_DEPTH} deep; send it as transformers writes it")
+    return config
+
+
+Degree = Annotated[int, Field(ge=1, le=4096)]
+_N = Option(metavar="N")
+_RARE = Option(hidden=True)
+_FILE = Option(metavar="FILE")
+_Path = Annotated[Path | None, _FILE]
+_HttpModel = Annotated[str | None, Field(min_length=1, max_length=100, description=f"A built-in model: {', '.join(NAMED)}.")]
+_HttpPrecision = Annotated[
+    Literal["fp32", "tf32", "fp16", "bf16", "amp-fp16", "amp-bf16"] | None,
+    BeforeValidator(_known_precision),
+    Field(description="Null: mixed precision as the GPU has it."),
+]
+_HttpOperators = Annotated[
+    Literal["usual", "calibrated", "learned"],
+    Field(description="Operator times: calibrated roofline, learned on other GPUs, or the closer one for such a question."),
+]
+
+
+class DistributedQuestion(Question):
+    """A model, the GPUs that train it, and how it is spread over them.
+
+    The model is a built-in one (``model``) or the content of a Hugging Face ``config.json`` (``config``).
     """
 
-    predictor: Predictor
-    catalog: Catalog
-    gpus: tuple[Gpu, ...]
-    options: Mapping[str, Any]
+    model_config = ConfigDict(json_schema_extra={"examples": _EXAMPLES})
 
-    @property
-    def name(self) -> str:
-        """What the model is called."""
-        return getattr(getattr(self.predictor.graphs, "model", None), "name", "") or str(self.options["model"])
+    model: Annotated[
+        str | None,
+        Http(_HttpModel),
+        Option(metavar="MODEL"),
+        Field(description="Model: a built-in name, style:key=value,…, config.json or module:factory."),
+    ] = None
+    config: Annotated[
+        dict[str, Any] | None,
+        Http(),
+        Field(max_length=1000, description=f"What a Hugging Face config.json holds; model types {', '.join(MODEL_TYPES)}."),
+        AfterValidator(_flat),
+    ] = None
+    tensor_plan: Annotated[
+        Path | None,
+        Option(metavar="FILE", hidden=True),
+        Field(description="JSON file naming the layers of your module that tensor ranks split."),
+    ] = None
+    graph: Annotated[
+        Extraction,
+        Http(),
+        _RARE,
+        Field(description="How the operators are found: recorded below torch's dispatcher, or by torch.fx as in the paper."),
+    ] = "recording"
+    recipe: Annotated[RecipeName, Field(description="Method of prediction.")] = "default"
+    calibration: Annotated[
+        Path | None,
+        Option(metavar="DIR", default="the shipped one"),
+        Field(description="Folder written by `train distributed` or `calibrate distributed`."),
+    ] = None
+    operators: Annotated[
+        Literal["usual", "calibrated", "learned", "profile", "table"],
+        Http(_HttpOperators),
+        Field(
+            description="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), from a corpus "
+            "(table), or calibrated or learned, whichever is closer for such a question (usual)."
+        ),
+    ] = "usual"
+    device: Annotated[
+        Literal["cuda", "cpu"] | None,
+        Option(default="cuda"),
+        Field(description="Device here that --operators profile measures."),
+    ] = None
+    corpus: Annotated[
+        Path | None,
+        Option(metavar="PATH", hidden=True),
+        Field(description="Operators measured on that GPU, for --operators table."),
+    ] = None
 
-    @property
-    def tokens_per_sample(self) -> int | None:
-        """None where samples are no sequences of tokens, or a user's module does not say."""
-        model = getattr(self.predictor.graphs, "model", None)
-        return self.sequence_length if isinstance(model, Architecture) and not model.images else None
+    gpu: Annotated[
+        list[GpuName],
+        Http(GpuName, required=True),
+        Option(metavar="NAME"),
+        BeforeValidator(_list),
+        Field(default_factory=list, description="GPU to predict for; several with --search."),
+    ]
+    gpus_per_node: Annotated[
+        Degree | None, Http(), Option(metavar="N", default="8, or all if fewer"), Field(description="Number of GPUs in a host.")
+    ] = None
+    intra: Annotated[
+        Name | None,
+        Http(),
+        Option(metavar="LINK", default="the GPU's own"),
+        Field(description="Link within a host, e.g. 'PCIe 4 x16'."),
+    ] = None
+    inter: Annotated[
+        Name | None,
+        Http(),
+        Option(metavar="LINK", default="usual for the GPU"),
+        Field(description="Link between hosts, e.g. '4x InfiniBand HDR'."),
+    ] = None
+    links: Annotated[_Path, Field(description="TOML file with links of your own, for --intra and --inter.")] = None
 
-    @property
-    def sequence_length(self) -> int:
-        """As given; else 2048, or the longest that the model has positions for."""
-        model = getattr(self.predictor.graphs, "model", None)
-        most = getattr(model, "positions", 0) or 2048
-        return self.options["sequence_length"] or min(2048, most)
+    dp: Annotated[Degree, Http(), _N, Field(description="Data-parallel ranks.")] = 1
+    tp: Annotated[Degree, Http(), _N, Field(description="Tensor-parallel ranks.")] = 1
+    pp: Annotated[Degree, Http(), _N, Field(description="Pipeline stages.")] = 1
+    micro_batch: Annotated[int, Http(), _N, Field(ge=1, le=2**16, description="Samples that a rank computes at once.")] = 1
+    global_batch: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N", default="dp x pp micro-batches"),
+        Field(ge=1, le=2**24, description="Samples per iteration."),
+    ] = None
+    sequence_length: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N", default="2048, or the model's most"),
+        Field(ge=1, le=2**24, description="Tokens per sample."),
+    ] = None
+    precision: Annotated[
+        list[str] | None,
+        Http(_HttpPrecision),
+        Option(metavar="NAME", default="amp-bf16, else amp-fp16, else fp32; all that the GPU has for --compare and --search"),
+        BeforeValidator(_list),
+        Field(description=f"Precision: {', '.join(PRECISIONS)}; several for --compare and --search."),
+    ] = None
+    schedule: Annotated[ScheduleName, Http(), _RARE, Field(description="Order of micro-batches in the pipeline.")] = "1f1b"
+    virtual_stages: Annotated[
+        int,
+        Http(),
+        Option(metavar="N", hidden=True),
+        Field(ge=1, le=64, description="Chunks of layers per stage (interleaved 1F1B)."),
+    ] = 1
+    layers_per_stage: Annotated[
+        list[Annotated[int, Field(ge=0, le=1000)]] | None,
+        Http(),
+        Option(metavar="N,N,…", default="balanced", separator=",", hidden=True),
+        Field(max_length=4096, description="Layers of each chunk."),
+    ] = None
+    recomputation: Annotated[
+        Recomputation,
+        Http(),
+        Option(default="none; with --search as few as fit"),
+        Field(description="Activations to recompute."),
+    ] = "none"
+    sequence_parallel: Annotated[bool, Http(), _RARE, Field(description="Split norms and dropout along the sequence.")] = False
+    zero: Annotated[Literal[0, 1], Http(), Option(default="0; both with --search"), Field(description="Stage of ZeRO.")] = 0
+    optimizer: Annotated[Literal["adam", "sgd"], Http(), _RARE, Field(description="Optimizer (adam includes AdamW).")] = "adam"
+    master_weights: Annotated[bool, Http(), _RARE, Field(description="Keep FP32 copies of 16-bit weights.")] = True
+    attention: Annotated[
+        Attention, Http(), _RARE, Field(description="Attention as one (flash) kernel, or as matrix products and softmax.")
+    ] = "fused"
+    fused_kernels: Annotated[
+        bool, Http(), _RARE, Field(description="Fuse neighbouring one-pass operators (Megatron-LM, torch.compile).")
+    ] = False
+    overlap: Annotated[bool, Http(), _RARE, Field(description="Reduce gradients during the backward pass (torch DDP).")] = False
+    tensor_overlap: Annotated[
+        bool, Http(), _RARE, Field(description="Exchange between tensor ranks during weight gradients (Megatron-LM).")
+    ] = False
 
-    def job(self, **changes: Any) -> Job:
-        """The job of the options, with ``changes``; raises InputError for what does not divide."""
-        given = self.options
-        degrees = {name: given[name] or 1 for name in ("data", "tensor", "pipeline", "micro_batch")} | changes
-        settings = {name: given[name] for name in _AS_GIVEN} | {
-            "global_batch": given["global_batch"] or degrees["data"] * degrees["pipeline"] * degrees["micro_batch"],
-            "sequence_length": self.sequence_length,
-            "precision": given["precisions"][0] if given["precisions"] else self._usual_precision(),
-            "recomputation": given["recomputation"] or "none",
-            "zero": given["zero"] or 0,
-            "master_weights": not given["no_master_weights"],
-        }
-        return Job(**(settings | degrees))
+    prices: Annotated[_Path, Field(description="Your own price table (CSV) instead of the built-in one.")] = None
+    iterations: Annotated[
+        int | None, Http(), _N, Field(ge=1, le=10**12, description="Iterations in the whole training; adds its time and cost.")
+    ] = None
+    timeline: Annotated[_Path, Field(description="Write one iteration as a Chrome trace (JSON, for Perfetto).")] = None
+    search: Annotated[
+        bool,
+        Field(description="Rank all parallel degrees, micro-batches and precisions that fit; options you give stay fixed."),
+    ] = False
+    gpus_total: Annotated[
+        list[Annotated[int, Field(ge=1)]],
+        _N,
+        Field(default_factory=list, description="Number of GPUs for --search or --compare."),
+    ]
+    budget: Annotated[
+        float | None,
+        Option(metavar="USD"),
+        Field(description="Only configurations that train --iterations N for at most this (with --search)."),
+    ] = None
+    rank_by: Annotated[
+        Literal["time", "cost"] | None,
+        Option(default="time; cost with several --gpu"),
+        Field(description="Rank by time or cost (with --search)."),
+    ] = None
+    top: Annotated[int, Option(metavar="K"), Field(ge=1, description="Number of configurations to list (with --search).")] = 10
+    compare: Annotated[bool, Field(description="Compare times by precision and parallelism (Fig. 1 of the paper).")] = False
+    strategies: Annotated[
+        str | None,
+        Option(metavar="'D,T,P D,T,P …'", default="all of --gpus-total"),
+        Field(description="Data, tensor and pipeline degrees for --compare."),
+    ] = None
+    plot: Annotated[_Path, Field(description="Draw the comparison of --compare (PNG, SVG, PDF).")] = None
 
-    def _usual_precision(self) -> str:
-        """Mixed precision as the first GPU has it; FP32 where it has none."""
-        able = available(self.gpus[0])
-        return next(name for name in ("amp-bf16", "amp-fp16", "fp32") if name in able)
+    @classmethod
+    @contextmanager
+    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
+        """See :meth:`Question.of_body`: a model is named or its configuration is sent, and an iteration is not too long."""
+        question = cls.of(cls._own(body, models))
+        if question.model is not None:
+            named(question.model)
+        micro_batches = (question.global_batch or question.pp * question.dp * question.micro_batch) // (
+            question.dp * question.micro_batch
+        )
+        slots = micro_batches * question.pp * question.virtual_stages
+        if slots > _MOST_SLOTS:
+            raise InputError(
+                f"an iteration has {slots} micro-batches times stages; ask for {_MOST_SLOTS} at most, with larger micro-batches"
+            )
+        yield question
+
+    @model_validator(mode="after")
+    def _of_one_model(self) -> Self:
+        if (self.model is None) == (self.config is None):
+            raise ValueError("name a built-in model by model, or give the content of a config.json as config, one of them")
+        if (self.operators == "table") != (self.corpus is not None):
+            raise ValueError("--corpus PATH is what --operators table looks operators up in; give both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _of_one_machine(self) -> Self:
+        if self.device and self.operators != "profile":
+            raise ValueError("--device is what --operators profile measures; give that too, or leave --device out")
+        if self.device != "cpu":
+            if not self.gpu:
+                raise ValueError(
+                    "no GPU is named; give --gpu NAME, or measure this machine with --operators profile --device cpu"
+                )
+            return self
+        needless = [f"--{name}" for name in ("dp", "tp", "pp") if getattr(self, name) > 1]
+        needless += [f"--{name}" for name in _OF_GPUS if getattr(self, name)]
+        needless += ["--recipe roofline"] if self.recipe == "roofline" else []
+        if needless:
+            raise ValueError(
+                f"--device cpu predicts one process on this machine from measured operators; leave out {', '.join(needless)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _of_one_answer(self) -> Self:
+        if self.search and self.compare:
+            raise ValueError("--search and --compare are two answers; ask for one of them")
+        if self.gpus_total and not (self.search or self.compare):
+            raise ValueError("--gpus-total belongs to --search and --compare; one job has --dp x --tp x --pp GPUs")
+        if self.budget is not None and not self.search:
+            raise ValueError("--budget limits a --search; add it or leave the budget out")
+        if (self.strategies is not None or self.plot is not None) and not self.compare:
+            raise ValueError("--strategies and --plot belong to --compare; add it or leave them out")
+        if self.timeline is not None and (self.search or self.compare):
+            raise ValueError("--timeline is of one job; leave out --search and --compare")
+        if not self.search:
+            _one(self.gpu, "--gpu", "--search")
+        if not (self.search or self.compare):
+            _one(self.precision or (), "--precision", "--compare and --search")
+        return self._searched() if self.search else self._compared() if self.compare else self
+
+    def _searched(self) -> Self:
+        if self.budget is not None and (self.iterations is None or self.budget <= 0):
+            raise ValueError("--budget is USD above 0 for a whole training; say how long it is by --iterations N")
+        if not self.gpus_total and self.budget is None:
+            raise ValueError("--search needs the GPUs to search on: --gpus-total N, or --budget USD with --iterations N")
+        if self.global_batch is None:
+            raise ValueError("--search spreads one global batch in every way; give --global-batch N")
+        if self.virtual_stages > 1 or self.layers_per_stage:
+            raise ValueError("--virtual-stages and --layers-per-stage are of one job; leave them out of a --search")
+        return self
+
+    def _compared(self) -> Self:
+        _one(self.gpus_total, "--gpus-total", "--search")
+        if (self.strategies is None) == (not self.gpus_total):
+            raise ValueError(
+                "--compare needs what to compare: --strategies 'D,T,P D,T,P …', or --gpus-total N for all of N GPUs"
+            )
+        if self.global_batch is None:
+            raise ValueError("--compare trains the same in every way; give --global-batch N")
+        return self
+
+    def given(self, name: str) -> Any:
+        """The value of a field that was given; None where it is the usual."""
+        return getattr(self, name) if name in self.model_fields_set else None
 
 
-def answer_json(question: Question, instances: Sequence[Instance], iterations: int | None) -> dict[str, Any]:
-    """The answer on one job on the first GPU, as JSON has it.
-
-    Args:
-        question: what is asked.
-        instances: with prices; may be empty.
-        iterations: adds time and cost of so many.
-
-    Raises:
-        InputError: the model cannot be traced, the GPU lacks the precision, or something does not divide.
-    """
-    predictor, job, gpu = question.predictor, question.job(), question.gpus[0]
-    rent = cheapest_rent(instances, gpu.name, job.gpus, predictor.cluster(gpu, job.gpus).gpus_per_node)
-    answer = iteration_json(predictor, gpu, job, question.tokens_per_sample, rent, iterations)
-    sources = {"operators": predictor.source(gpu, job), "graph": question.options["graph"]}
-    return {"model": question.name, **sources, **answer}
-
-
-def require_torch() -> None:
-    """Raise InputError, which says what to install, where torch is missing."""
-    if importlib.util.find_spec("torch") is None:
-        raise InputError(f"models are traced with torch, which is not installed here; {how_to_install('torch')}")
+def _one(values: list[Any] | tuple[()], option: str, why: str) -> None:
+    if len(values) > 1:
+        raise ValueError(f"{option} is given {len(values)} times; several are for {why}, give one")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
 
 import torch
 
 from ....regressor import Gpu
+from .answer import DistributedAnswer
 from .coefficients import Coefficients
 from .communication import Link
 from .operator_time.profile import copy_bandwidth, cpu_name
@@ -37,15 +37,9 @@ def this_machine() -> Gpu:
     )
 
 
-def of_this_machine(answer: dict[str, Any]) -> dict[str, Any]:
+def of_this_machine(answer: DistributedAnswer) -> DistributedAnswer:
     """The answer in words of one process on a CPU, without a share of its peak, and with the threads that measured."""
-    threads = torch.get_num_threads()
-    return answer | {
-        "mfu": None,
-        "verdict": answer["verdict"].replace("each GPU", "this machine"),
-        "assumptions": [
-            *answer["assumptions"],
-            f"torch {torch.__version__} trains with as many threads as its operators were measured with: {threads} "
-            "(OMP_NUM_THREADS)",
-        ],
-    }
+    threads = f"{torch.get_num_threads()} (OMP_NUM_THREADS)"
+    with_threads = f"torch {torch.__version__} trains with as many threads as its operators were measured with: {threads}"
+    changes = {"mfu": None, "verdict": answer.verdict.replace("each GPU", "this machine")}
+    return answer.model_copy(update=changes | {"assumptions": [*answer.assumptions, with_threads]})

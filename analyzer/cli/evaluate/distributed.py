@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ....regressor import load_catalog
-from ...backends.distributed.question import require_torch
+from ...backends.distributed.backend import require_torch
 from ...backends.distributed.recipes import RECIPES
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError

@@ -15,9 +15,9 @@ import numpy as np
 from ....regressor import load_catalog
 from ....regressor.model_folder import require_place
 from ....regressor.scoring import score
+from ...backends.distributed.backend import require_torch
 from ...backends.distributed.coefficients import Coefficients
 from ...backends.distributed.fitted_model import DistributedManifest, FittedModel
-from ...backends.distributed.question import require_torch
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
 from ...tables import table

@@ -2,10 +2,11 @@
 
 import importlib.util
 import json
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
@@ -16,6 +17,8 @@ from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.predictor import Predictor
+from epochcast.analyzer.backends.distributed.question import RecipeName
+from epochcast.analyzer.backends.distributed.recipes import RECIPES
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.words import money
 from epochcast.regressor import load_catalog
@@ -58,7 +61,7 @@ _BAD = [
     ("--precision fp8", "no training in FP8 was measured, so 'fp8' is not predicted; choose one of fp32"),
     ("--precision amp-fp8 --compare --strategies 1,1,1 --global-batch 8", "no training in FP8"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
-    ("--pp 2 --layers-per-stage 1,x", "'1,x'; give whole numbers"),
+    ("--pp 2 --layers-per-stage 1,x", "'--layers-per-stage': 'x' is not a valid integer"),
     ("--operators table", "--corpus PATH"),
     ("--calibration /nowhere", "epochcast train distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
@@ -66,6 +69,7 @@ _BAD = [
     ("--budget 5", "--budget limits a --search"),
     ("--plot x.png", "belong to --compare"),
     ("--search --compare", "ask for one of them"),
+    ("--search --gpus-total 4 --global-batch 8 --plot x.png", "belong to --compare"),
     ("--search", "--gpus-total N"),
     ("--search --gpus-total 4", "give --global-batch N"),
     ("--search --budget 5 --global-batch 8", "by --iterations N"),
@@ -82,6 +86,32 @@ def test_bad_input_is_one_sentence(options: str, said: str, refused: Callable[..
 def test_mixed_precision_is_the_default_as_the_gpu_has_it(answered: Callable[..., Any]) -> None:
     for gpu, precision in ((A100, "amp-bf16"), ("T4", "amp-fp16"), ("M60", "fp32")):
         assert answered(*ASK, "--model", MODEL, "--gpu", gpu)["job"]["precision"] == precision
+
+
+def test_a_question_file_has_the_rare_fields_too(
+    answered: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
+) -> None:
+    rare = ("--pp", 2, "--layers-per-stage", "1,3", "--no-master-weights", "--optimizer", "sgd", "--zero", 0)
+    path = tmp_path / "question.toml"
+    assert main([*map(str, (*ASK, *_ONE, *rare, "--write-question", path))]) == 0
+    written = tomllib.loads(path.read_text())
+    assert written["layers_per_stage"] == [1, 3] and written["master_weights"] is False and written["zero"] == 0
+    assert '# Order of micro-batches in the pipeline.\n# schedule = "1f1b"\n' in path.read_text()
+    assert answered(*ASK, "--question", path) == answered(*ASK, *_ONE, *rare)
+    beside = answered(*ASK, "--question", path, "--optimizer", "adam", "--gpu", "T4")
+    assert (beside["gpu"], beside["job"]["optimizer"], beside["job"]["layers_per_stage"]) == ("T4", "adam", [1, 3])
+    path.write_text('[config]\nmodel_type = "gpt2"\nn_embd = 16\nn_layer = 1\nn_head = 2\nvocab_size = 40\n')
+    assert answered(*ASK, "--question", path, "--gpu", "T4")["model"] == "gpt2"
+    assert main([*map(str, (*ASK, "--question", path, "--gpu", "T4", "--write-question", tmp_path / "again.toml"))]) == 0
+    assert answered(*ASK, "--question", tmp_path / "again.toml")["model"] == "gpt2"
+    path.write_text("optimiser = 'sgd'\n")
+    assert "unknown field 'optimiser'; did you mean 'optimizer'?" in refused(*ASK, *_ONE, "--question", path)
+    path.write_text("dp = 'many'\n")
+    assert "--dp is 'many': input should be a valid integer" in refused(*ASK, *_ONE, "--question", path)
+
+
+def test_recipes_are_all_there() -> None:
+    assert get_args(RecipeName) == tuple(RECIPES)
 
 
 def test_without_torch_the_extra_is_named(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.evidence import EXCHANGES, Evidence, HeldOut, held_out
+from epochcast.analyzer.backends.distributed.evidence import Evidence, HeldOut, held_out
 from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
 from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.prediction import EXCHANGES
 from epochcast.analyzer.backends.distributed.predictor import Predictor
 from epochcast.regressor import load_catalog
 
 torch = pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.answer import interval_json  # noqa: E402
+from epochcast.analyzer.backends.distributed.answer import Parts  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
+from epochcast.analyzer.backends.distributed.resolved import interval  # noqa: E402
 
 CATALOG = load_catalog()
 GPT = "gpt:hidden=256,layers=2,heads=4,vocab=1000"
@@ -118,13 +120,13 @@ def test_a_link_that_was_not_measured_widens_what_it_takes(predictor: Predictor)
         found = each.evidence(MEASURED_RUNS, job, iteration)
         assert found is not None
         assert any("all-reduces over" in sentence for sentence in found.not_measured) is not measured
-        answer = interval_json(iteration, found)
+        parts = Parts.model_validate(iteration).times(found.factor, found.exchange_factor)
         for name in EXCHANGES:
-            assert answer["parts_high"][name] == pytest.approx(getattr(iteration, name) * found.exchange_factor)
-            assert answer["parts_low"][name] == pytest.approx(getattr(iteration, name) / found.exchange_factor)
-        assert answer["parts_low"]["optimizer"] == pytest.approx(iteration.optimizer / found.factor)
-        assert answer["parts_high"]["compute"]["matmul"] == pytest.approx(iteration.compute["matmul"] * found.factor)
-        assert answer["low"] * answer["high"] == pytest.approx(iteration.seconds**2)
+            assert getattr(parts, name) == pytest.approx(getattr(iteration, name) * found.exchange_factor)
+        assert parts.optimizer == pytest.approx(iteration.optimizer * found.factor)
+        assert parts.compute["matmul"] == pytest.approx(iteration.compute["matmul"] * found.factor)
+        low, high = interval(iteration, found)
+        assert low is not None and high is not None and low * high == pytest.approx(iteration.seconds**2)
 
 
 def replace_links(predictor: Predictor, name: str) -> Predictor:
@@ -138,7 +140,7 @@ def test_other_recipes_have_no_interval(predictor: Predictor) -> None:
     job = Job(sequence_length=128)
     assert paper.evidence(NEW, job, paper.iteration(NEW, job)) is None
     assert paper.source(NEW, replace(job, precision="fp32")) == "calibrated"
-    assert set(interval_json(paper.iteration(NEW, job), None).values()) == {None}
+    assert interval(paper.iteration(NEW, job), None) == (None, None)
 
 
 @pytest.mark.parametrize("tensor", [1, 4])

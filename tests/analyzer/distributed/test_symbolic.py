@@ -8,11 +8,12 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from epochcast.analyzer.backends.distributed.backend import Distributed, DistributedQuestion  # noqa: E402
+from epochcast.analyzer.backends.distributed.backend import Distributed  # noqa: E402
 from epochcast.analyzer.backends.distributed.graph import Graph  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
 from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
+from epochcast.analyzer.backends.distributed.question import DistributedQuestion  # noqa: E402
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 from epochcast.analyzer.plugins import Settings  # noqa: E402
@@ -168,7 +169,7 @@ def test_command_and_service_trace_as_they_are_asked(
     monkeypatch.setattr("epochcast.analyzer.backends.distributed.recording.forward_by_fx", fails)
     ask = ("predict-model", "distributed", "--model", GPT, "--gpu", "T4", "--sequence-length", "8", "--graph", extraction)
     config = {"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 40}
-    question = DistributedQuestion(config=config, gpu="T4", sequence_length=8, graph=extraction)
+    question = DistributedQuestion(config=config, gpu=["T4"], sequence_length=8, graph=extraction)
     if extraction == "recording":
         assert answered(*ask)["graph"] == Distributed(Settings()).answer(question).graph == "recording"
         return

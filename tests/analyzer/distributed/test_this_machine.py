@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 torch = pytest.importorskip("torch")
 
+from epochcast.analyzer.backends.distributed.answer import DistributedAnswer  # noqa: E402
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients  # noqa: E402
 from epochcast.analyzer.backends.distributed.communication import cluster_for  # noqa: E402
 from epochcast.analyzer.backends.distributed.graph import Operator, Weight  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
-from epochcast.analyzer.backends.distributed.http_answer import DistributedAnswer  # noqa: E402
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare  # noqa: E402
 from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time import RememberedTimes  # noqa: E402

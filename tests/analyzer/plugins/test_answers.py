@@ -10,9 +10,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from epochcast.analyzer.backends.convmeter.backend import ConvMeterQuestion
-from epochcast.analyzer.backends.distributed.backend import DistributedQuestion
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.backends.occupancy.backend import OccupancyQuestion
+from epochcast.analyzer.plugins.question import body_of
 
 from ..occupancy.made_trainings import trainings
 
@@ -49,7 +50,7 @@ EXAMPLES = [
 
 
 def test_precisions_are_all_there() -> None:
-    asked, _null = DistributedQuestion.model_json_schema()["properties"]["precision"]["anyOf"]
+    asked, _null = body_of(DistributedQuestion).model_json_schema()["properties"]["precision"]["anyOf"]
     assert asked["enum"] == list(PRECISIONS)
 
 

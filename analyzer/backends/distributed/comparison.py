@@ -1,0 +1,125 @@
+"""Time by precision and parallelism, as in the paper's Fig. 1: figures, and the text of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ....regressor import Gpu
+from ...errors import InputError
+from ...plugins.answer import Answer, AnswerPart
+from ...plugins.chart import Bars
+from ...tables import seconds_text, table
+from .answer import DistributedJob, Memory, Timed
+from .precision import precision_named, require
+from .resolved import Resolved, interval
+from .search import available, degrees
+
+Degrees = tuple[int, int, int]
+
+_STRATEGY = re.compile(r"(\d+),(\d+),(\d+)")
+
+
+class Compared(Timed):
+    """A job, and whether it fits."""
+
+    memory: Memory
+    fits: bool
+
+
+class Refused(AnswerPart):
+    """Degrees that are impossible, and why."""
+
+    data: int
+    tensor: int
+    pipeline: int
+    why: str
+
+
+class ComparisonAnswer(Answer):
+    """Seconds of one iteration for each precision and (d, t, p)."""
+
+    model: str
+    gpu: str
+    rows: list[Compared]
+    refused: list[Refused]
+
+    @property
+    def status(self) -> int:
+        """1 where none fits into memory."""
+        return 0 if any(row.fits for row in self.rows) else 1
+
+    @property
+    def text(self) -> str:
+        """A table of degrees and precisions; what is out of memory is marked."""
+        cells = {(row.job.degrees, row.job.precision): seconds_text(row.seconds) if row.fits else "OOM" for row in self.rows}
+        precisions = list(dict.fromkeys(row.job.precision for row in self.rows))
+        rows = [
+            [str(strategy), *(cells.get((strategy, name), "-") for name in precisions)]
+            for strategy in dict.fromkeys(row.job.degrees for row in self.rows)
+        ]
+        fitting = [row.seconds for row in self.rows if row.fits]
+        spread = (
+            f"the slowest takes {max(fitting) / min(fitting):.2g} times as long as the fastest" if fitting else "nothing fits"
+        )
+        return "\n".join(
+            [
+                f"{self.model} on {self.gpu}: time of one iteration by (data, tensor, pipeline) and precision",
+                table(("(d, t, p)", *precisions), rows),
+                spread,
+                *(f"({each.data}, {each.tensor}, {each.pipeline}): {each.why}" for each in self.refused),
+            ]
+        )
+
+    @property
+    def chart(self) -> Bars:
+        """A bar for each."""
+        counts = " or ".join(map(str, sorted({row.job.gpus for row in self.rows})))
+        return Bars(
+            f"{self.model}, {counts} {self.gpu}, global batch {self.rows[0].job.global_batch}",
+            {(row.job.degrees, row.job.precision): row.seconds if row.fits else None for row in self.rows},
+        )
+
+
+def compare(resolved: Resolved) -> ComparisonAnswer:
+    """Predict every precision and strategy; raises InputError where all are impossible."""
+    gpu, question = resolved.gpus[0], resolved.question
+    chosen = list(degrees(question.gpus_total[0])) if question.strategies is None else _read(question.strategies)
+    rows: list[Compared] = []
+    refused: dict[Degrees, str] = {}
+    for precision in _precisions(question.precision or (), gpu):
+        for data, tensor, pipeline in chosen:
+            try:
+                job = resolved.job(data=data, tensor=tensor, pipeline=pipeline, precision=precision)
+                iteration = resolved.predictor.iteration(gpu, job)
+                memory = Memory.model_validate(resolved.predictor.prepared(gpu, job).memory)
+            except InputError as error:
+                refused[data, tensor, pipeline] = str(error)
+                continue
+            low, high = interval(iteration, resolved.predictor.evidence(gpu, job, iteration))
+            spread = DistributedJob.model_validate(job)
+            rows.append(Compared(job=spread, seconds=iteration.seconds, low=low, high=high, memory=memory, fits=memory.fits))
+    if not rows:
+        raise InputError(next(iter(refused.values())))
+    impossible = [Refused(data=d, tensor=t, pipeline=p, why=why) for (d, t, p), why in refused.items()]
+    return ComparisonAnswer(model=resolved.name, gpu=gpu.name, rows=rows, refused=impossible)
+
+
+def _read(text: str) -> list[Degrees]:
+    strategies = []
+    for part in text.split():
+        match = _STRATEGY.fullmatch(part)
+        if match is None or "0" in match.groups():
+            raise InputError(f"--strategies holds {part!r}; give degrees of data, tensor and pipeline such as 4,2,1")
+        strategies.append((int(match[1]), int(match[2]), int(match[3])))
+    if not strategies:
+        raise InputError("--strategies is empty; give degrees of data, tensor and pipeline such as 4,2,1")
+    return list(dict.fromkeys(strategies))
+
+
+def _precisions(names: Sequence[str], gpu: Gpu) -> Sequence[str]:
+    """Those asked for, which the GPU must have; else all that it has."""
+    given = dict.fromkeys(names)
+    for name in given:
+        require(gpu, precision_named(name))
+    return tuple(given) or available(gpu)

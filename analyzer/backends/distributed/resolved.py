@@ -1,0 +1,282 @@
+"""A question with all that it names looked up, and the answer on one job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....regressor import Catalog, Gpu, load_catalog
+from ...errors import InputError
+from ...instances import load_instances
+from ...plugins import Settings
+from .answer import Configuration, DistributedAnswer, DistributedJob, IterationCost, Memory, Parts
+from .communication import link_named, load_links
+from .evidence import Evidence
+from .fitted_model import FittedModel
+from .job import Job
+from .memory import out_of_memory
+from .models import Architecture, UserModule, resolve
+from .models.huggingface import read_content
+from .precision import Precision
+from .prediction import Iteration
+from .prediction import Memory as MemoryOfJob
+from .predictor import Predictor, TimesOf, model_flops, utilisation
+from .question import DistributedQuestion
+from .rent import Rent, cheapest_rent, price_notes
+from .search import available
+from .timeline import write_chrome_trace
+
+if TYPE_CHECKING:
+    from .operator_time import OperatorTimes
+
+# Far beyond any model that is trained; what is larger takes a worker's time and memory for nothing.
+_MOST = {
+    "hidden": 2**17,
+    "layers": 1000,
+    "heads": 2**12,
+    "kv_heads": 2**12,
+    "head_dim": 2**13,
+    "ffn": 2**20,
+    "vocab": 2**24,
+    "positions": 2**24,
+    "image_size": 2**13,
+    "patch": 2**13,
+    "classes": 2**20,
+}
+
+# Keys by which a configuration asks transformers to run code that comes with a model: what that builds is not read here.
+_OF_CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
+
+
+class Resolved:
+    """A question whose GPUs, prices, files and model are at hand; torch is loaded for it.
+
+    Attributes:
+        question: as it was asked.
+        gpus: those named, or this machine.
+        predictor: of the model.
+        instances: with prices.
+        notes: on prices that the user gave.
+        progress: shows how far long work is; None: nobody looks.
+    """
+
+    def __init__(self, question: DistributedQuestion, settings: Settings) -> None:
+        """Raises InputError: torch is missing, something named is unknown, or a file cannot be read."""
+        self.question, self.progress = question, settings.progress
+        catalog = load_catalog(settings.gpus)
+        self.gpus = [catalog.resolve(name) for name in question.gpu]
+        fitted = FittedModel.load(question.calibration) if question.calibration else FittedModel.load()
+        links = load_links(question.links)
+        intra, inter = (link_named(name, links) if name else None for name in (question.intra, question.inter))
+        from .graphs import ModelGraphs
+
+        graphs = ModelGraphs(_model(question), question.device or "cuda", _plan(question.tensor_plan), question.graph)
+        self._model = graphs.model
+        times = _times_of(question, catalog, self.progress)
+        if question.device == "cpu":
+            from .this_machine import AS_MEASURED, NO_LINK, this_machine
+
+            self.gpus, fitted, intra = [this_machine()], FittedModel(AS_MEASURED), NO_LINK
+        self.predictor = Predictor(
+            graphs, question.recipe, fitted, question.operators, times, question.gpus_per_node, intra, inter
+        )
+        self.instances, notes = load_instances(question.prices or settings.prices, catalog)
+        self.notes = list(notes) if question.prices else []
+
+    @property
+    def name(self) -> str:
+        """What the model is called."""
+        return getattr(self._model, "name", "") or str(self.question.model)
+
+    @property
+    def tokens_per_sample(self) -> int | None:
+        """None where samples are no sequences of tokens, or a user's module does not say."""
+        return self.sequence_length if isinstance(self._model, Architecture) and not self._model.images else None
+
+    @property
+    def sequence_length(self) -> int:
+        """As given; else 2048, or the longest that the model has positions for."""
+        return self.question.sequence_length or min(2048, getattr(self._model, "positions", 0) or 2048)
+
+    def job(self, **changes: Any) -> Job:
+        """The job of the question, with ``changes``; raises InputError for what does not divide."""
+        question = self.question
+        degrees = {
+            "data": question.dp,
+            "tensor": question.tp,
+            "pipeline": question.pp,
+            "micro_batch": question.micro_batch,
+        } | changes
+        settings = question.model_dump(include={field.name for field in fields(Job)}) | {
+            "global_batch": question.global_batch or degrees["data"] * degrees["pipeline"] * degrees["micro_batch"],
+            "sequence_length": self.sequence_length,
+            "precision": question.precision[0] if question.precision else self._usual_precision(),
+            "layers_per_stage": None if question.layers_per_stage is None else tuple(question.layers_per_stage),
+        }
+        return Job(**(settings | degrees))
+
+    def _usual_precision(self) -> str:
+        """Mixed precision as the first GPU has it; FP32 where it has none."""
+        able = available(self.gpus[0])
+        return next(name for name in ("amp-bf16", "amp-fp16", "fp32") if name in able)
+
+    def rent(self, gpu: Gpu, count: int) -> Rent | None:
+        """The cheapest way to rent so many GPUs."""
+        return cheapest_rent(self.instances, gpu.name, count, self.predictor.cluster(gpu, count).gpus_per_node)
+
+    def configuration(
+        self, gpu: Gpu, job: Job, iteration: Iteration, memory: MemoryOfJob | None, rent: Rent | None
+    ) -> Configuration:
+        """A job on its GPUs, as it is answered."""
+        low, high = interval(iteration, self.predictor.evidence(gpu, job, iteration))
+        samples, tokens = job.global_batch / iteration.seconds, self.tokens_per_sample
+        return Configuration(
+            job=DistributedJob.model_validate(job),
+            seconds=iteration.seconds,
+            low=low,
+            high=high,
+            gpu=gpu.name,
+            gpus=job.gpus,
+            samples_per_second=samples,
+            tokens_per_second=None if tokens is None else samples * tokens,
+            mfu=utilisation(self.predictor.graphs.graph(job), job, gpu, iteration.seconds),
+            parts=Parts.model_validate(iteration),
+            memory=None if memory is None else Memory.model_validate(memory),
+            cost=None if rent is None else _cost(rent, iteration.seconds, self.question.iterations),
+        )
+
+    def prediction(self) -> DistributedAnswer:
+        """The answer on one job, whose timeline is written where one is asked for; raises InputError."""
+        gpu, job, predictor, question = self.gpus[0], self.job(), self.predictor, self.question
+        estimated = predictor.measure(gpu, job) if question.operators == "profile" else ()
+        prepared, rent = predictor.prepared(gpu, job), self.rent(gpu, job.gpus)
+        iteration, graph, memory, cluster = (
+            predictor.iteration(gpu, job),
+            predictor.graphs.graph(job),
+            prepared.memory,
+            prepared.cluster,
+        )
+        evidence, parts = self.predictor.evidence(gpu, job, iteration), Parts.model_validate(iteration)
+        factors = evidence and (evidence.factor, evidence.exchange_factor)
+        assumptions = [*iteration.notes, *(evidence.not_measured if evidence else ())]
+        if estimated:
+            names = ", ".join(estimated)
+            assumptions.append(f"operators that cannot be run alone take their bytes at the bandwidth here: {names}")
+        answer = DistributedAnswer(
+            **dict(self.configuration(gpu, job, iteration, memory, rent)),
+            model=self.name,
+            operators=predictor.source(gpu, job),
+            graph=question.graph,
+            fits=memory.fits,
+            verdict=out_of_memory(prepared.stages, job, gpu.memory) or _fitting(memory, job),
+            iterations=question.iterations,
+            total_seconds=None if question.iterations is None else question.iterations * iteration.seconds,
+            model_flops=model_flops(graph, job),
+            parts_low=parts.times(*(1 / factor for factor in factors)) if factors else None,
+            parts_high=parts.times(*factors) if factors else None,
+            gpus_per_node=cluster.gpus_per_node,
+            intra=cluster.intra.name,
+            inter=None if cluster.inter is None else cluster.inter.name,
+            recipe=predictor.recipe,
+            evidence=list(evidence.rests_on) if evidence else [],
+            assumptions=assumptions,
+            notes=[*self.notes, *price_notes([rent])],
+        )
+        if question.device == "cpu":
+            from .this_machine import of_this_machine
+
+            return of_this_machine(answer)
+        if question.timeline is not None:
+            if predictor.recipe != "default":
+                raise InputError(
+                    f"--timeline shows the schedule of the recipe default, not of {predictor.recipe}; leave one out"
+                )
+            write_chrome_trace(question.timeline, predictor.timeline(gpu, job), f"{self.name} on {gpu.name}")
+        return answer
+
+
+def interval(iteration: Iteration, evidence: Evidence | None) -> tuple[float | None, float | None]:
+    """Seconds that nine of ten such iterations take at least and at most; None without evidence."""
+    return (iteration.seconds / evidence.factor, iteration.seconds * evidence.factor) if evidence else (None, None)
+
+
+def _cost(rent: Rent, seconds: float, iterations: int | None) -> IterationCost:
+    """What an iteration of ``seconds`` costs, and all of them."""
+    return IterationCost(
+        **rent.rented, usd_per_iteration=rent.usd(seconds), usd=None if iterations is None else rent.usd(seconds * iterations)
+    )
+
+
+def _fitting(memory: MemoryOfJob, job: Job) -> str:
+    which = "the fullest GPU" if job.pipeline > 1 else "each GPU"
+    return f"fits: {which} needs {memory.total / 2**30:.1f} of {memory.capacity / 2**30:.1f} GiB"
+
+
+def _model(question: DistributedQuestion) -> Architecture | UserModule:
+    config = question.config
+    if config is None:
+        return resolve(question.model or "")
+    if keys := [key for key in _OF_CODE if key in config]:
+        raise InputError(f"the config has {keys[0]}, which asks for code of the model's own; none is run here, leave it out")
+    kind = config.get("model_type")
+    name = kind if isinstance(kind, str) else "config"
+    architecture = read_content(config, name, "the config", "ask the command line, where the model's code is")
+    for field, most in _MOST.items():
+        if (value := getattr(architecture, field)) > most:
+            raise InputError(f"the config has {field} {value}, more than any model that is trained; give {most} at most")
+    return architecture
+
+
+def _plan(path: Path | None) -> Mapping[str, str] | None:
+    if path is None:
+        return None
+    try:
+        plan = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the tensor plan {str(path)!r}: {error}") from error
+    if not isinstance(plan, dict) or not all(isinstance(rule, str) for rule in plan.values()):
+        raise InputError(f'the tensor plan {str(path)!r} must be a JSON object such as {{"*.fc1": "column", "*.fc2": "row"}}')
+    return plan
+
+
+def _times_of(question: DistributedQuestion, catalog: Catalog, progress: Callable[[str], object] | None) -> TimesOf | None:
+    """Operator times that were measured; None for the sources of the predictor's own."""
+    if question.corpus is not None:
+        from .operator_time.corpus import read_corpus
+        from .operator_time.table import Table
+
+        rows = read_corpus(question.corpus, catalog)
+        return lambda gpu, precision: Table(rows, gpu.name, precision.tf32)
+    if question.operators != "profile":
+        return None
+
+    def measured(gpu: Gpu, precision: Precision) -> OperatorTimes:
+        from .operator_time.profile import ProfiledTimes
+        from .operator_time.profile_cache import ProfileCache
+
+        if question.device != "cpu":
+            _require_here(gpu)
+
+        def say(done: int, most: int) -> None:
+            if progress is not None:
+                progress(f"round {done} of {most}")
+
+        return ProfiledTimes(question.device or "cuda", precision, ProfileCache(), progress=say)
+
+    return measured
+
+
+def _require_here(gpu: Gpu) -> None:
+    """Raise InputError where the CUDA device here is not the GPU asked for."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"--operators profile measures here, where torch finds no GPU; run it on a {gpu.name}, or take learned"
+        )
+    here = load_catalog().resolve(torch.cuda.get_device_name())
+    if here.name != gpu.name:
+        raise InputError(f"--operators profile measures on the GPU here, a {here.name}; ask for that, or take learned")

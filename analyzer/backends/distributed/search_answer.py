@@ -1,0 +1,141 @@
+"""What is answered about all ways to spread a training: the ranked configurations, and the text of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Literal
+
+from ....regressor import Gpu
+from ...plugins.answer import Answer
+from ...tables import seconds_text, table
+from ...words import money
+from .answer import Configuration, sentences
+from .rent import Rent, price_notes
+from .resolved import Resolved
+from .search import Found, Space, search
+
+_COUNTS = tuple(2**power for power in range(10))
+"""GPUs that are tried within a budget: 1 to 512."""
+
+
+class SearchAnswer(Answer):
+    """The configurations that fit, the best first."""
+
+    model: str
+    ranked_by: Literal["time", "cost"]
+    fitting: int
+    too_large: int
+    refused: dict[str, str]
+    ranked: int
+    iterations: int | None
+    configurations: list[Configuration]
+    evidence: list[str]
+    assumptions: list[str]
+    notes: list[str]
+
+    @property
+    def status(self) -> int:
+        """1 where none fits into memory or the budget."""
+        return 0 if self.configurations else 1
+
+    @property
+    def text(self) -> str:
+        """A table, and what its first row rests on."""
+        if not self.configurations:
+            return ""
+        best = self.configurations[0]
+        gpus = list(dict.fromkeys(row.gpu for row in self.configurations))
+        counts = sorted({row.gpus for row in self.configurations})
+        header = [*(["gpu"] if len(gpus) > 1 else []), *(["gpus"] if len(counts) > 1 else [])]
+        header += ["d", "t", "p", "micro-batch", "precision", "recomputation", "ZeRO", "time", "peak", "GiB", "cost"]
+        if self.iterations is not None:
+            header += [f"{self.iterations} iterations", "cost in all"]
+        rows = [
+            [*([row.gpu] if len(gpus) > 1 else []), *([str(row.gpus)] if len(counts) > 1 else []), *self._cells(row)]
+            for row in self.configurations
+        ]
+        many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+        return "\n".join(
+            [
+                f"{self.model}, global batch {best.job.global_batch}, on {many} {' or '.join(gpus)}",
+                f"{self.fitting} configurations fit, {self.too_large} do not; {self.ranked} ranked, the best {len(rows)}:",
+                "",
+                table(header, rows),
+                *([f"the first{best.interval}"] if best.interval else []),
+                *sentences(self.evidence, self.assumptions),
+            ]
+        )
+
+    def _cells(self, row: Configuration) -> list[str]:
+        job, cost = row.job, row.cost
+        cells = [*map(str, (*job.degrees, job.micro_batch, job.precision, job.recomputation, job.zero))]
+        cells += [seconds_text(row.seconds), "-" if row.mfu is None else f"{100 * row.mfu:.1f} %"]
+        cells += ["-" if row.memory is None else f"{row.memory.total / 2**30:.1f}"]
+        cells += ["-" if cost is None else money(cost.usd_per_iteration)]
+        if self.iterations is not None:
+            cells += [seconds_text(self.iterations * row.seconds), "-" if cost is None or cost.usd is None else money(cost.usd)]
+        return cells
+
+
+def search_all(resolved: Resolved) -> SearchAnswer:
+    """Rank all configurations of a question; raises InputError where every one is impossible."""
+    question, progress = resolved.question, resolved.progress
+    given = question.given
+    space = Space(
+        data=given("dp"),
+        tensor=given("tp"),
+        pipeline=given("pp"),
+        micro_batch=given("micro_batch"),
+        precisions=tuple(question.precision or ()),
+        recomputation=given("recomputation"),
+        zero=given("zero"),
+    )
+
+    @cache
+    def rent_of(gpu: Gpu, count: int) -> Rent | None:
+        return resolved.rent(gpu, count)
+
+    result = search(
+        resolved.predictor,
+        resolved.job(data=1, tensor=1, pipeline=1, micro_batch=1),
+        list(product(resolved.gpus, question.gpus_total or _COUNTS)),
+        space,
+        rent_of,
+        progress=progress and (lambda done: progress(f"{done} configurations fit")),
+    )
+    budget, iterations = question.budget, question.iterations
+    by = question.rank_by or ("cost" if len(resolved.gpus) > 1 and budget is None else "time")
+    fitting = len(result.candidates)
+    if budget is not None and iterations is not None:
+        limit = budget / iterations
+        result.candidates = [each for each in result.candidates if each.usd is not None and each.usd <= limit]
+    result.rank(by)
+    shown = result.candidates[: question.top]
+    notes = [*resolved.notes, *price_notes([each.rent for each in shown])]
+    best = shown[0] if shown else None
+    evidence = best and resolved.predictor.evidence(best.gpu, best.job, best.iteration)
+    return SearchAnswer(
+        model=resolved.name,
+        ranked_by=by,
+        fitting=fitting,
+        too_large=result.too_large,
+        refused=result.refused,
+        ranked=len(result.candidates),
+        iterations=iterations,
+        configurations=[
+            resolved.configuration(each.gpu, each.job, each.iteration, each.iteration.memory, each.rent) for each in shown
+        ],
+        evidence=list(evidence.rests_on) if evidence else [],
+        assumptions=[*(best.iteration.notes if best else ()), *(evidence.not_measured if evidence else ())],
+        notes=notes if shown else [*notes, _nothing(result, fitting, budget, iterations)],
+    )
+
+
+def _nothing(result: Found, fitting: int, budget: float | None, iterations: int | None) -> str:
+    if fitting:
+        return (
+            f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {money(budget)} "
+            "at known prices; raise the budget or name other GPUs"
+        )
+    return f"none of the {result.too_large} configurations fits into memory; take more GPUs or such with more memory"
