@@ -152,6 +152,9 @@ def body_of(question: type[Question]) -> type[Body]:
             continue
         own = copy(field)
         own.metadata = [each for each in field.metadata if not isinstance(each, Http | Option)]
+        option = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
+        if option.default and mark.kind is None:
+            own.description = f"{own.description} Default: {option.default}."
         if mark.kind is not None:
             own = FieldInfo(default=own.default, description=own.description)
         fields[name] = (mark.kind or field.annotation, own)

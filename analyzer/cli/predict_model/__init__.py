@@ -15,7 +15,7 @@ _COMMANDS = {
     "occupancy": "Predict SM occupancy and peak memory of a training, and the best batch.",
 }
 
-_OF_ITS_FIELDS = ("occupancy",)
+_OF_ITS_FIELDS = ("convmeter", "occupancy")
 """Ours whose command is made from the fields of their question; the others have a file here."""
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.backends.convmeter.backend import ConvMeter, ConvMeterQuestion
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.plugins import Settings
 
 NEW = "resnet50"  # never in the points
 _PRICES = """cloud,instance,gpu,count,region,usd_per_hour,source,date
@@ -101,6 +103,15 @@ def test_batches_beyond_the_memory_are_predicted_and_marked(ask: Callable[..., A
     assert answer["batches"] == [{"devices": 1, "large_enough": enough, "largest": 1024}]
 
 
+def test_batches_beyond_the_memory_are_a_line_of_their_own(folder: Path) -> None:
+    question = ConvMeterQuestion(model=folder / "model", network=NEW, batches=[1, 32, 1024])
+    chart = ConvMeter(Settings()).answer(question).chart
+    predicted, beyond = chart.panels[0].lines
+    assert [value is None for value in predicted.values] == [False, False, True] and None not in predicted.low
+    assert [value is None for value in beyond.values] == [True, False, False] and beyond.assumed
+    assert (chart.xlabel, chart.ratio) == ("images per device and step", False)
+
+
 def test_all_blocks_of_an_own_network(
     ask: Callable[..., Any], text: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +159,7 @@ def test_the_plot(text: Callable[..., str], tmp_path: Path, sizes: tuple[str, ..
     [
         (["--device", "H100"], "the model was not fitted for H100; it has Tesla T4 at fp32"),
         (["--batch", "8", "--global-batch", "8"], "a batch is of each device"),
+        (["--epochs", "0", "--dataset-size", "9"], "--epochs is 0: input should be greater than or equal to 1"),
         (["--epochs", "2"], "epochs are given without the size of the data set"),
         (["--plot", "a.png"], "--plot draws throughput by devices or by batch"),
         (["--blocks", "--devices", "2"], "blocks are predicted for one batch on one device"),
