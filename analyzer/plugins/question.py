@@ -25,9 +25,11 @@ class Http:
 
     Attributes:
         kind: a stricter type over HTTP; None: the field's own.
+        note: what the description says there of a field without a value; else the option's default.
     """
 
     kind: Any = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,8 @@ def body_of(question: type[Question]) -> type[Body]:
         own = copy(field)
         own.metadata = [each for each in field.metadata if not isinstance(each, Http | Option)]
         option = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
-        if option.default and mark.kind is None:
-            own.description = f"{own.description} Default: {option.default}."
+        if note := mark.note or (option.default and f"Default: {option.default}."):
+            own.description = f"{own.description} {note}"
         if mark.kind is not None:
             own = FieldInfo(default=own.default, description=own.description)
         fields[name] = (mark.kind or field.annotation, own)
@@ -170,7 +172,7 @@ def body_of(question: type[Question]) -> type[Body]:
 
 ModelFolder = Annotated[
     Path | None,
-    Http(Name | None),
+    Http(Name | None, "By its name in the service's configuration; null: the only one, else the shipped one."),
     Option(metavar="DIR", default="the shipped one"),
 ]
 """A fitted model: its folder on the command line; over HTTP its name in the service's configuration."""

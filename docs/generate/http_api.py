@@ -11,7 +11,7 @@ from epochcast.agent import api as agent_api
 from epochcast.agent import samples
 from epochcast.analyzer.node import process as node_api
 from epochcast.analyzer.plugins import Settings as PluginSettings
-from epochcast.analyzer.plugins.registry import Registry
+from epochcast.analyzer.plugins.registry import Registry, body
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
 
@@ -122,7 +122,7 @@ def _backends() -> Iterator[str]:
                 raise SystemExit(f"the backend {one.name} cannot be described here: {one.why}")
             yield f"#### {one.name}"
             yield prose(one.kind.summary)
-            schema = one.kind.Question.model_json_schema(ref_template="{model}")
+            schema = body(one.kind).model_json_schema(ref_template="{model}")
             yield _fields(schema)
             yield from _schemas(schema.get("$defs", {}), level=5)
 
