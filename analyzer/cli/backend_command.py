@@ -11,9 +11,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from ...common.settings_file import read_toml
-from ...regressor import load_catalog
 from ..errors import InputError
-from ..instances import load_instances
 from ..plain_json import plain_json
 from ..plugins import Backend, Settings
 from ..plugins.answer import Answer
@@ -21,8 +19,6 @@ from ..plugins.question import Option, Question, sentence
 from . import progress, terminal
 
 _FILE = click.Path(path_type=Path)
-
-_PRICES = "Your own price table (CSV) instead of the built-in one."
 
 _TYPES: dict[Any, Any] = {int: click.INT, float: click.FLOAT, str: click.STRING, Path: _FILE, bool: click.BOOL}
 
@@ -34,25 +30,13 @@ def backend_command(kind: type[Backend]) -> click.Command:
         raise InputError(f"the backend {kind.name} is asked over HTTP alone; its Question and Answer are none of plugins'")
     options = {name: _option(name, field) for name, field in question.model_fields.items()}
 
-    def run(
-        as_json: bool,
-        gpus_file: Path | None,
-        config: Path | None,
-        prices_file: Path | None = None,
-        plot: Path | None = None,
-        **given: Any,
-    ) -> int:
+    def run(as_json: bool, gpus_file: Path | None, config: Path | None, plot: Path | None = None, **given: Any) -> int:
         fields = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
-        try:  # 0 is a value, though it equals False
-            asked = question(
-                **{name: value for name, value in fields.items() if value is not False and value not in (None, [])}
-            )
+        try:
+            asked = question(**{name: value for name, value in fields.items() if value not in (None, [], False)})
         except ValidationError as error:
             raise InputError(sentence(error, {name: option.opts[0] for name, option in options.items()})) from error
-        if prices_file is not None:
-            for note in load_instances(prices_file, load_catalog(gpus_file))[1]:
-                terminal.note(note)
-        backend = kind(Settings(gpus=gpus_file, prices=prices_file, own={} if config is None else _table(config, kind.name)))
+        backend = kind(Settings(gpus=gpus_file, own={} if config is None else _table(config, kind.name)))
         progress.show(f"asking {kind.name}")
         answer: Answer = backend.answer(asked)  # type: ignore[assignment]
         progress.clear()
@@ -73,10 +57,8 @@ def backend_command(kind: type[Backend]) -> click.Command:
         click.Option(["--config"], type=_FILE, metavar="FILE", help=f"TOML file with a table [backends.{kind.name}]."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
     ]
-    if getattr(kind, "priced", False):
-        common.insert(1, click.Option(["--prices", "prices_file"], type=_FILE, metavar="FILE", help=_PRICES))
     if kind.Answer.chart is not Answer.chart:
-        common.insert(-1, click.Option(["--plot"], type=_FILE, metavar="FILE", help="Draw the answer (PNG, SVG, PDF)."))
+        common.insert(2, click.Option(["--plot"], type=_FILE, metavar="FILE", help="Draw the answer (PNG, SVG, PDF)."))
     text = getattr(kind, "manual", kind.summary)
     return click.Command(kind.name, callback=run, help=text, params=[*options.values(), *common])
 
@@ -92,9 +74,10 @@ def _option(name: str, field: FieldInfo) -> click.Option:
         [mark.name or f"--{name.replace('_', '-')}", name],
         type=kind,
         multiple=many,
-        is_flag=kind is click.BOOL or None,  # False would let values be left out
+        is_flag=kind is click.BOOL,
         required=field.is_required(),
         metavar=mark.metavar or None,
+        default=() if many else None,
         help=shown,
     )
 

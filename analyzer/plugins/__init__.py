@@ -43,8 +43,7 @@ class Backend(Protocol):
             from its fields. (A plain pydantic model is a request's body alone: such a backend has no command.)
         Answer: what it answers, an :class:`.answer.Answer`.
 
-    It may have ``manual``, the text of its command's help, ``models``, folders of fitted models by name, and ``priced``, true
-    where its answers have prices: its command then takes a price table.
+    It may have ``manual``, the text of its command's help, and ``models``, folders of fitted models by name.
     """
 
     name: ClassVar[str]

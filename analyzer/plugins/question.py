@@ -24,12 +24,10 @@ class Http:
     """Marks a field that may be asked over HTTP. Fields without it are for the command line alone.
 
     Attributes:
-        kind: a stricter type over HTTP; None: the field's own.
-        note: what the description says there of a field without a value; else the option's default.
+        kind: a stricter type over HTTP, which may have a description of its own; None: the field's own.
     """
 
     kind: Any = None
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,10 +153,11 @@ def body_of(question: type[Question]) -> type[Body]:
         own = copy(field)
         own.metadata = [each for each in field.metadata if not isinstance(each, Http | Option)]
         option = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
-        if note := mark.note or (option.default and f"Default: {option.default}."):
-            own.description = f"{own.description} {note}"
+        if option.default:
+            own.description = f"{own.description} Default: {option.default}."
         if mark.kind is not None:
-            own = FieldInfo(default=own.default, description=own.description)
+            description = FieldInfo.from_annotation(mark.kind).description or own.description
+            own = FieldInfo(default=own.default, description=description)
         fields[name] = (mark.kind or field.annotation, own)
     extra = question.model_config.get("json_schema_extra")
     body: type[Body] = create_model(
@@ -170,9 +169,11 @@ def body_of(question: type[Question]) -> type[Body]:
     return body
 
 
+_NAMED = "A fitted model by its name in the service's configuration; null: the only one, else the shipped one."
+
 ModelFolder = Annotated[
     Path | None,
-    Http(Name | None, "By its name in the service's configuration; null: the only one, else the shipped one."),
+    Http(Annotated[Name | None, Field(description=_NAMED)]),
     Option(metavar="DIR", default="the shipped one"),
 ]
 """A fitted model: its folder on the command line; over HTTP its name in the service's configuration."""

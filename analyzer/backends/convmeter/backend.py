@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from ....regressor import load_catalog
-from ...instances import load_instances
 from ...plugins import Settings
 from ...plugins.fitted_models import folders
 from . import SHIPPED
@@ -41,7 +40,6 @@ class ConvMeter:
              epochcast predict-model convmeter --network my_models:tiny \\
                  --model my-gpu --blocks
     """
-    priced: ClassVar[bool] = True
     Question: ClassVar[type[ConvMeterQuestion]] = ConvMeterQuestion
     Answer: ClassVar[type[ConvMeterAnswer]] = ConvMeterAnswer
 
@@ -52,8 +50,7 @@ class ConvMeter:
     def answer(self, question: ConvMeterQuestion) -> ConvMeterAnswer:
         """Answer from fits to measured devices; raises InputError."""
         catalog = load_catalog(self._settings.gpus)
-        instances = [] if question.dataset_size is None else load_instances(self._settings.prices, catalog)[0]
-        return answer(question, _predictor(question.model or SHIPPED), catalog, instances)
+        return answer(question, _predictor(question.model or SHIPPED), catalog, self._settings.prices)
 
 
 @cache

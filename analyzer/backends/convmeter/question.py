@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
@@ -13,11 +15,10 @@ from pydantic import ConfigDict, Field, model_validator
 from ....regressor import Catalog, Gpu
 from ....regressor import InputError as UnknownGpu
 from ...errors import InputError
-from ...instances import Instance
+from ...instances import Instance, load_instances
 from ...plugins.question import Http, ModelFolder, NetworkQuestion, Option
 from ...plugins.types import GpuName, Name
-from ..distributed.answer import price_notes
-from ..distributed.rent import Rent, cheapest_rent
+from ..distributed.rent import Rent, cheapest_rent, price_notes
 from . import scalability
 from .answer import RATE_OF, Batches, Block, ConvMeterAnswer, EpochCost, Fitted, Metrics, Rate, Scaling, Seconds, Step
 from .metrics import NetworkMetrics, table_of
@@ -112,6 +113,10 @@ class ConvMeterQuestion(NetworkQuestion):
         Field(description="GPU the device is, for memory and cost."),
     ] = None
 
+    prices: Annotated[
+        Path | None, Option(metavar="FILE"), Field(description="Your own price table (CSV) instead of the built-in one.")
+    ] = None
+
     @model_validator(mode="after")
     def _of_what_belongs_together(self) -> Self:
         if self.batches and self.global_batch is not None:
@@ -141,16 +146,14 @@ class ConvMeterQuestion(NetworkQuestion):
         return [scalability.weak_scaling(row, batch, devices, self.devices_per_node) for batch in batches]
 
 
-def answer(
-    question: ConvMeterQuestion, predictor: Predictor, catalog: Catalog, instances: Sequence[Instance]
-) -> ConvMeterAnswer:
+def answer(question: ConvMeterQuestion, predictor: Predictor, catalog: Catalog, prices: Path | None) -> ConvMeterAnswer:
     """Answer from fits to measured devices.
 
     Args:
         question: what is asked.
         predictor: fitted on some devices.
         catalog: GPUs.
-        instances: with prices, for the cost of epochs; may be empty.
+        prices: table of those that hold where the question names none; None: ours.
 
     Raises:
         InputError: the network is unknown or cannot be counted, the predictor does not have the device, or cannot answer.
@@ -184,16 +187,15 @@ def answer(
             f"neither a training step nor inference of {cell.device} at {cell.precision} was measured, so throughput cannot "
             "be predicted; give one batch and one number of devices"
         )
-    rents: dict[int, Rent | None] = {}
-    if gpu is not None and question.dataset_size is not None:
-        per_node = question.devices_per_node
-        for devices in points["devices"].unique().tolist():
-            rents[devices] = cheapest_rent(instances, gpu.name, devices, min(devices, per_node or devices))
-    steps = [
-        _step(question, metrics, cell.precision, phases, gpu, rents, *sizes)
-        for phases, sizes in zip(
-            _phases(predicted), points[["batch", "devices", "nodes"]].to_numpy(dtype=int).tolist(), strict=True
-        )
+    instances, of_table = ([], []) if question.dataset_size is None else load_instances(question.prices or prices, catalog)
+    job = _Job(question, metrics, cell.precision, gpu, instances)
+    sizes = points[["batch", "devices", "nodes"]].to_numpy(dtype=int).tolist()
+    steps = [job.step(phases, *size) for phases, size in zip(_phases(predicted), sizes, strict=True)]
+    notes = [
+        *(of_table if question.prices else []),  # the service's own table is nothing that who asks could mend
+        *predictor.notes(points, cell.device, cell.precision),
+        *price_notes([job.rent(step.devices) for step in steps]),
+        *layout,
     ]
     each = len(series[0])
     by_batch = [steps[begin : begin + each] for begin in range(0, len(steps), each)]
@@ -203,7 +205,7 @@ def answer(
         predictions=steps,
         scaling=[_scaling(question, group) for group in by_batch] if each > 1 else [],
         batches=[_batches(group) for group in zip(*by_batch, strict=True)] if len(by_batch) > 1 else [],
-        notes=[*predictor.notes(points, cell.device, cell.precision), *price_notes(list(rents.values())), *layout],
+        notes=notes,
     )
 
 
@@ -285,56 +287,53 @@ def _phases(predicted: pd.DataFrame) -> list[dict[str, Seconds]]:
     return [phases(row) for row in predicted.to_dict("records")]
 
 
-def _step(
-    question: ConvMeterQuestion,
-    metrics: NetworkMetrics,
-    precision: str,
-    phases: dict[str, Seconds],
-    gpu: Gpu | None,
-    rents: Mapping[int, Rent | None],
-    batch: int,
-    devices: int,
-    nodes: int,
-) -> Step:
-    images, step = batch * devices, phases.get("step")
-    rates = {
-        name: Rate(value=images / time.seconds, low=time.high and images / time.high, high=time.low and images / time.low)
-        for phase, name in RATE_OF.items()
-        if (time := phases.get(phase))
-    }
-    memory = epoch = seconds = cost = None
-    if step is not None:
-        memory = training_memory(metrics.values, batch, precision, None if gpu is None else gpu.memory)
-        if question.dataset_size is not None:
-            epoch = question.dataset_size / (images / step.seconds)
-            seconds = None if question.epochs is None else question.epochs * epoch
-            cost = _cost(rents.get(devices), epoch, seconds)
-    return Step(
-        batch=batch,
-        devices=devices,
-        nodes=nodes,
-        phases=phases,
-        images_per_second=rates,
-        memory=memory,
-        epoch_seconds=epoch,
-        seconds=seconds,
-        cost=cost,
-    )
+@dataclass(frozen=True)
+class _Job:
+    """A network on a kind of device; without a GPU its memory and cost are not known."""
+
+    question: ConvMeterQuestion
+    metrics: NetworkMetrics
+    precision: str
+    gpu: Gpu | None
+    instances: Sequence[Instance]
+
+    def rent(self, devices: int) -> Rent | None:
+        """The cheapest way to rent so many; None where nothing is asked about cost, or no price is known."""
+        if self.gpu is None or self.question.dataset_size is None:
+            return None
+        return cheapest_rent(self.instances, self.gpu.name, devices, min(devices, self.question.devices_per_node or devices))
+
+    def step(self, phases: dict[str, Seconds], batch: int, devices: int, nodes: int) -> Step:
+        """With throughput, and of training the memory, the epochs and their cost."""
+        images, training, asked = batch * devices, phases.get("step"), self.question
+        rates = {
+            name: Rate(value=images / time.seconds, low=time.high and images / time.high, high=time.low and images / time.low)
+            for phase, name in RATE_OF.items()
+            if (time := phases.get(phase))
+        }
+        memory = epoch = seconds = None
+        if training is not None:
+            memory = training_memory(self.metrics.values, batch, self.precision, None if self.gpu is None else self.gpu.memory)
+            epoch = asked.dataset_size and asked.dataset_size / (images / training.seconds)
+            seconds = epoch and asked.epochs and asked.epochs * epoch
+        return Step(
+            batch=batch,
+            devices=devices,
+            nodes=nodes,
+            phases=phases,
+            images_per_second=rates,
+            memory=memory,
+            epoch_seconds=epoch,
+            seconds=seconds,
+            cost=None if epoch is None else _cost(self.rent(devices), epoch, seconds),
+        )
 
 
 def _cost(rent: Rent | None, epoch: float, seconds: float | None) -> EpochCost | None:
     """Of an epoch and of all; None where no price is known."""
     if rent is None:
         return None
-    return EpochCost(
-        **rent.instance.place,
-        gpus_each=rent.instance.count,
-        count=rent.count,
-        usd_per_hour=rent.usd_per_hour,
-        price_of=rent.instance.date.isoformat(),
-        usd_per_epoch=rent.usd(epoch),
-        usd=None if seconds is None else rent.usd(seconds),
-    )
+    return EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch), usd=None if seconds is None else rent.usd(seconds))
 
 
 def _scaling_of(steps: Sequence[Step]) -> scalability.Scaling:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
+from typing import Any
 
-from ...instances import Instance
+from ...instances import Instance, stale
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,17 @@ class Rent:
     instance: Instance
     count: int
     usd_per_hour: float
+
+    @property
+    def rented(self) -> dict[str, Any]:
+        """Fields of a :class:`...plugins.answer.Rented`."""
+        return {
+            **self.instance.place,
+            "gpus_each": self.instance.count,
+            "count": self.count,
+            "usd_per_hour": self.usd_per_hour,
+            "price_of": self.instance.date.isoformat(),
+        }
 
     def usd(self, seconds: float) -> float:
         """USD for so many seconds."""
@@ -31,3 +44,9 @@ def cheapest_rent(instances: Sequence[Instance], gpu: str, gpus: int, gpus_per_n
     whole = [(one, usd) for one, usd in priced if one.count >= gpus_per_node]
     rents = [Rent(one, count := math.ceil(gpus / one.count), count * usd) for one, usd in whole or priced]
     return min(rents, key=lambda rent: rent.usd_per_hour, default=None)
+
+
+def price_notes(rents: Sequence[Rent | None]) -> list[str]:
+    """What is to be said of prices that are old."""
+    old = stale(list({id(rent.instance): rent.instance for rent in rents if rent is not None}.values()), date.today())
+    return [] if old is None else [old]

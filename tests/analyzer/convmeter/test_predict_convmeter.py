@@ -159,7 +159,6 @@ def test_the_plot(text: Callable[..., str], tmp_path: Path, sizes: tuple[str, ..
     [
         (["--device", "H100"], "the model was not fitted for H100; it has Tesla T4 at fp32"),
         (["--batch", "8", "--global-batch", "8"], "a batch is of each device"),
-        (["--epochs", "0", "--dataset-size", "9"], "--epochs is 0: input should be greater than or equal to 1"),
         (["--epochs", "2"], "epochs are given without the size of the data set"),
         (["--plot", "a.png"], "--plot draws throughput by devices or by batch"),
         (["--blocks", "--devices", "2"], "blocks are predicted for one batch on one device"),
