@@ -19,7 +19,7 @@ _LOOKS = ((BLUE, "o-"), (ORANGE, "s--"))
 
 
 def chart_figure(chart: Chart) -> Figure:
-    """Three panels in a row; ratios from 0 to 100 %, other values from 0."""
+    """Three panels in a row; ratios from 0 to 100 %."""
     columns = min(len(chart.panels), _PER_ROW)
     rows = math.ceil(len(chart.panels) / columns)
     with drawing():
