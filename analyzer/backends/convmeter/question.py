@@ -305,7 +305,7 @@ class _Job:
 
     def step(self, phases: dict[str, Seconds], batch: int, devices: int, nodes: int) -> Step:
         """With throughput, and of training the memory, the epochs and their cost."""
-        images, training, asked = batch * devices, phases.get("step"), self.question
+        images, training, question = batch * devices, phases.get("step"), self.question
         rates = {
             name: Rate(value=images / time.seconds, low=time.high and images / time.high, high=time.low and images / time.low)
             for phase, name in RATE_OF.items()
@@ -314,8 +314,8 @@ class _Job:
         memory = epoch = seconds = None
         if training is not None:
             memory = training_memory(self.metrics.values, batch, self.precision, None if self.gpu is None else self.gpu.memory)
-            epoch = asked.dataset_size and asked.dataset_size / (images / training.seconds)
-            seconds = epoch and asked.epochs and asked.epochs * epoch
+            epoch = question.dataset_size and question.dataset_size / (images / training.seconds)
+            seconds = epoch and question.epochs and question.epochs * epoch
         return Step(
             batch=batch,
             devices=devices,
