@@ -30,6 +30,7 @@ def chart_figure(chart: Chart | Bars) -> Figure:
         panels = panels_of(figure, len(chart.panels), columns, chart.xlabel)
         for panel, axes in zip(chart.panels, panels, strict=True):
             _draw(axes, panel, chart)
+        figure.supylabel(chart.ylabel, fontsize="medium")
         handles = {mark.get_label(): mark for axes in panels for mark in axes.get_legend_handles_labels()[0]}
         figure.legend(handles=list(handles.values()), loc="outside lower center", ncols=2)
         return figure
@@ -50,4 +51,6 @@ def _draw(axes: Axes, panel: Panel, chart: Chart) -> None:
     if chart.ratio:
         axes.set_ylim(0, 1.03)
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0, symbol=" %"))
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_title(panel.title, parse_math=False)

@@ -49,12 +49,14 @@ class Chart:
         panels: one at least.
         xlabel: what the sizes are.
         mark: what marked sizes are, for the legend.
-        ratio: whether values are ratios 0..1, drawn as per cent.
+        ylabel: what the values are; empty: as the legend says.
+        ratio: whether values are ratios 0..1, drawn as per cent; others are drawn from 0 up.
     """
 
     panels: Sequence[Panel]
     xlabel: str
     mark: str = ""
+    ylabel: str = ""
     ratio: bool = True
 
 

@@ -157,6 +157,9 @@ def body_of(question: type[Question]) -> type[Body]:
             continue
         own = copy(field)
         own.metadata = [each for each in field.metadata if not isinstance(each, Http | Option)]
+        option = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
+        if option.default:
+            own.description = f"{own.description} Default: {option.default}."
         if mark.kind is not None:
             description = FieldInfo.from_annotation(mark.kind).description or own.description
             default = {} if mark.required else {"default": own.default}

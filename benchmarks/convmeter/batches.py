@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from epochcast.analyzer.backends.convmeter.evaluation import Answers
-from epochcast.analyzer.figures.scaling import ScalingCurve, scaling_figure
+from epochcast.analyzer.figures.chart import chart_figure
+from epochcast.analyzer.plugins.chart import Chart, Line, Panel
 
 from ..page import CONVMETER, markdown_table, options, publish
 from .public_tables import FEW, left_out, whole_networks
@@ -44,13 +45,12 @@ def picture(answer: Answers) -> Figure:
     points = answer.points.assign(measured=answer.measured, predicted=answer.predicted)
     own = points[points["image_size"] == IMAGE_SIZE].sort_values(["network", "batch"])
     most = own.groupby("network")["batch"].nunique().sort_values(ascending=False, kind="stable").index[:NETWORKS]
-    curves = []
+    panels = []
     for name in sorted(most):
         rows = own[own["network"] == name]
-        batch = rows["batch"].to_numpy()
-        measured, predicted = (batch / rows[column].to_numpy() for column in ("measured", "predicted"))
-        curves.append(ScalingCurve(name, batch, predicted, measured=measured))
-    return scaling_figure(curves, "batch")
+        lines = [Line(column, (rows["batch"] / rows[column]).tolist()) for column in ("predicted", "measured")]
+        panels.append(Panel(name, rows["batch"].tolist(), lines))
+    return chart_figure(Chart(panels, "batch", ylabel="images per second", ratio=False))
 
 
 if __name__ == "__main__":

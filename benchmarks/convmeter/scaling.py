@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.evaluation import Answers, Figures, cell_names
 from epochcast.analyzer.backends.convmeter.scalability import Scaling
-from epochcast.analyzer.figures.scaling import ScalingCurve, scaling_figure
+from epochcast.analyzer.figures.chart import chart_figure
+from epochcast.analyzer.plugins.chart import Chart, Line, Panel
 
 from ..page import CONVMETER, markdown_table, options, publish
 from .public_tables import FEW, OWN, left_out, points_of
@@ -131,20 +132,13 @@ def picture(answer: Answers) -> Figure:
     """Fig. 8 for eight networks on one GPU."""
     points = answer.points.assign(measured=answer.measured, predicted=answer.predicted).sort_values("devices")
     own = points[(points["device"] == PICTURE[0]) & (points["precision"] == PICTURE[1])].groupby("network")
-    curves = []
+    panels = []
     for network in NETWORKS:
         rows = own.get_group(network)
-        measured, predicted = (_scaling(rows, name) for name in ("measured", "predicted"))
-        curves.append(
-            ScalingCurve(
-                network,
-                rows["devices"].to_numpy(),
-                predicted.images_per_second,
-                measured=measured.images_per_second,
-                turning_point=predicted.turning_point,
-            )
-        )
-    return scaling_figure(curves, "GPUs")
+        scalings = {name: _scaling(rows, name) for name in ("predicted", "measured")}
+        lines = [Line(name, scaling.images_per_second.tolist()) for name, scaling in scalings.items()]
+        panels.append(Panel(network, rows["devices"].tolist(), lines, scalings["predicted"].turning_point))
+    return chart_figure(Chart(panels, "GPUs", "more do not pay", ylabel="images per second", ratio=False))
 
 
 def processes(points: pd.DataFrame) -> Iterator[str]:

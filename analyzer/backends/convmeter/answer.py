@@ -1,181 +1,332 @@
-"""Parts of the answers on ConvNets as JSON has them; text, figures and the service's answers are made from these."""
+"""What is answered about a convolutional network: figures, and the text of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
 
-from ..distributed.rent import Rent
-from .metrics import NetworkMetrics
-from .points import PHASES
-from .predictor import Cell
-from .scalability import Scaling, cost_points
-from .training_memory import training_memory
+from ...errors import InputError
+from ...plugins.answer import Answer, AnswerPart, Rented
+from ...plugins.chart import Chart, Line, Panel
+from ...tables import interval_text, seconds_text, table, with_prefix
+from ...words import count, money, number
+from .training_memory import TrainingMemory
 
-RentOf = Callable[[int], Rent | None]
-"""The cheapest way to rent so many devices; None where no price is known."""
+Known = Annotated[float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)]
+"""Null where too few networks were measured to tell."""
 
 RATE_OF = {"step": "training", "inference": "inference"}
 """What throughput is called by the phase that it is of."""
 
 
-@dataclass(frozen=True)
-class Training:
-    """What the steps are for.
+class Fitted(AnswerPart):
+    """What a phase rests on."""
 
-    Attributes:
-        dataset_size: images of an epoch; None: not told, and nothing is said about epochs and their cost.
-        epochs: how many.
-        device_bytes: memory of a device; None where it is not known.
-        rent_of: prices.
-    """
-
-    dataset_size: int | None
-    epochs: int | None
-    device_bytes: float | None
-    rent_of: RentOf
+    form: str
+    points: int
+    networks: int
+    batches: Annotated[list[float], Field(description="Least and largest that were measured, images per device.")]
+    mape: Annotated[Known, Field(description="Per cent, of networks that were left out; null: too few to tell.")]
+    factor: Annotated[Known, Field(description="Within which of the seconds nine of ten are.")]
+    source: Annotated[str, Field(description="The table and what it was measured with; empty: not known.")]
 
 
-def fitted_json(cell: Cell) -> dict[str, dict[str, Any]]:
-    """What each phase rests on.
+class Metrics(AnswerPart):
+    """Of one image."""
 
-    ``mape``, in percent, and ``factor``, within which of the seconds nine of ten are, come from families or networks that were
-    left out; NaN where there were too few.
-    """
-    return {
-        phase: {
-            "form": fit.form,
-            "points": fit.points,
-            "networks": fit.networks,
-            "batches": list(fit.ranges["batch"]),
-            "mape": fit.mape,
-            "factor": fit.factor,
-            "source": fit.source,
-        }
-        for phase, fit in cell.fits.items()
-    }
+    flops: float
+    conv_inputs: float
+    conv_outputs: float
+    weights: float
+    layers: float
 
 
-def metrics_json(metrics: NetworkMetrics) -> dict[str, float]:
-    """The metrics of section 3, of one image."""
-    return {name: metrics.values[name] for name in ("flops", "conv_inputs", "conv_outputs", "weights", "layers")}
+class Seconds(AnswerPart):
+    """With the ends of a 90 % interval."""
+
+    seconds: float
+    low: Known
+    high: Known
 
 
-def phases_json(seconds: Mapping[Hashable, float]) -> dict[str, dict[str, float]]:
-    """Seconds and their 90 % interval by phase, from a row of ``Predictor.predict``; phases that it lacks are left out."""
-    return {
-        phase: {"seconds": seconds[f"{phase}_seconds"], "low": seconds[f"{phase}_low"], "high": seconds[f"{phase}_high"]}
-        for phase in PHASES
-        if f"{phase}_seconds" in seconds and np.isfinite(seconds[f"{phase}_seconds"])
-    }
+class Rate(AnswerPart):
+    """Images per second, with the ends of a 90 % interval."""
+
+    value: float
+    low: float | None
+    high: float | None
 
 
-def predictions_json(
-    metrics: NetworkMetrics, precision: str, points: pd.DataFrame, predicted: pd.DataFrame, training: Training
-) -> list[dict[str, Any]]:
-    """One entry per point, in their order.
+class EpochCost(Rented):
+    """The cheapest way to rent the devices, on demand and whole instances."""
 
-    Args:
-        metrics: of the network.
-        precision: of the training.
-        points: with ``batch``, ``devices`` and ``nodes``.
-        predicted: seconds of the same rows, columns as of ``Predictor.predict``.
-        training: what the steps are for.
-    """
-    entries = []
-    sizes = points[["batch", "devices", "nodes"]].to_numpy(dtype=int)
-    for (batch, devices, nodes), seconds in zip(sizes.tolist(), predicted.to_dict("records"), strict=True):
-        phases = phases_json(seconds)
-        entries.append(
-            {
-                "batch": batch,
-                "devices": devices,
-                "nodes": nodes,
-                "phases": phases,
-                "images_per_second": _rates(phases, batch * devices),
-                "memory": _memory_json(metrics, batch, precision, training.device_bytes) if "step" in phases else None,
-                **_epochs_json(phases, batch, devices, training),
-            }
+    usd_per_epoch: float
+    usd: float | None
+
+    @property
+    def text(self) -> str:
+        """What is rented."""
+        region = "" if self.region == "any" else f" in {self.region}"
+        instances = f"{self.count} x {self.instance} ({count(self.gpus_each, 'GPU')})"
+        return f"{instances} of {self.cloud}{region} at {money(self.usd_per_hour)}/h"
+
+
+class Step(AnswerPart):
+    """Steps at one batch on one number of devices."""
+
+    batch: Annotated[int, Field(description="Images per device.")]
+    devices: int
+    nodes: int
+    phases: Annotated[dict[str, Seconds], Field(description="inference, forward, backward, update, step: those fitted.")]
+    images_per_second: Annotated[dict[str, Rate], Field(description="training, inference.")]
+    memory: TrainingMemory | None
+    epoch_seconds: float | None
+    seconds: Annotated[float | None, Field(description="Of all epochs.")]
+    cost: EpochCost | None
+
+    @property
+    def main_phase(self) -> str:
+        """The phase that throughput is about: training where it is predicted, else inference."""
+        return "step" if "step" in self.phases else "inference"
+
+    @property
+    def rate(self) -> Rate:
+        """Throughput in that phase."""
+        return self.images_per_second[RATE_OF[self.main_phase]]
+
+    @property
+    def text(self) -> str:
+        """Phase by phase."""
+        nodes = f" in {self.nodes} nodes" if self.nodes > 1 else ""
+        phases = [
+            (phase, seconds_text(time.seconds), interval_text(time.low, time.high)) for phase, time in self.phases.items()
+        ]
+        lines = [
+            f"batch {self.batch} on {_devices(self.devices)}{nodes}",
+            table(("phase", "time", "90 % interval"), phases),
+            *(f"{name}: {number(rate.value)} images/s ({_ends(rate)})" for name, rate in self.images_per_second.items()),
+        ]
+        if self.epoch_seconds is not None:
+            usd_per_epoch, usd = (self.cost.usd_per_epoch, self.cost.usd) if self.cost else (None, None)
+            epochs = "" if self.seconds is None else f"; all epochs: {_with_price(self.seconds, usd)}"
+            lines.append(f"epoch: {_with_price(self.epoch_seconds, usd_per_epoch)}{epochs}")
+        if self.memory is not None:
+            lines.append(f"memory of a training step: {self.memory.text}")
+        return "\n".join(lines)
+
+
+class Scaling(AnswerPart):
+    """What more devices bring."""
+
+    mode: Literal["weak", "strong"]
+    batch: int | None
+    devices: list[int]
+    images_per_second: list[float]
+    speed_up: list[float]
+    efficiency: list[float]
+    turning_point: Annotated[int | None, Field(description="Devices from which on more bring little.")]
+    fastest: int
+    cheapest: int | None
+    knee: int | None
+    front: list[int] | None
+
+    @property
+    def text(self) -> str:
+        """Where more devices stop paying."""
+        held = "global batch held" if self.batch is None else f"batch {self.batch} on each"
+        pays = (
+            f"{_devices(self.devices[-1])}, the most asked for, still pay (10 % more throughput per doubling than fewer)"
+            if self.turning_point is None
+            else f"beyond {_devices(self.turning_point)} no number asked for brings 10 % more throughput per doubling"
         )
-    return entries
+        text = f"{self.mode} scaling, {held}: {pays}; highest throughput on {_devices(self.fastest)}"
+        if self.cheapest is None or self.knee is None:
+            return text
+        return (
+            f"{text}\ncheapest epoch on {_devices(self.cheapest)}; lowest time x cost on {_devices(self.knee)} (beyond it "
+            "a per cent of time costs more than a per cent of money)"
+        )
 
 
-def scaling_json(mode: str, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What more devices bring, from predictions on several numbers of them in ascending order."""
-    scaling = scaling_of(predictions)
-    costs = np.array([_usd(one) for one in predictions])
-    seconds = np.array([one["epoch_seconds"] or np.nan for one in predictions], dtype=float)
-    rents = cost_points(scaling.devices, seconds, costs)
-    return {
-        "mode": mode,
-        "batch": predictions[0]["batch"] if mode == "weak" else None,
-        "devices": [one["devices"] for one in predictions],
-        "images_per_second": scaling.images_per_second.tolist(),
-        "speed_up": scaling.speed_up.tolist(),
-        "efficiency": scaling.efficiency.tolist(),
-        "turning_point": scaling.turning_point,
-        "fastest": scaling.fastest,
-        "cheapest": None if rents is None else rents.cheapest,
-        "knee": None if rents is None else rents.knee,
-        "front": None if rents is None else list(rents.front),
-    }
+class Batches(AnswerPart):
+    """From which batch on a larger one brings no more throughput."""
+
+    devices: int
+    large_enough: int
+    largest: int
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        on = "" if self.devices == 1 else f" on {_devices(self.devices)}"
+        if self.large_enough == self.largest:
+            return f"throughput{on} still grows with the batch at {self.largest}, the largest asked for"
+        return f"smallest batch within 5 % of the highest throughput here{on}: {self.large_enough}"
 
 
-def scaling_of(predictions: Sequence[Mapping[str, Any]]) -> Scaling:
-    """The training steps of predictions; inference where no training step is predicted."""
-    main = main_phase(predictions[0]["phases"])
-    seconds = np.array([one["phases"][main]["seconds"] for one in predictions], dtype=float)
-    return Scaling(_column(predictions, "batch"), _column(predictions, "devices"), seconds)
+class Block(AnswerPart):
+    """A block of the network; the last one, without a name, is the whole."""
+
+    block: str
+    metrics: Metrics
+    phases: dict[str, Seconds]
 
 
-def main_rates(predictions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
-    """Images per second of each, in training where it is predicted, else in inference."""
-    return [one["images_per_second"][RATE_OF[main_phase(one["phases"])]] for one in predictions]
+class ConvMeterAnswer(Answer):
+    """A network's steps; either ``predictions`` with ``scaling`` and ``batches``, or ``blocks``."""
+
+    network: str
+    image_size: int
+    device: str
+    precision: str
+    fitted: Annotated[dict[str, Fitted], Field(description="By phase.")]
+    metrics: Metrics | None = None
+    gpu: str | None = None
+    predictions: list[Step] | None = None
+    scaling: list[Scaling] | None = None
+    batches: list[Batches] | None = None
+    batch: int | None = None
+    blocks: list[Block] | None = None
+    notes: list[str]
+
+    @property
+    def text(self) -> str:
+        """Blocks beside the network; or one step in detail, or a line for each, and where more stops paying."""
+        title = f"{self.network} at {self.image_size} x {self.image_size}"
+        where = f"on {self.device}, {self.precision}"
+        steps = self.predictions or []
+        if self.metrics is None:
+            parts = [f"{title}, batch {self.batch}, {where}", _blocks(self.blocks or [])]
+        else:
+            parts = [
+                f"{title} {where}\n{with_prefix(self.metrics.flops, 'FLOPs')} per image, "
+                f"{with_prefix(self.metrics.weights, '')} weights, {self.metrics.layers:.0f} convolutions and dense layers",
+                _grid(steps, self.scaling or []) if len(steps) > 1 else steps[0].text,
+                "\n".join(scaling.text for scaling in self.scaling or []),
+                "\n".join(batches.text for batches in self.batches or []),
+                _prices(steps, self.gpu),
+            ]
+        return "\n\n".join(part for part in (*parts, rests_on(self.fitted)) if part)
+
+    @property
+    def chart(self) -> Chart:
+        """Throughput by devices, a panel per batch; by batch where there is one number of devices."""
+        steps, scaling = self.predictions or [], self.scaling or []
+        if len(steps) < 2:
+            raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
+        if not scaling:
+            panels = [Panel(self.network, [step.batch for step in steps], _lines(steps))]
+            return Chart(panels, "images per device and step", ylabel="images per second", ratio=False)
+        each = len(scaling[0].devices)
+        panels = [
+            Panel(
+                self.network if by.batch is None else f"{self.network}, batch {by.batch}",
+                by.devices,
+                _lines(steps[place * each : (place + 1) * each]),
+                by.turning_point,
+            )
+            for place, by in enumerate(scaling)
+        ]
+        return Chart(panels, "devices", "more do not pay", ylabel="images per second", ratio=False)
 
 
-def main_phase(phases: Mapping[str, Any]) -> str:
-    """The phase that throughput is about."""
-    return "step" if "step" in phases else "inference"
+def rests_on(fitted: Mapping[str, Fitted]) -> str:
+    """What each phase was fitted on, and how far off it is for networks that were left out."""
+    rows = [
+        (
+            phase,
+            fit.form,
+            str(fit.points),
+            str(fit.networks),
+            " to ".join(dict.fromkeys(f"{end:.0f}" for end in fit.batches)),
+            "-" if fit.mape is None else f"{fit.mape:.1f} %",
+            "-" if fit.factor is None else f"x {1 / fit.factor:.2f} to x {fit.factor:.2f}",
+        )
+        for phase, fit in fitted.items()
+    ]
+    sources = [f"{phase} measured by: {fit.source}" for phase, fit in fitted.items() if fit.source]
+    header = ("fitted", "form", "points", "networks", "batches", "error if left out", "90 % interval")
+    return "\n".join([table(header, rows), *sources])
 
 
-def _column(predictions: Sequence[Mapping[str, Any]], key: str) -> NDArray[np.float64]:
-    return np.array([one[key] for one in predictions], dtype=float)
+def _blocks(blocks: Sequence[Block]) -> str:
+    phases = list(blocks[0].phases)
+    rows = [
+        (
+            block.block or "the whole network",
+            with_prefix(block.metrics.flops, ""),
+            with_prefix(block.metrics.weights, ""),
+            *(seconds_text(block.phases[phase].seconds) for phase in phases),
+        )
+        for block in blocks
+    ]
+    return table(("block", "FLOPs", "weights", *phases), rows)
 
 
-def _rates(phases: Mapping[str, Mapping[str, float]], images: int) -> dict[str, dict[str, float]]:
-    """Images per second in training and in inference, with the interval."""
-    return {
-        name: {key: images / phases[phase][of] for key, of in (("value", "seconds"), ("low", "high"), ("high", "low"))}
-        for phase, name in RATE_OF.items()
-        if phase in phases
-    }
+def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
+    """One line per batch and number of devices."""
+    first = steps[0]
+    columns = {"devices": [str(step.devices) for step in steps]}
+    if any(step.nodes > 1 for step in steps):
+        columns["nodes"] = [str(step.nodes) for step in steps]
+    columns["batch"] = [str(step.batch) for step in steps]
+    for phase in ("inference", "step"):
+        if phase in first.phases:
+            columns[phase] = [seconds_text(step.phases[phase].seconds) for step in steps]
+    columns[f"{RATE_OF[first.main_phase]} images/s"] = [number(step.rate.value) for step in steps]
+    if scaling:
+        columns["speed-up"] = [f"{value:.2f}" for by in scaling for value in by.speed_up]
+        columns["efficiency"] = [f"{100 * value:.0f} %" for by in scaling for value in by.efficiency]
+    if first.epoch_seconds is not None:
+        columns["epoch"] = [seconds_text(step.epoch_seconds) for step in steps]
+    if any(step.cost for step in steps):
+        columns["cost per epoch"] = [money(step.cost.usd_per_epoch if step.cost else None) for step in steps]
+    if first.memory is not None:
+        columns["memory"] = [step.memory.short if step.memory else "-" for step in steps]
+    return table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _memory_json(metrics: NetworkMetrics, batch: int, precision: str, device_bytes: float | None) -> dict[str, Any] | None:
-    memory = training_memory(metrics.values, batch, precision, device_bytes)
-    return None if memory is None else vars(memory) | {"fits": memory.fits}
+def _lines(steps: Sequence[Step]) -> list[Line]:
+    """Throughput; beyond the memory, where it is predicted all the same, as a line of its own that goes on from the first."""
+    rates = [step.rate for step in steps]
+    beyond = [step.memory is not None and step.memory.fits is False for step in steps]
+    near = [any(beyond[max(place - 1, 0) : place + 2]) for place in range(len(steps))]
+    lines = [
+        Line(
+            "predicted",
+            [None if far else rate.value for rate, far in zip(rates, beyond, strict=True)],
+            [rate.low for rate in rates],
+            [rate.high for rate in rates],
+        )
+    ]
+    if any(beyond):
+        values = [rate.value if by else None for rate, by in zip(rates, near, strict=True)]
+        lines.append(Line("beyond the memory", values, assumed=True))
+    return lines
 
 
-def _epochs_json(phases: Mapping[str, Mapping[str, float]], batch: int, devices: int, training: Training) -> dict[str, Any]:
-    """Time and cost of an epoch and of all of them; null where they were not asked for or are not known."""
-    if training.dataset_size is None or "step" not in phases:
-        return dict.fromkeys(("epoch_seconds", "seconds", "cost"))
-    step = np.array([phases["step"]["seconds"]])
-    seconds = float(Scaling(np.array([batch]), np.array([devices]), step).epoch_seconds(training.dataset_size)[0])
-    rent, epochs = training.rent_of(devices), training.epochs
-    return {
-        "epoch_seconds": seconds,
-        "seconds": None if epochs is None else epochs * seconds,
-        "cost": None
-        if rent is None
-        else rent.rented | {"usd_per_epoch": rent.usd(seconds), "usd": None if epochs is None else rent.usd(epochs * seconds)},
-    }
+def _prices(steps: Sequence[Step], gpu: str | None) -> str:
+    """What the cost is based on; why there is none where it could be expected."""
+    if steps[0].epoch_seconds is None:
+        return ""
+    costs = [step.cost for step in steps if step.cost]
+    if costs:
+        return f"cost: on {'; '.join(dict.fromkeys(cost.text for cost in costs))} (price of {costs[0].price_of})"
+    if gpu is None:
+        return "cost: which GPU this device is is not known; name it with --gpu"
+    return f"cost: no on-demand price of a {gpu} is known; give a table of your own with --prices FILE"
 
 
-def _usd(prediction: Mapping[str, Any]) -> float:
-    return float("nan") if prediction["cost"] is None else float(prediction["cost"]["usd_per_epoch"])
+def _with_price(seconds: float, usd: float | None) -> str:
+    return seconds_text(seconds) + ("" if usd is None else f", {money(usd)}")
+
+
+def _ends(rate: Rate) -> str:
+    return "-" if rate.low is None or rate.high is None else f"{number(rate.low)} to {number(rate.high)}"
+
+
+def _devices(devices: int) -> str:
+    return count(devices, "device")

@@ -1,76 +1,136 @@
-"""What may be asked about a convolutional network, and its whole answer: the command line prints it, the service gives it."""
+"""What may be asked about a convolutional network, and how it is answered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Self
 
+import numpy as np
 import pandas as pd
+from pydantic import ConfigDict, Field, model_validator
 
 from ....regressor import Catalog, Gpu
 from ....regressor import InputError as UnknownGpu
 from ...errors import InputError
-from ...instances import Instance
+from ...instances import Instance, load_instances
+from ...plugins.question import Http, ModelFolder, NetworkQuestion, Option
+from ...plugins.types import GpuName, Name
 from ..distributed.rent import Rent, cheapest_rent, price_notes
-from .answer import RATE_OF, Training, fitted_json, metrics_json, phases_json, predictions_json, scaling_json, scaling_of
+from . import scalability
+from .answer import RATE_OF, Batches, Block, ConvMeterAnswer, EpochCost, Fitted, Metrics, Rate, Scaling, Seconds, Step
 from .metrics import NetworkMetrics, table_of
 from .network_metrics import metrics_of, top_block_metrics_of
-from .points import CHANNELS_LAST
+from .points import CHANNELS_LAST, PHASES
 from .predictor import NO_BLOCK, Cell, Predictor
-from .scalability import strong_scaling, weak_scaling
+from .training_memory import training_memory
 
 USUAL_BATCH = 32
 
+Count = Annotated[int, Field(ge=1, le=2**24)]
+Devices = Annotated[int, Field(ge=1, le=2**16)]
 
-@dataclass(frozen=True)
-class Question:
-    """A network, where it runs and how much of it.
 
-    Attributes:
-        network: see :func:`.network_metrics.metrics_of`.
-        image_size: side of the square image, pixels.
-        device, precision: of the predictor; None: its only one.
-        batches: images on each device, of several steps; none: 32.
-        global_batch: images of a step of all devices, instead of ``batches``.
-        devices: how many in all nodes, of several steps; none: 1.
-        devices_per_node: None: all in one node.
-        blocks: paths or names of blocks that are asked for alone.
-        all_blocks: whether all blocks are that the network is a sequence of.
-        dataset_size: images of an epoch; None: nothing is said about epochs and their cost.
-        epochs: how many; needs ``dataset_size``.
-        gpu: which GPU the device is, for memory and cost; None: as the device's name says.
+class ConvMeterQuestion(NetworkQuestion):
+    """A network, and the steps that are asked for: of the whole by batch and number of devices, or of its blocks."""
 
-    Raises:
-        InputError: what does not belong together.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"network": "resnet50", "batches": [32, 64, 128]},
+                {"network": "torchvision:mobilenet_v2", "image_size": 128, "dataset_size": 1281167, "epochs": 90},
+            ]
+        }
+    )
 
-    network: str
-    image_size: int = 224
-    device: str | None = None
-    precision: str | None = None
-    batches: Sequence[int] = ()
-    global_batch: int | None = None
-    devices: Sequence[int] = ()
-    devices_per_node: int | None = None
-    blocks: Sequence[str] = ()
-    all_blocks: bool = False
-    dataset_size: int | None = None
-    epochs: int | None = None
-    gpu: str | None = None
+    model: Annotated[ModelFolder, Field(description="Fitted model, written by `epochcast train convmeter`.")] = None
+    device: Annotated[
+        Name | None,
+        Http(),
+        Option(metavar="NAME", default="its only one"),
+        Field(description="Device to predict for, one of the model's."),
+    ] = None
+    precision: Annotated[
+        Name | None,
+        Http(),
+        Option(metavar="NAME", default="its only one on the device"),
+        Field(description="Precision, one of the model's."),
+    ] = None
+    image_size: Annotated[
+        int, Http(), Option(metavar="PIXELS"), Field(ge=1, le=4096, description="Side of the square images in pixels.")
+    ] = 224
+    batches: Annotated[
+        list[Count],
+        Http(),
+        Option("--batch", "N", default="32"),
+        Field(default_factory=list, max_length=64, description="Images per device and step."),
+    ]
+    global_batch: Annotated[
+        Count | None,
+        Http(),
+        Option(metavar="N"),
+        Field(description="Images per step over all devices (strong scaling), instead of a batch of each."),
+    ] = None
+    devices: Annotated[
+        list[Devices],
+        Http(),
+        Option(metavar="N", default="1"),
+        Field(default_factory=list, max_length=64, description="Number of devices over all nodes."),
+    ]
+    devices_per_node: Annotated[
+        Devices | None,
+        Http(),
+        Option(metavar="N", default="all in one node"),
+        Field(description="Number of devices in a node."),
+    ] = None
+    blocks: Annotated[
+        list[Name],
+        Http(),
+        Option("--block", "BLOCK"),
+        Field(default_factory=list, max_length=64, description="Predict only this block, e.g. layer2.0 or Bottleneck4."),
+    ]
+    all_blocks: Annotated[
+        bool, Http(), Option("--blocks"), Field(description="Predict each block that the network is a sequence of.")
+    ] = False
+    dataset_size: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N"),
+        Field(ge=1, le=10**12, description="Images in an epoch; adds its time and cost."),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N"),
+        Field(ge=1, le=10**6, description="Epochs in the whole job; adds its time and cost."),
+    ] = None
+    gpu: Annotated[
+        GpuName | None,
+        Http(),
+        Option(metavar="NAME", default="by the device's name"),
+        Field(description="GPU the device is, for memory and cost."),
+    ] = None
 
-    def __post_init__(self) -> None:
+    prices: Annotated[
+        Path | None, Option(metavar="FILE"), Field(description="Your own price table (CSV) instead of the built-in one.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _of_what_belongs_together(self) -> Self:
         if self.batches and self.global_batch is not None:
-            raise InputError("a batch is of each device and a global batch of all together; give one of them")
+            raise ValueError("a batch is of each device and a global batch of all together; give one of them")
         if self.of_blocks and (
             len(self.batches) > 1 or self.devices or self.global_batch is not None or self.dataset_size is not None
         ):
-            raise InputError(
+            raise ValueError(
                 "blocks are predicted for one batch on one device; leave out devices, the global batch, the size of the data "
                 "set and further batches"
             )
         if self.epochs is not None and self.dataset_size is None:
-            raise InputError("epochs are given without the size of the data set; say how many images an epoch has")
+            raise ValueError("epochs are given without the size of the data set; say how many images an epoch has")
+        return self
 
     @property
     def of_blocks(self) -> bool:
@@ -81,48 +141,79 @@ class Question:
         """Points by ascending number of devices, one table per batch."""
         row, devices = table_of([metrics]), self.devices or (1,)
         if self.global_batch is not None:
-            return [strong_scaling(row, self.global_batch, devices, self.devices_per_node)]
+            return [scalability.strong_scaling(row, self.global_batch, devices, self.devices_per_node)]
         batches = sorted(set(self.batches or [USUAL_BATCH]))
-        return [weak_scaling(row, batch, devices, self.devices_per_node) for batch in batches]
+        return [scalability.weak_scaling(row, batch, devices, self.devices_per_node) for batch in batches]
 
 
-def answer_json(question: Question, predictor: Predictor, catalog: Catalog, instances: Sequence[Instance]) -> dict[str, Any]:
-    """The answer as JSON has it; NaN where a figure has no value.
+def answer(question: ConvMeterQuestion, predictor: Predictor, catalog: Catalog, prices: Path | None) -> ConvMeterAnswer:
+    """Answer from fits to measured devices.
 
     Args:
         question: what is asked.
         predictor: fitted on some devices.
         catalog: GPUs.
-        instances: with prices, for the cost of epochs; may be empty.
+        prices: table of those that hold where the question names none; None: ours.
 
     Raises:
         InputError: the network is unknown or cannot be counted, the predictor does not have the device, or cannot answer.
     """
     cell = chosen_cell(predictor, question.device, question.precision, catalog)
     metrics = metrics_of(question.network, question.image_size)
-    asked: dict[str, Any] = {
-        "network": metrics.network,
-        "image_size": question.image_size,
-        "device": cell.device,
-        "precision": cell.precision,
-        "fitted": fitted_json(cell),
-    }
-    if question.of_blocks:
-        answer = asked | _blocks(predictor, cell, question, metrics)
-    else:
-        gpu = _gpu_of(question.gpu, cell.device, catalog)
-        answer = asked | _network(predictor, cell, metrics, question, gpu, instances)
+    answered = partial(
+        ConvMeterAnswer,
+        network=metrics.network,
+        image_size=question.image_size,
+        device=cell.device,
+        precision=cell.precision,
+        fitted=fitted(cell),
+    )
     other = f"{cell.precision}{CHANNELS_LAST}"
-    if any((one.device, one.precision) == (cell.device, other) for one in predictor.cells):
-        answer["notes"].append(f"tensors are laid out channels first; channels last is there too, as precision {other}")
-    return answer
+    layout = [
+        f"tensors are laid out channels first; channels last is there too, as precision {other}"
+        for each in predictor.cells
+        if (each.device, each.precision) == (cell.device, other)
+    ]
+    if question.of_blocks:
+        batch = question.batches[0] if question.batches else USUAL_BATCH
+        blocks, notes = _blocks(question, predictor, cell, metrics, batch)
+        return answered(batch=batch, blocks=blocks, notes=[*notes, *layout])
+    gpu = _gpu_of(question.gpu, cell.device, catalog)
+    series = question.series(metrics)
+    points = pd.concat(series, ignore_index=True)
+    predicted = predictor.predict(points, cell.device, cell.precision)
+    if len(points) > 1 and not any(f"{phase}_seconds" in predicted for phase in RATE_OF):
+        raise InputError(
+            f"neither a training step nor inference of {cell.device} at {cell.precision} was measured, so throughput cannot "
+            "be predicted; give one batch and one number of devices"
+        )
+    instances, of_table = ([], []) if question.dataset_size is None else load_instances(question.prices or prices, catalog)
+    job = _Job(question, metrics, cell.precision, gpu, instances)
+    sizes = points[["batch", "devices", "nodes"]].to_numpy(dtype=int).tolist()
+    steps = [job.step(phases, *size) for phases, size in zip(_phases(predicted), sizes, strict=True)]
+    notes = [
+        *(of_table if question.prices else []),  # the service's own table is nothing that who asks could mend
+        *predictor.notes(points, cell.device, cell.precision),
+        *price_notes([job.rent(step.devices) for step in steps]),
+        *layout,
+    ]
+    each = len(series[0])
+    by_batch = [steps[begin : begin + each] for begin in range(0, len(steps), each)]
+    return answered(
+        metrics=_metrics(metrics),
+        gpu=None if gpu is None else gpu.name,
+        predictions=steps,
+        scaling=[_scaling(question, group) for group in by_batch] if each > 1 else [],
+        batches=[_batches(group) for group in zip(*by_batch, strict=True)] if len(by_batch) > 1 else [],
+        notes=notes,
+    )
 
 
 def chosen_cell(predictor: Predictor, device: str | None, precision: str | None, catalog: Catalog) -> Cell:
-    """The device and precision asked for, which must be in the model; its only one where nothing is asked.
+    """The device and precision of a question, which must be in the model; its only one where none is named.
 
     A GPU may have any name that the catalogue takes, and capitals, blanks and hyphens do not matter. Channels last is never
-    meant where no precision is asked and channels first is there.
+    meant where no precision is named and channels first is there.
     """
     there = "; ".join(f"{cell.device} at {cell.precision}" for cell in predictor.cells)
     fitting = [
@@ -132,9 +223,9 @@ def chosen_cell(predictor: Predictor, device: str | None, precision: str | None,
         and (precision is None or _bare(precision) == _bare(cell.precision))
     ]
     if not fitting:
-        asked = " at ".join(name for name in (device, precision) if name is not None)
+        named = " at ".join(name for name in (device, precision) if name is not None)
         raise InputError(
-            f"the model was not fitted for {asked}; it has {there}; measure yours with `epochcast benchmark convmeter`, fit it "
+            f"the model was not fitted for {named}; it has {there}; measure yours with `epochcast benchmark convmeter`, fit it "
             "with `epochcast train convmeter` and name its folder"
         )
     exact = [cell for cell in fitting if cell.device == device] or fitting
@@ -142,6 +233,22 @@ def chosen_cell(predictor: Predictor, device: str | None, precision: str | None,
     if len(chosen) > 1:
         raise InputError(f"the model has several devices or precisions; choose a device and a precision: {there}")
     return chosen[0]
+
+
+def fitted(cell: Cell) -> dict[str, Fitted]:
+    """What each phase rests on."""
+    return {
+        phase: Fitted(
+            form=fit.form,
+            points=fit.points,
+            networks=fit.networks,
+            batches=list(fit.ranges["batch"]),
+            mape=fit.mape,
+            factor=fit.factor,
+            source=fit.source,
+        )
+        for phase, fit in cell.fits.items()
+    }
 
 
 def _plain(device: str, catalog: Catalog) -> str:
@@ -163,72 +270,122 @@ def _gpu_of(name: str | None, device: str, catalog: Catalog) -> Gpu | None:
         return None
 
 
-def _network(
-    predictor: Predictor,
-    cell: Cell,
-    metrics: NetworkMetrics,
-    question: Question,
-    gpu: Gpu | None,
-    instances: Sequence[Instance],
-) -> dict[str, Any]:
-    """The answer on a whole network."""
+def _metrics(metrics: NetworkMetrics) -> Metrics:
+    return Metrics(**{name: metrics.values[name] for name in Metrics.model_fields})
 
-    def rent_of(devices: int) -> Rent | None:
-        return (
-            None
-            if gpu is None
-            else cheapest_rent(instances, gpu.name, devices, min(devices, question.devices_per_node or devices))
+
+def _phases(predicted: pd.DataFrame) -> list[dict[str, Seconds]]:
+    """Of each row of ``Predictor.predict``; phases that it lacks are left out."""
+
+    def phases(row: Mapping[Hashable, float]) -> dict[str, Seconds]:
+        return {
+            phase: Seconds(seconds=row[f"{phase}_seconds"], low=row[f"{phase}_low"], high=row[f"{phase}_high"])
+            for phase in PHASES
+            if f"{phase}_seconds" in row and np.isfinite(row[f"{phase}_seconds"])
+        }
+
+    return [phases(row) for row in predicted.to_dict("records")]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A network on a kind of device; without a GPU its memory and cost are not known."""
+
+    question: ConvMeterQuestion
+    metrics: NetworkMetrics
+    precision: str
+    gpu: Gpu | None
+    instances: Sequence[Instance]
+
+    def rent(self, devices: int) -> Rent | None:
+        """The cheapest way to rent so many; None where nothing is asked about cost, or no price is known."""
+        if self.gpu is None or self.question.dataset_size is None:
+            return None
+        return cheapest_rent(self.instances, self.gpu.name, devices, min(devices, self.question.devices_per_node or devices))
+
+    def step(self, phases: dict[str, Seconds], batch: int, devices: int, nodes: int) -> Step:
+        """With throughput, and of training the memory, the epochs and their cost."""
+        images, training, question = batch * devices, phases.get("step"), self.question
+        rates = {
+            name: Rate(value=images / time.seconds, low=time.high and images / time.high, high=time.low and images / time.low)
+            for phase, name in RATE_OF.items()
+            if (time := phases.get(phase))
+        }
+        memory = epoch = seconds = None
+        if training is not None:
+            memory = training_memory(self.metrics.values, batch, self.precision, None if self.gpu is None else self.gpu.memory)
+            epoch = question.dataset_size and question.dataset_size / (images / training.seconds)
+            seconds = epoch and question.epochs and question.epochs * epoch
+        return Step(
+            batch=batch,
+            devices=devices,
+            nodes=nodes,
+            phases=phases,
+            images_per_second=rates,
+            memory=memory,
+            epoch_seconds=epoch,
+            seconds=seconds,
+            cost=None if epoch is None else _cost(self.rent(devices), epoch, seconds),
         )
 
-    training = Training(question.dataset_size, question.epochs, None if gpu is None else gpu.memory, rent_of)
-    series = question.series(metrics)
-    points = pd.concat(series, ignore_index=True)
-    predicted = predictor.predict(points, cell.device, cell.precision)
-    if len(points) > 1 and not any(f"{phase}_seconds" in predicted for phase in RATE_OF):
-        raise InputError(
-            f"neither a training step nor inference of {cell.device} at {cell.precision} was measured, so throughput cannot "
-            "be predicted; give one batch and one number of devices"
-        )
-    predictions = predictions_json(metrics, cell.precision, points, predicted, training)
-    each = len(series[0])
-    by_batch = [predictions[begin : begin + each] for begin in range(0, len(predictions), each)]
-    mode = "weak" if question.global_batch is None else "strong"
-    by_devices = [[one[number] for one in by_batch] for number in range(each)]
-    rents = [training.rent_of(one["devices"]) for one in predictions] if training.dataset_size else []
-    return {
-        "metrics": metrics_json(metrics),
-        "gpu": None if gpu is None else gpu.name,
-        "predictions": predictions,
-        "scaling": [scaling_json(mode, group) for group in by_batch] if each > 1 else [],
-        "batches": [
-            {
-                "devices": group[0]["devices"],
-                "large_enough": scaling_of(group).large_enough,
-                "largest": max(one["batch"] for one in group),
-            }
-            for group in by_devices
-            if len(group) > 1
-        ],
-        "notes": [*predictor.notes(points, cell.device, cell.precision), *price_notes(rents)],
-    }
+
+def _cost(rent: Rent | None, epoch: float, seconds: float | None) -> EpochCost | None:
+    """Of an epoch and of all; None where no price is known."""
+    if rent is None:
+        return None
+    return EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch), usd=None if seconds is None else rent.usd(seconds))
 
 
-def _blocks(predictor: Predictor, cell: Cell, question: Question, whole: NetworkMetrics) -> dict[str, Any]:
-    """The answer on blocks of a network: those named, else all that it is a sequence of."""
+def _scaling_of(steps: Sequence[Step]) -> scalability.Scaling:
+    """Of training steps, of inference where none are predicted."""
+    columns = [(step.batch, step.devices, step.phases[step.main_phase].seconds) for step in steps]
+    return scalability.Scaling(*np.array(columns, dtype=float).T)
+
+
+def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
+    """What more devices bring, from steps on several numbers of them in ascending order."""
+    scaling = _scaling_of(steps)
+    costs = np.array([step.cost.usd_per_epoch if step.cost else np.nan for step in steps])
+    epochs = np.array([step.epoch_seconds or np.nan for step in steps])
+    rents = scalability.cost_points(scaling.devices, epochs, costs)
+    weak = question.global_batch is None
+    return Scaling(
+        mode="weak" if weak else "strong",
+        batch=steps[0].batch if weak else None,
+        devices=[step.devices for step in steps],
+        images_per_second=scaling.images_per_second.tolist(),
+        speed_up=scaling.speed_up.tolist(),
+        efficiency=scaling.efficiency.tolist(),
+        turning_point=scaling.turning_point,
+        fastest=scaling.fastest,
+        cheapest=None if rents is None else rents.cheapest,
+        knee=None if rents is None else rents.knee,
+        front=None if rents is None else list(rents.front),
+    )
+
+
+def _batches(steps: Sequence[Step]) -> Batches:
+    """What larger batches bring, from steps on one number of devices."""
+    return Batches(
+        devices=steps[0].devices,
+        large_enough=_scaling_of(steps).large_enough,
+        largest=max(step.batch for step in steps),
+    )
+
+
+def _blocks(
+    question: ConvMeterQuestion, predictor: Predictor, cell: Cell, whole: NetworkMetrics, batch: int
+) -> tuple[list[Block], list[str]]:
+    """Blocks of a network, those named, else all that it is a sequence of; and what is to be said of them."""
     network, size = question.network, question.image_size
     parts = [metrics_of(network, size, name) for name in question.blocks] or top_block_metrics_of(network, size)
-    batch = question.batches[0] if question.batches else USUAL_BATCH
     counted = [*parts, whole]
     points = table_of(counted).assign(batch=batch, devices=1, nodes=1)
-    predicted = predictor.predict(points, cell.device, cell.precision)
-    return {
-        "batch": batch,
-        "blocks": [
-            {"block": one.block, "metrics": metrics_json(one), "phases": phases_json(seconds)}
-            for one, seconds in zip(counted, predicted.to_dict("records"), strict=True)
-        ],
-        "notes": [*predictor.notes(points.tail(1), cell.device, cell.precision), *_small(cell, parts)],
-    }
+    phases = _phases(predictor.predict(points, cell.device, cell.precision))
+    blocks = [
+        Block(block=metrics.block, metrics=_metrics(metrics), phases=own) for metrics, own in zip(counted, phases, strict=True)
+    ]
+    return blocks, [*predictor.notes(points.tail(1), cell.device, cell.precision), *_small(cell, parts)]
 
 
 def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
@@ -236,7 +393,7 @@ def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
     if not any(fit.blocks for fit in cell.fits.values()):
         return [NO_BLOCK]
     least = min(fit.ranges["flops"][0] for fit in cell.fits.values())
-    small = sum(one.values["flops"] < least for one in blocks)
+    small = sum(block.values["flops"] < least for block in blocks)
     return [
         f"{small} of {len(blocks)} blocks {'has' if small == 1 else 'have'} fewer FLOPs than anything measured "
         f"({least / 1e6:.3g} MFLOPs per image): less is certain there than the interval says"

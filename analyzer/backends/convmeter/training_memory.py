@@ -8,8 +8,12 @@ many layers work in place and which of them keep their inputs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
+
+from ...plugins.answer import AnswerPart
+from ...words import number
 from ..distributed.memory import CONTEXT_BYTES, FRAGMENTED
 from .metrics import KINDS
 from .points import CHANNELS_LAST
@@ -29,25 +33,34 @@ _BYTES = {
 }
 
 
-@dataclass(frozen=True)
-class TrainingMemory:
-    """Bytes on one device.
+_FITS = {True: "fits", False: "does not fit", None: "may fit"}
 
-    Attributes:
-        low, high: of weights, gradients, Adam's states and what is kept of the forward pass; workspaces are not in it.
-        capacity: what is left to the training; None where the device's memory is not known.
-    """
 
+class TrainingMemory(AnswerPart):
+    """Bytes of a training step on one device, as a range."""
+
+    # Of weights, gradients, Adam's states and what is kept of the forward pass; workspaces are not in it.
     low: float
     high: float
-    capacity: float | None
+    capacity: Annotated[float | None, Field(description="What is left to the training; null: memory not known.")]
+    fits: Annotated[bool | None, Field(description="Null where it is not certain.")]
 
     @property
-    def fits(self) -> bool | None:
-        """True or False where it is certain by this estimate, None in between and where the memory is not known."""
-        if self.capacity is None or self.low <= self.capacity < self.high:
-            return None
-        return self.high <= self.capacity
+    def short(self) -> str:
+        """The range, and whether it fits."""
+        return self._size if self.capacity is None else f"{self._size}, {_FITS[self.fits]}"
+
+    @property
+    def text(self) -> str:
+        """And into how much."""
+        if self.capacity is None:
+            return f"{self._size} (that of the device is not known)"
+        return f"{self.short} in {self.capacity / 2**30:.1f} GiB"
+
+    @property
+    def _size(self) -> str:
+        unit, name = (2.0**30, "GiB") if self.high >= 1000 * 2.0**20 else (2.0**20, "MiB")
+        return f"{number(self.low / unit)} to {number(self.high / unit)} {name}"
 
 
 def training_memory(
@@ -66,8 +79,13 @@ def training_memory(
     (least, most), of_weight = _BYTES[numbers]
     states = of_weight * values["weights"]
     moved = batch * sum(values[f"{kind}_traffic"] for kind in KINDS)
-    return TrainingMemory(
-        low=states + KEPT[0] * least * moved,
-        high=states + KEPT[1] * most * moved,
-        capacity=None if device_bytes is None else device_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES,
-    )
+    low, high = states + KEPT[0] * least * moved, states + KEPT[1] * most * moved
+    capacity = None if device_bytes is None else device_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES
+    return TrainingMemory(low=low, high=high, capacity=capacity, fits=certainly_fits(low, high, capacity))
+
+
+def certainly_fits(low: float, high: float, capacity: float | None) -> bool | None:
+    """Whether a range fits; None where that is open, and where the capacity is not known."""
+    if capacity is None or low <= capacity < high:
+        return None
+    return high <= capacity

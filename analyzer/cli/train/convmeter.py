@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ import click
 import pandas as pd
 
 from ...backends.convmeter.adapters import read_all
-from ...backends.convmeter.answer import fitted_json
+from ...backends.convmeter.answer import rests_on
 from ...backends.convmeter.forms import FORMS
-from ...backends.convmeter.predictor import Predictor
+from ...backends.convmeter.predictor import Cell, Predictor
+from ...backends.convmeter.question import fitted
 from ...errors import InputError
 from ...plain_json import plain_json
 from .. import progress, terminal
-from ..convmeter_text import rests_on
 from ..shared_options import json_option, model_out_option
 
 _PATH = click.Path(path_type=Path)
@@ -82,10 +82,15 @@ def convmeter(
         "networks": points["network"].nunique(),
         "left_out": dict(reading.left_out),
         "cells": [
-            {"device": cell.device, "precision": cell.precision, "fitted": fitted_json(cell)} for cell in predictor.cells
+            {
+                "device": cell.device,
+                "precision": cell.precision,
+                "fitted": {phase: fit.model_dump() for phase, fit in fitted(cell).items()},
+            }
+            for cell in predictor.cells
         ],
     }
-    terminal.say(plain_json(answer) if as_json else _text(answer, out), as_is=as_json)
+    terminal.say(plain_json(answer) if as_json else _text(answer, predictor.cells, out), as_is=as_json)
     return 0
 
 
@@ -109,12 +114,10 @@ def _of_network(points: pd.DataFrame, network: str) -> pd.DataFrame:
     return own
 
 
-def _text(answer: Mapping[str, Any], out: Path) -> str:
+def _text(answer: Mapping[str, Any], cells: Sequence[Cell], out: Path) -> str:
     left_out = ", ".join(f"{count} {reason}" for reason, count in answer["left_out"].items())
     lines = [
         f"{out}: fitted on {answer['rows']} points of {answer['networks']} networks in {answer['seconds']} s"
         + (f" (left out: {left_out})" if left_out else "")
     ]
-    for cell in answer["cells"]:
-        lines.append(f"\n{cell['device']}, {cell['precision']}\n{rests_on(cell['fitted'])}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"\n{cell.device}, {cell.precision}\n{rests_on(fitted(cell))}" for cell in cells)])

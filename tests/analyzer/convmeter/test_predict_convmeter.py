@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.backends.convmeter.backend import ConvMeter, ConvMeterQuestion
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.plugins import Settings
 
 NEW = "resnet50"  # never in the points
 _PRICES = """cloud,instance,gpu,count,region,usd_per_hour,source,date
@@ -99,6 +101,15 @@ def test_batches_beyond_the_memory_are_predicted_and_marked(ask: Callable[..., A
     assert found == pytest.approx(truth, rel=0.1)
     enough = [1, 32, 1024][int(np.argmax(truth >= 0.95 * truth.max()))]
     assert answer["batches"] == [{"devices": 1, "large_enough": enough, "largest": 1024}]
+
+
+def test_batches_beyond_the_memory_are_a_line_of_their_own(folder: Path) -> None:
+    question = ConvMeterQuestion(model=folder / "model", network=NEW, batches=[1, 32, 1024])
+    chart = ConvMeter(Settings()).answer(question).chart
+    predicted, beyond = chart.panels[0].lines
+    assert [value is None for value in predicted.values] == [False, False, True] and None not in predicted.low
+    assert [value is None for value in beyond.values] == [True, False, False] and beyond.assumed
+    assert (chart.xlabel, chart.ratio) == ("images per device and step", False)
 
 
 def test_all_blocks_of_an_own_network(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
-from epochcast.analyzer.backends.convmeter.training_memory import KEPT, TrainingMemory, training_memory
+from epochcast.analyzer.backends.convmeter.training_memory import KEPT, certainly_fits, training_memory
 
 GIB = 2.0**30
 VALUES = dict.fromkeys(COLUMNS, 0.0) | {"weights": 1e6, "spatial_traffic": 3e6, "elementwise_traffic": 1e6}
@@ -34,7 +34,7 @@ def test_the_verdict_is_open_where_the_range_meets_the_capacity(batch: int, fits
 
 
 def test_exactly_full_fits() -> None:
-    assert TrainingMemory(1.0, 2.0, 2.0).fits is True and TrainingMemory(2.0, 3.0, 2.0).fits is None
+    assert certainly_fits(1.0, 2.0, 2.0) is True and certainly_fits(2.0, 3.0, 2.0) is None
 
 
 @pytest.mark.parametrize("name", ["ResNet18", "MobileNetV2"])

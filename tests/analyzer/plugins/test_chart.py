@@ -23,3 +23,19 @@ def test_the_legend_lies_within_the_figure(panels: int) -> None:
     assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
     names = [text.get_text() for text in legend.get_texts()]
     assert sorted(names) == ["90 % interval", "SM activity", "SM occupancy", "the best"]
+
+
+def test_amounts_are_drawn_from_zero_with_their_unit() -> None:
+    line = Line("predicted", [100.0, 180.0, 230.0])
+    figure = chart_figure(Chart([Panel("net", [1, 2, 3], [line], 2)], "devices", "more do not pay", "images/s", ratio=False))
+    (axes,) = figure.axes
+    assert axes.get_ylim()[0] == 0 and axes.get_xscale() == "linear" and list(axes.get_xticks()) == [1, 2, 3]
+    assert figure.get_supylabel() == "images/s"
+    assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 3], [2, 2]]
+
+
+def test_wide_ranges_are_logarithmic_and_below_the_lowest_panels_is_what_the_sizes_are() -> None:
+    panels = [Panel(f"net {number}", [1, 8, 64], [Line("predicted", [1, 8, 64])]) for number in range(5)]
+    figure = chart_figure(Chart(panels, "batch", ratio=False))
+    assert [axes.get_xlabel() for axes in figure.axes] == ["", "", *["batch"] * 3]
+    assert {axes.get_xscale() for axes in figure.axes} == {"log"}
