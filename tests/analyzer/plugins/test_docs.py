@@ -91,7 +91,7 @@ def test_the_backend_of_another_package_works_as_it_stands(
     assert without["why"].startswith("no grid is configured") and not without["available"]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "service.toml").write_text(blocks(page, "toml")[2])
-    command, printed = blocks(page, "console")[0].removeprefix("$ epochcast ").split("\n", 1)
+    command, printed = blocks(page, "text")[-1].removeprefix("$ epochcast ").split("\n", 1)
     assert main(shlex.split(command)) == 0 and capsys.readouterr().out == printed
     assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"kilograms": 20.0}
     assert main(["predict-model", "carbon", "--joules", "-1", "--region", "x"]) == 2
