@@ -32,7 +32,7 @@ def backend_command(kind: type[Backend]) -> click.Command:
     """The command that asks a backend; its Question is a :class:`..plugins.question.Question`."""
     question = kind.Question
     if not (issubclass(question, Question) and issubclass(kind.Answer, Answer)):
-        raise InputError(f"the backend {kind.name} is asked over HTTP alone; its Question and Answer are none of plugins'")
+        raise InputError(f"the backend {kind.name} has no command here; ask it over HTTP (`epochcast serve`)")
     # A table is of question files and requests.
     options = {
         name: _option(name, field) for name, field in question.model_fields.items() if _kind(field.annotation)[0] is not dict
