@@ -31,7 +31,7 @@ from epochcast.analyzer.traces.trace import read_trace
 pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
-GRID = "batch_size = 8\nimage_size = 16\nsamples = 2000\nepochs = 3\n"
+GRID = "batch_size = 8\nimage_size = 16\nsamples = 12000\nepochs = 3\n"
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_campaign_records_what_it_can_and_goes_on_after_what_it_cannot(
     assert recorded.time[0] < labels.epoch_starts[0] and labels.epoch_ends[-1] < recorded.time[-1] + 0.5
     assert len(labels.epoch_starts) == 3
     told = json.loads(beside.read_text())
-    assert told["workload"] == "own_networks:picky|8|16|2000"
+    assert told["workload"] == "own_networks:picky|8|16|12000"
     assert told["parameters"] == 3 * 16 * 16 * 10 + 10
     assert good["run"] in {run.run for run in read_runs(corpus)}
     assert not (corpus / ".running").exists()
