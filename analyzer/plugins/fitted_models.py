@@ -20,13 +20,13 @@ def folders(backend: str, own: Mapping[str, Any]) -> dict[str, Path]:
     models = own.get("models", {})
     if not isinstance(models, Mapping) or not all(isinstance(folder, str) for folder in models.values()):
         raise InputError(f"[backends.{backend}] has models {models!r:.60}; give names and folders, models = {{my-gpu = DIR}}")
-    found = {str(name): Path(folder) for name, folder in models.items()}
-    for name, folder in found.items():
+    named = {str(name): Path(folder) for name, folder in models.items()}
+    for name, folder in named.items():
         if not folder.is_dir():
             raise InputError(
                 f"[backends.{backend}] has the model {name!r} in {str(folder)!r}, which is no folder; mend the path"
             )
-    return found
+    return named
 
 
 def folder_named(known: Mapping[str, Path], name: str | None) -> Path:
@@ -38,6 +38,6 @@ def folder_named(known: Mapping[str, Path], name: str | None) -> Path:
     if name is None and len(known) == 1:
         return next(iter(known.values()))
     if name is None or name not in known:
-        asked = "several models are configured" if name is None else f"no model {name!r:.60} is configured"
-        raise InputError(f"{asked}; name one of {', '.join(known) or 'none'}")
+        which = "several models are configured" if name is None else f"no model {name!r:.60} is configured"
+        raise InputError(f"{which}; name one of {', '.join(known) or 'none'}")
     return known[name]

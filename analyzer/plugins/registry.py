@@ -74,27 +74,30 @@ class Registry:
             close = get_close_matches(unknown[0], known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"installed are {', '.join(known)}"
             raise InputError(f"the configuration has a table for the backend {unknown[0]!r}, which is not installed; {hint}")
-        found: dict[str, Installed] = {}
+        installed: dict[str, Installed] = {}
         for point in points:
-            if point.name in found:
+            if point.name in installed:
                 log.warning(
-                    "the backend %s of %s is left out: %s has that name", point.name, _told(point), found[point.name].value
+                    "the backend %s of %s is left out: %s has that name",
+                    point.name,
+                    _package(point),
+                    installed[point.name].value,
                 )
                 continue
             own = replace(settings, own=dict(tables.get(point.name, {})))
-            found[point.name] = _loaded(point, own) if _is_ours(point) else _loaded_in_time(point, own)
-            if found[point.name].backend is None:
+            installed[point.name] = _loaded(point, own) if _is_ours(point) else _loaded_in_time(point, own)
+            if installed[point.name].backend is None:
                 # What lacks an extra or a table of the configuration says so itself; what cannot be loaded is broken.
-                level = logging.WARNING if found[point.name].kind is None else logging.INFO
-                log.log(level, "the backend %s cannot be used: %s", point.name, found[point.name].why)
-        return cls(found.values())
+                level = logging.WARNING if installed[point.name].kind is None else logging.INFO
+                log.log(level, "the backend %s cannot be used: %s", point.name, installed[point.name].why)
+        return cls(installed.values())
 
     def __iter__(self) -> Iterator[Installed]:
         return iter(self._all)
 
     def get(self, name: str) -> Installed | None:
         """The backend of this name; None if none is installed."""
-        return next((one for one in self._all if one.name == name), None)
+        return next((installed for installed in self._all if installed.name == name), None)
 
 
 @lru_cache(maxsize=64)
@@ -117,7 +120,7 @@ def backend_class(name: str, value: str) -> type[Backend]:
     try:
         loaded: Any = EntryPoint(name, value, GROUP).load()
     except (Exception, SystemExit) as error:  # the import runs another's code
-        raise InputError(f"{value} cannot be imported ({_said(error)}); mend or uninstall it") from error
+        raise InputError(f"{value} cannot be imported ({_in_a_line(error)}); mend or uninstall it") from error
     if wrong := _wrong(loaded, name):
         raise InputError(f"{value} is no backend: {wrong}")
     kind: type[Backend] = loaded
@@ -130,20 +133,20 @@ def _loaded(point: EntryPoint, settings: Settings) -> Installed:
         kind = backend_class(point.name, point.value)
         backend = kind(settings)
     except (Exception, SystemExit) as error:
-        # What a backend says of itself is a ValueError of one sentence; anything else is told with its type.
-        why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else _said(error)
-    return Installed(point.name, point.value, _told(point), settings, kind, backend, why)
+        # What a backend says of itself is a ValueError of one sentence; anything else comes with its type.
+        why = " ".join(str(error).split()) if isinstance(error, ValueError) and str(error) else _in_a_line(error)
+    return Installed(point.name, point.value, _package(point), settings, kind, backend, why)
 
 
 def _loaded_in_time(point: EntryPoint, settings: Settings) -> Installed:
-    found: list[Installed] = []
-    thread = threading.Thread(target=lambda: found.append(_loaded(point, settings)), name=f"loading {point.name}", daemon=True)
+    loaded: list[Installed] = []
+    thread = threading.Thread(target=lambda: loaded.append(_loaded(point, settings)), name=f"loading {point.name}", daemon=True)
     thread.start()
     thread.join(_LONGEST_LOAD_S)
-    if found:
-        return found[0]
+    if loaded:
+        return loaded[0]
     why = f"{point.value} was not loaded within {_LONGEST_LOAD_S:g} s; mend or uninstall it"
-    return Installed(point.name, point.value, _told(point), settings, None, None, why)
+    return Installed(point.name, point.value, _package(point), settings, None, None, why)
 
 
 def _wrong(loaded: Any, name: str) -> str:
@@ -163,7 +166,7 @@ def _wrong(loaded: Any, name: str) -> str:
         try:
             schema(body(loaded) if model == "Question" else kind, "validation" if model == "Question" else "serialization")
         except Exception as error:  # of pydantic, or of what the model does
-            return f"its {model} has no JSON schema ({_said(error)})"
+            return f"its {model} has no JSON schema ({_in_a_line(error)})"
     return "" if callable(getattr(loaded, "answer", None)) else "it has no method answer"
 
 
@@ -171,19 +174,19 @@ def _is_ours(point: EntryPoint) -> bool:
     return point.dist is not None and point.dist.name == _OURS
 
 
-def _told(point: EntryPoint) -> str:
+def _package(point: EntryPoint) -> str:
     return "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
-def _said(error: BaseException) -> str:
+def _in_a_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def answered(backend: Backend, asked: BaseModel) -> BaseModel:
+def answered(backend: Backend, request: BaseModel) -> BaseModel:
     """What a backend answers to a checked request, a :func:`body`; raises ValueError where it has no answer."""
-    if not (isinstance(asked, Body) and issubclass(backend.Question, Question)):
-        return backend.answer(asked)
-    with backend.Question.of_body(asked, getattr(backend, "models", {})) as question:
+    if not (isinstance(request, Body) and issubclass(backend.Question, Question)):
+        return backend.answer(request)
+    with backend.Question.of_body(request, getattr(backend, "models", {})) as question:
         return backend.answer(question)
 
 
@@ -207,12 +210,12 @@ def ask(name: str, value: str, settings: Settings, question: str) -> dict[str, A
     backend = _ready.get(value)
     if backend is None:
         backend = _ready[value] = backend_class(name, value)(settings)
-    asked = body(type(backend)).model_validate_json(question)
+    request = body(type(backend)).model_validate_json(question)
     try:
-        answer = answered(backend, asked)
+        answer = answered(backend, request)
     except ValidationError as error:  # a ValueError, but none that its asker could mend
         raise TypeError(f"the answer of the backend {name} does not fit its own model: {error}") from error
     if not isinstance(answer, backend.Answer):
         raise TypeError(f"the backend {name} answered a {type(answer).__name__}, not its {backend.Answer.__name__}")
-    told: dict[str, Any] = answer.model_dump(mode="json")
-    return told
+    as_json: dict[str, Any] = answer.model_dump(mode="json")
+    return as_json

@@ -49,28 +49,28 @@ def router(registry: Registry) -> APIRouter:
     """The routes of the installed backends; each that is available has an operation of its own, with its models in OpenAPI."""
     routes = APIRouter(prefix="/api/v1/backends", tags=["Backends"], route_class=JsonRoute)
 
-    told = {one.name: _told(one) for one in registry}
+    described = {installed.name: _described(installed) for installed in registry}
 
     @routes.get("", operation_id="backends", summary="All backends")
     def backends() -> BackendsAnswer:
         """List every installed backend with the schemas of its requests and answers."""
-        return BackendsAnswer(backends=list(told.values()))
+        return BackendsAnswer(backends=list(described.values()))
 
     @routes.get("/{name}", operation_id="backend", summary="One backend", responses=answers(404, 422))
     def backend(name: str) -> BackendAnswer:
         """Return one backend with the schemas of its requests and answers."""
-        return told[_found(registry, name).name]
+        return described[_installed(registry, name).name]
 
-    for one in registry:
-        if one.backend is not None:
+    for installed in registry:
+        if installed.backend is not None:
             routes.add_api_route(
-                f"/{one.name}",
-                _asked(one),
+                f"/{installed.name}",
+                _operation(installed),
                 methods=["POST"],
-                operation_id=f"ask_{one.name.replace('-', '_')}",
-                summary=f"Ask the backend {one.name}",
-                description=one.backend.summary,
-                response_model=one.backend.Answer,
+                operation_id=f"ask_{installed.name.replace('-', '_')}",
+                summary=f"Ask the backend {installed.name}",
+                description=installed.backend.summary,
+                response_model=installed.backend.Answer,
                 responses=_ERRORS,
             )
 
@@ -85,50 +85,52 @@ def router(registry: Registry) -> APIRouter:
         response_class=Response,  # the answer is a problem, never JSON of its own
     )
     def ask_another(name: str) -> None:
-        why = _found(registry, name).why
+        why = _installed(registry, name).why
         raise HTTPException(503, f"the backend {name} cannot be used: {why}")
 
     return routes
 
 
-def _found(registry: Registry, name: str) -> Installed:
+def _installed(registry: Registry, name: str) -> Installed:
     installed = registry.get(name)
     if installed is None:
-        known = ", ".join(one.name for one in registry)
+        known = ", ".join(installed.name for installed in registry)
         raise HTTPException(404, f"there is no backend {name!r:.60}; installed: {known}")
     return installed
 
 
-def _told(one: Installed) -> BackendAnswer:
-    kind = one.kind
+def _described(installed: Installed) -> BackendAnswer:
+    kind = installed.kind
     return BackendAnswer(
-        name=one.name,
+        name=installed.name,
         summary="" if kind is None else kind.summary,
-        package=one.distribution,
-        available=one.backend is not None,
-        why=one.why or None,
+        package=installed.distribution,
+        available=installed.backend is not None,
+        why=installed.why or None,
         question=None if kind is None else schema(body(kind), "validation"),
         answer=None if kind is None else schema(kind.Answer, "serialization"),
     )
 
 
-def _asked(one: Installed) -> Callable[..., Any]:
+def _operation(installed: Installed) -> Callable[..., Any]:
     """The function behind a backend's operation."""
-    backend = one.backend
+    backend = installed.backend
     assert backend is not None
-    answered_here = one.value == _BLACK_BOX
+    answered_here = installed.value == _BLACK_BOX
 
     def answered(served: Parts, question: BaseModel) -> Any:
         if answered_here:
             return predicted(served.advisor, cast(PredictionQuestion, question))
         try:
-            return served.workers.run(ask, one.name, one.value, one.settings, question.model_dump_json())
+            return served.workers.run(ask, installed.name, installed.value, installed.settings, question.model_dump_json())
         except InputError:
             raise
         except RuntimeError as error:
             if type(error) is not RuntimeError:  # too busy
                 raise
-            raise HTTPException(500, f"the backend {one.name} failed on this request; the service's log says why") from error
+            raise HTTPException(
+                500, f"the backend {installed.name} failed on this request; the service's log says why"
+            ) from error
 
     # FastAPI reads a route's models from its annotations, which are not known before the backend is.
     answered.__annotations__ = {"served": Served, "question": body(type(backend)), "return": backend.Answer}
