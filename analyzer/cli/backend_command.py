@@ -70,7 +70,10 @@ def backend_command(kind: type[Backend]) -> click.Command:
             from ..figures import save_figure
             from ..figures.chart import chart_figure
 
-            save_figure(chart_figure(answer.chart), plot)
+            chart = answer.chart
+            if chart is None:
+                raise InputError("there is no picture of this answer; leave out --plot")
+            save_figure(chart_figure(chart), plot)
         if as_json:
             click.echo(plain_json(answer.model_dump(mode="json")))
         elif text := answer.text:

@@ -34,9 +34,9 @@ class Answer(AnswerPart):
         return 0
 
     @property
-    def chart(self) -> Chart | Bars:
-        """What ``--plot`` draws, an option of the answers that have one; raises InputError where there is too little."""
-        raise NotImplementedError
+    def chart(self) -> Chart | Bars | None:
+        """What ``--plot`` draws, an option of answers that override this; raises InputError where there is too little."""
+        return None
 
 
 class Rented(AnswerPart):

@@ -104,7 +104,7 @@ def step_rates(views: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def model(views: pd.DataFrame) -> NDArray[np.float64]:
-    """As :func:`step_rates`, and which model either is; one that is not in the fit stands for none."""
+    """As :func:`step_rates`, and which model either is; a model that is not in the fit has no column."""
     is_one = (views[side] == name for side in ("model", "other_model") for name in sorted(set(views[side])))
     return np.column_stack([step_rates(views), *is_one])
 

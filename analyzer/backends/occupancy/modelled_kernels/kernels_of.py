@@ -1,4 +1,4 @@
-"""The kernels that a forward pass of a graph would launch on a GPU, and one step of them: what stands in for a measurement."""
+"""The kernels that a forward pass of a graph would launch on a GPU, and one step of them: used where nothing was measured."""
 
 from __future__ import annotations
 

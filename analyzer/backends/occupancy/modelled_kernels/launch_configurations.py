@@ -102,7 +102,7 @@ def launch_configurations(limits: GpuLimits, measured: str = "") -> LaunchConfig
     """Of each class the configuration from the nearest architecture that has traces of it, if the launch fits.
 
     Nearest is the newest that is not newer than the GPU, then the older ones, then the newer: a GPU has the instructions of
-    those before it. Where none fits or has traces the assumed one stands. Tiles are all those of one architecture. ``measured``
+    those before it. Where none fits or has traces the assumed one counts. Tiles are all those of one architecture. ``measured``
     takes the place of what launch_configurations.toml says.
     """
 

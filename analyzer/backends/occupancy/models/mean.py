@@ -1,4 +1,4 @@
-"""Baseline: the geometric mean of what was learnt from, whatever is asked."""
+"""Baseline: the geometric mean of the fitted labels, the same for every network."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds
         if gpu.name not in all_gpus:
             raise InputError(f"{table.name!r} holds nothing on {gpu.name!r} but on {', '.join(all_gpus)}; name one of those")
         table.rows = table.rows[names == gpu.name]
-    # -1, or nothing, stands where a figure was not read
+    # a figure that was not read is -1 or empty
     occupancy = table.numbers("sm_occupancy", -1.0, 1.0, instead=-1.0)
     utilisation = table.numbers("gpu_utilization_percent", -1.0, 100.0, instead=-1.0)
     memory = table.numbers("peak_memory_mib", -1.0, instead=-1.0)
