@@ -69,7 +69,7 @@ def occupancy(
     let nothing else run there. A training that does not fit is a row without figures (OOM_CRASH).
 
     The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. Exits 1
-    if the table stays empty. This command was tested with stub drivers only: it has never run on a GPU.
+    if the table stays empty. Tried on one GPU, an H200; else tested with stub drivers.
 
     \b
     Example: epochcast benchmark occupancy --network resnet50 --batch 32 \\
