@@ -104,10 +104,10 @@ class Predictions(_Result):
         return len(self.result.answers)
 
     def __repr__(self) -> str:
-        from .cli.predict_text import sentences
+        from .answers.job_json import prediction_answer
 
-        text = sentences(self.result, None, in_full=len(self) <= 3)
-        return plain("\n".join([text, *(f"note: {note}" for note in self.result.prediction_notes)]))
+        answer = prediction_answer(self.result)
+        return plain("\n".join([answer.text, *(f"note: {note}" for note in answer.remarks)]))
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each GPU, fastest first: those of ``epochcast predict --json``, without what each rests on in full."""
@@ -117,10 +117,10 @@ class Predictions(_Result):
 
     def plot(self) -> Figure:
         """Draw the ratio on every GPU with its 90 % interval."""
-        from .figures import predictions_figure
+        from .answers.job_json import prediction_answer
+        from .figures.chart import chart_figure
 
-        answers = [answer.prediction for answer in self.result.answers if answer.fits is not False]
-        return predictions_figure(answers, self.result.slowest.profile.gpu)
+        return chart_figure(prediction_answer(self.result).chart)
 
 
 @dataclass(frozen=True, repr=False)

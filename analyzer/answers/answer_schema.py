@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...detector import Cycle, Reason, Unit
 from ...regressor.precision import Precision
+from ..plugins.answer import Answer
+from ..plugins.chart import Ratio, Ratios
 
 Verdict = Literal["epochs", "steps", "none"]
 State = Literal["idle", "searching", "answered"]
@@ -137,12 +139,22 @@ class GpuOfJobAnswer(AnswerModel):
     trace: str = Field(description="The trace, profile or GPU that it was read from.")
     source: str = Field(description="Its model.")
     epoch_s: float | None
+    epoch_s_low: float | None
+    epoch_s_high: float | None
     unit: Unit | None
+    cycle: Cycle | None = Field(description="The cycle, where the unit is a cycle.")
+    epochs: int = Field(description="Epochs that the profile rests on.")
+    first_epoch_s: float | None
+    stalls: int
+    stall_s: float
+    simulated: bool
+    feature_set: Literal["nvml", "dcgm", "none"]
+    metrics: list[str] = Field(description="Metrics that were recorded.")
     detection: DetectionAnswer | None = Field(description="null for a profile.")
     predictions: list[RatioAnswer] = Field(description="Of this GPU alone; empty for a job of one GPU.")
 
 
-class PredictionAnswer(AnswerModel):
+class PredictionAnswer(Answer):
     """A job on every GPU that was asked about, fastest first."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
@@ -169,6 +181,25 @@ class PredictionAnswer(AnswerModel):
     gpus: list[GpuOfJobAnswer] = Field(description="GPUs of the job that count.")
     predictions: list[TargetAnswer]
     notes: list[str]
+
+    @property
+    def text(self) -> str:
+        """Where the answers come from, a table, and what they rest on."""
+        from .prediction_text import prediction_text
+
+        return prediction_text(self)
+
+    @property
+    def status(self) -> int:
+        """1 where no target's memory holds the job."""
+        return 0 if any(target.fits is not False for target in self.predictions) else 1
+
+    @property
+    def chart(self) -> Ratios:
+        """The ratio on every target that holds the job."""
+        fitting = [target for target in self.predictions if target.fits is not False]
+        rows = [Ratio(each.gpu, each.ratio, each.ratio_low, each.ratio_high, assumed=each.by_data_sheet) for each in fitting]
+        return Ratios(self.source, rows)
 
 
 class PartsAnswer(AnswerModel):

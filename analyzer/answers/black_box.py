@@ -2,17 +2,117 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+
+from ...regressor import Catalog, Predictor, Profile, load_catalog
+from ...regressor.explain import Effect
+from ...regressor.explain import explain as explain_ratio
+from ...regressor.precision import Precision
+from ...regressor.profile import MOST_GPUS
+from ..errors import InputError
+from ..instances import load_instances
 from ..plugins import Settings
+from ..plugins.question import Body, Http, Option, Question, body_of
 from ..recommendation import Work
-from .answer_schema import PredictionAnswer
+from .answer_schema import PredictionAnswer, Recipe
 from .job_json import prediction_answer
-from .job_result import JobQuestion
-from .question_schema import PredictionQuestion
+from .job_result import JobQuestion, JobResult, answer_job
+from .question_schema import BATCH_MAY_GROW, GpuName, ProfileJson, example_profile
+from .sources import read_sources, with_precision
 
 if TYPE_CHECKING:
+    from ...regressor import PaperPredictor
     from .advisor import Advisor
+
+PerStep = Annotated[float | None, Option(metavar="N"), Field(gt=0, allow_inf_nan=False)]
+
+
+class ProfilesBody(Body):
+    """The job as the profiles of its GPUs."""
+
+    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
+
+
+class PredictionQuestion(Question):
+    """A job on one GPU, or on several that train together."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()]}]))
+    body: ClassVar[type[Body]] = ProfilesBody
+
+    sources: Annotated[
+        list[str] | list[InstanceOf[Profile]],
+        Option(name="TRACES_OR_PROFILES...", argument=True),
+        Field(min_length=1, description="Traces or profiles (.json), or folders of them: the GPUs of one job."),
+    ]
+    gpu: Annotated[
+        str | None, Option(metavar="NAME"), Field(description="GPU it was recorded on, if the trace does not name it.")
+    ] = None
+    targets: Annotated[
+        list[GpuName] | None,
+        Http(),
+        Option(name="--target", metavar="NAME", default="all"),
+        Field(min_length=1, max_length=100, description="GPU to predict for."),
+    ] = None
+    target_gpus: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N", default="as many as here"),
+        Field(ge=1, le=MOST_GPUS, description="Number of GPUs in the target machine."),
+    ] = None
+    batch_may_grow: Annotated[bool, Http(), Field(description=BATCH_MAY_GROW)] = False
+    epochs: Annotated[
+        int | None,
+        Http(),
+        Option(metavar="N"),
+        Field(ge=1, le=10**9, description="Epochs (or cycles, or steps) in the whole job; adds its time and energy."),
+    ] = None
+    samples_per_step: Annotated[
+        PerStep, Field(description="Samples in one step of the whole job, e.g. 256; adds samples/s.")
+    ] = None
+    tokens_per_step: Annotated[
+        PerStep, Field(description="Tokens in one step of the whole job, e.g. 524288; adds tokens/s.")
+    ] = None
+    precision: Annotated[
+        Precision | None,
+        Option(default="what the telemetry shows, else unknown"),
+        Field(description="Precision of the job's matrix products; tf32: FP32 code, fp32: FP32 with TF32 off."),
+    ] = None
+    recipe: Annotated[
+        Recipe, Field(description="Epochcast's own predictor, or the black-box paper's (none is shipped: train it).")
+    ] = "default"
+    model: Annotated[
+        Path | None, Option(metavar="DIR"), Field(description="Model folder written by `epochcast train regressor`.")
+    ] = None
+    explain: Annotated[bool, Field(description="Show which features moved each answer most.")] = False
+
+    @classmethod
+    @contextmanager
+    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
+        """See :meth:`..plugins.question.Question.of_body`."""
+        assert isinstance(body, ProfilesBody)
+        yield cls.of(cls._own(body, models) | {"sources": body.profiles})
+
+    def of_job(self) -> JobQuestion:
+        """What to answer of the job."""
+        return JobQuestion(
+            targets=self.targets,
+            work=None if self.epochs is None else Work(self.epochs),
+            target_gpus=self.target_gpus,
+            batch_may_grow=self.batch_may_grow,
+            samples_per_step=self.samples_per_step,
+            tokens_per_step=self.tokens_per_step,
+        )
+
+
+if TYPE_CHECKING:
+    PredictionBody = ProfilesBody
+else:  # its other fields are those of the question
+    PredictionBody = body_of(PredictionQuestion)
 
 
 class BlackBox:
@@ -25,29 +125,60 @@ class BlackBox:
     summary: ClassVar[str] = (
         "Time of an epoch or step on every GPU of the catalogue, with 90 % intervals, from the profile of a run on one GPU."
     )
-    Question: ClassVar[type[PredictionQuestion]] = PredictionQuestion
-    Answer: ClassVar[type[PredictionAnswer]] = PredictionAnswer
+    manual: ClassVar[str] = """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
+
+    Several traces, the traces in a folder, or the GPUs in one log count as one job, which is as slow as its slowest GPU. Exits
+    1 if the job fits none of the GPUs.
+
+    \b
+    Example: epochcast predict run.parquet --target A10G --epochs 90
+             epochcast predict run.gpu0.parquet run.gpu1.parquet
+             epochcast predict runs/ --tokens-per-step 524288
+             epochcast predict run.parquet --plot ratios.png
+             epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
+             epochcast predict run.parquet --recipe paper --model my-paper
+    """
+    Question: ClassVar[type[BaseModel]] = PredictionQuestion
+    Answer: ClassVar[type[BaseModel]] = PredictionAnswer
+    configurable: ClassVar[bool] = False
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._advisor: Advisor | None = None
 
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
-        """Answer as ``POST /api/v1/predictions`` does; raises InputError."""
-        if self._advisor is None:
-            from .advisor import Advisor
+        """Answer for the traces or profiles of a job; raises InputError."""
+        if question.explain and question.recipe != "default":
+            raise InputError(f"--explain explains answers of recipe 'default', not of {question.recipe!r}; leave it out")
+        catalog = load_catalog(self._settings.gpus)
+        read, of_sources = read_sources([str(path) for path in question.sources], catalog, question.gpu)
+        predictor = load_predictor(question.recipe, question.model or self._settings.model, catalog)
+        instances, _ = load_instances(self._settings.prices, catalog)
+        sources = [with_precision(source, question.precision) for source in read]
+        result = answer_job(sources, predictor, instances, question.of_job(), of_job=of_sources)
+        return prediction_answer(result, _explanations(result) if question.explain else None)
 
-            own = self._settings
-            self._advisor = Advisor.load(model=own.model, gpus=own.gpus, prices=own.prices)
-        return predicted(self._advisor, question)
+
+def predicted(advisor: Advisor, body: PredictionBody) -> PredictionAnswer:
+    """The answer to a request, with what is loaded already; raises InputError."""
+    with PredictionQuestion.of_body(body, {}) as question:
+        return prediction_answer(advisor.answer(body.profiles, question.of_job()))
 
 
-def predicted(advisor: Advisor, question: PredictionQuestion) -> PredictionAnswer:
-    """What an advisor says to the question; raises InputError."""
-    asked = JobQuestion(
-        targets=question.targets,
-        work=None if question.epochs is None else Work(question.epochs),
-        target_gpus=question.target_gpus,
-        batch_may_grow=question.batch_may_grow,
-    )
-    return prediction_answer(advisor.answer(question.profiles, asked))
+def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Predictor | PaperPredictor:
+    """The model in a folder, or the shipped one; raises InputError where it is of another recipe, or none is shipped."""
+    if recipe == "default":
+        return Predictor.load(model, catalog)
+    if model is None:
+        raise InputError(
+            "no model of recipe 'paper' is shipped; train one with `epochcast train regressor --recipe paper` "
+            "and name its folder with --model"
+        )
+    from ...regressor import PaperPredictor
+
+    return PaperPredictor.load(model, catalog)
+
+
+def _explanations(result: JobResult) -> dict[str, Sequence[Effect]]:
+    assert isinstance(result.predictor, Predictor)  # --explain belongs to it
+    slowest = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
+    return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in slowest}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...detector import Cycle, Detection
 from ..words import length, money, number
@@ -69,17 +70,33 @@ class Throughput:
 
     def sentence(self) -> str:
         """``261 samples/s at 980 ms per step``."""
-        text = ", ".join(f"{number(rate)} {RATES[key]}" for key, rate in rates(self).items() if rate is not None)
-        return f"{text} at {length(self.step_s)} per step"
+        return rates_text(self, self.step_s)
 
 
 RATES = {"samples_per_s": "samples/s", "tokens_per_s": "tokens/s"}
 """Key of a rate in JSON -> its unit."""
 
 
-def rates(found: Throughput | None, ratio: float = 1.0) -> dict[str, float | None]:
-    """As JSON, on a GPU that takes ``ratio`` times as long; null where they are not known."""
-    return {key: None if (rate := getattr(found, key, None)) is None else rate / ratio for key in RATES}
+def rates(owner: Any, ratio: float = 1.0) -> dict[str, float | None]:
+    """Rates of what has them as attributes, as JSON, on a GPU that takes ``ratio`` times as long; null where not known."""
+    return {key: None if (rate := getattr(owner, key, None)) is None else rate / ratio for key in RATES}
+
+
+def rate_header(known: Mapping[str, float | None]) -> list[str]:
+    """Units of the rates that are known, for the header of a table."""
+    return [RATES[key] for key, rate in known.items() if rate is not None]
+
+
+def rate_cells(known: Mapping[str, float | None]) -> list[str]:
+    """The rates that are known, for a row of that table."""
+    return [number(rate) for rate in known.values() if rate is not None]
+
+
+def rates_text(owner: Any, step_s: float) -> str:
+    """``261 samples/s at 980 ms per step``, of what has rates as attributes."""
+    known = rates(owner)
+    text = ", ".join(map(" ".join, zip(rate_cells(known), rate_header(known), strict=True)))
+    return f"{text} at {length(step_s)} per step"
 
 
 def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:

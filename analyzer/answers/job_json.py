@@ -102,8 +102,10 @@ def _gpu(result: JobResult, place: int) -> dict[str, Any]:
     return {
         "trace": source.name,
         "source": source.profile.gpu,
-        "epoch_s": source.profile.epoch_s,
-        "unit": source.profile.unit,
+        "simulated": source.profile.simulated,
+        "metrics": sorted(source.profile.metrics),
+        "cycle": None if source.cycle is None else asdict(source.cycle),
+        **{key: getattr(source.profile, key) for key in _OF_PROFILE},
         "detection": _detection(source.found),
         "predictions": [answer.predictions[place].to_json() for answer in result.answers] if several else [],
     }

@@ -88,27 +88,7 @@ ProfileJson = Annotated[Profile, PlainValidator(Profile.from_json), WithJsonSche
 GpuName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-MayGrow = Annotated[bool, Field(description="Let the batch grow with the target GPU's memory; otherwise it stays the same.")]
-
-
-class PredictionQuestion(BaseModel):
-    """A job on one GPU, or on several that train together."""
-
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra=lambda schema: schema.update(examples=[{"profiles": [example_profile()]}])
-    )
-
-    profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
-    targets: Annotated[
-        list[GpuName] | None, Field(min_length=1, max_length=100, description="Target GPUs; null: all in the catalogue.")
-    ] = None
-    epochs: Annotated[
-        int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job, to predict it too.")
-    ] = None
-    target_gpus: Annotated[
-        int | None, Field(ge=1, le=MOST_GPUS, description="GPUs of each target, in one node; null: as many as the job has.")
-    ] = None
-    batch_may_grow: MayGrow = False
+BATCH_MAY_GROW = "Let the batch grow with a GPU's memory (assumes no more epochs are needed); otherwise it stays the same."
 
 
 class RecommendationQuestion(BaseModel):
@@ -132,4 +112,4 @@ class RecommendationQuestion(BaseModel):
         float | None, Field(gt=0, allow_inf_nan=False, description="Only what is expected to cost at most this much.")
     ] = None
     data_parallel: Annotated[bool, Field(description="Also rank several GPUs for a job of one GPU.")] = False
-    batch_may_grow: MayGrow = False
+    batch_may_grow: Annotated[bool, Field(description=BATCH_MAY_GROW)] = False

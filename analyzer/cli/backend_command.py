@@ -53,13 +53,14 @@ def backend_command(kind: type[Backend]) -> click.Command:
             if name in options and value not in (None, ())
         }
         if write_question is not None:
-            text = "\n".join(_question_lines(kind.name, question, fields))
+            text = "\n".join(_question_lines(click.get_current_context().command_path, question, fields))
             write_whole(write_question, lambda file: file.write(text.encode("utf-8")))
             return 0
         try:
             checked = question(**fields)
         except ValidationError as error:
-            raise InputError(sentence(error, {name: option.opts[0] for name, option in options.items()})) from error
+            names = {name: option.opts[0] for name, option in options.items() if isinstance(option, click.Option)}
+            raise InputError(sentence(error, names)) from error
         progress.show(f"asking {kind.name}")
         with _refusals():
             own = {} if config is None else _table(config, kind.name)
@@ -73,7 +74,7 @@ def backend_command(kind: type[Backend]) -> click.Command:
             chart = answer.chart
             if chart is None:
                 raise InputError("there is no picture of this answer; leave out --plot")
-            save_figure(chart_figure(chart), plot)
+            save_figure(chart_figure(chart), plot, simulated=getattr(answer, "simulated", False))
         if as_json:
             click.echo(plain_json(answer.model_dump(mode="json")))
         elif text := answer.text:
@@ -98,7 +99,9 @@ def backend_command(kind: type[Backend]) -> click.Command:
         click.Option(["--write-question"], **early, help="Write the options, rare ones too, into a question file."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
     ]
-    left_out = {*question.model_fields, *(["plot"] if kind.Answer.chart is Answer.chart else [])}  # a field has its own
+    left_out = set(question.model_fields)  # a field has its own
+    left_out |= {"plot"} if kind.Answer.chart is Answer.chart else set()
+    left_out |= set() if getattr(kind, "configurable", True) else {"config"}
     params: list[click.Parameter] = [*options.values(), *(option for option in common if option.name not in left_out)]
     return click.Command(kind.name, callback=run, help=getattr(kind, "manual", kind.summary), params=params)
 
@@ -114,10 +117,17 @@ def _refusals() -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
-def _option(name: str, field: FieldInfo) -> click.Option:
-    """The option of a field; a flag says the contrary of its default."""
+def options_of(question: type[Question], *names: str) -> list[click.Parameter]:
+    """The options of some fields, for a command that is written by hand."""
+    return [_option(name, question.model_fields[name]) for name in names]
+
+
+def _option(name: str, field: FieldInfo) -> click.Parameter:
+    """The option (or argument) of a field; a flag says the contrary of its default."""
     mark = next((mark for mark in field.metadata if isinstance(mark, Option)), Option())
     kind, many = _kind(field.annotation)
+    if mark.argument:
+        return click.Argument([name], metavar=mark.name, nargs=-1 if many else 1, required=field.is_required())
     flag, repeated = kind is click.BOOL, many and not mark.separator
     text = (field.description or name.replace("_", " ").capitalize() + ".").rstrip(".")
     usual = mark.default or (str(field.default) if isinstance(field.default, str | int | float) and field.default else "")
@@ -166,9 +176,9 @@ def _fields(path: Path, question: type[Question]) -> dict[str, Any]:
     return fields
 
 
-def _question_lines(name: str, question: type[Question], fields: Mapping[str, Any]) -> Iterator[str]:
+def _question_lines(command: str, question: type[Question], fields: Mapping[str, Any]) -> Iterator[str]:
     """A question file: every field with what it means; those without a value, or with the usual one, as comments."""
-    yield f"# epochcast predict-model {name} --question FILE"
+    yield f"# {command} --question FILE"
     for field, info in question.model_fields.items():
         mark = next((mark for mark in info.metadata if isinstance(mark, Option)), Option())
         usual = f" Default: {mark.default}." if mark.default else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +23,15 @@ from ..traces.trace import Trace, path_of
 from ..words import clock as utc
 from ..words import count, number
 from . import terminal
-from .job_options import per_step
 from .old_names import method_option
 from .shared_options import json_option
+
+
+def _above_zero(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not (value > 0 and math.isfinite(value)):
+        what = option.opts[0].split("-")[2]
+        raise InputError(f"{option.opts[0]} is {value:g}; give the number of {what} in a step of the whole job, above 0")
+    return value
 
 
 @click.command()
@@ -43,7 +50,20 @@ from .shared_options import json_option
     type=click.Choice(["exact", "package"]),
     help="Luminol of the paper's method: our exact and fast version, or the package itself. [default: exact]",
 )
-@per_step
+@click.option(
+    "--samples-per-step",
+    type=float,
+    metavar="N",
+    callback=_above_zero,
+    help="Samples in one step of the whole job, e.g. 256; adds samples/s.",
+)
+@click.option(
+    "--tokens-per-step",
+    type=float,
+    metavar="N",
+    callback=_above_zero,
+    help="Tokens in one step of the whole job, e.g. 524288; adds tokens/s.",
+)
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),

@@ -29,6 +29,8 @@ class _Backends(LazyGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a backend, imported; None if there is none of this name."""
         point = next((point for point in _points() if point.name == cmd_name), None)
+        if point is not None and _is_ours(point) and cmd_name not in _COMMANDS:
+            return None  # the black box's command is `epochcast predict`
         if point is None:
             return None
         from ..plugins.registry import backend_class

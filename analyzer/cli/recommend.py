@@ -9,6 +9,8 @@ import click
 
 from ...regressor import load_catalog
 from ...regressor.precision import Precision
+from ..answers.answer_schema import Recipe
+from ..answers.black_box import PredictionQuestion, load_predictor
 from ..answers.job_result import JobQuestion, answer_job
 from ..answers.recommendations import Renting
 from ..answers.sources import read_sources, with_precision
@@ -18,9 +20,8 @@ from ..recommendation import Limits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from . import terminal
-from .job_options import batch_may_grow_option, per_step, precision_option
+from .backend_command import options_of
 from .quantities import Duration, MemorySize
-from .recipe import Recipe, load_predictor, recipe_option
 from .recommend_text import job_title, recommend_text
 from .shared_options import (
     cloud_option,
@@ -28,23 +29,16 @@ from .shared_options import (
     json_option,
     objective_option,
     prices_option,
-    recorded_gpu_option,
     region_option,
-    regressor_option,
     spot_option,
 )
 
 
 @click.command()
 @click.argument("traces_or_profiles", nargs=-1, required=True)
-@recorded_gpu_option
 @gpus_option
-@regressor_option
 @objective_option
 @click.option("--epochs", type=int, metavar="N", help="Epochs (or cycles, or steps) still to run. [default: one]")
-@per_step
-@precision_option("the job's matrix products")
-@recipe_option
 @click.option(
     "--startup",
     type=Duration("minutes"),
@@ -69,7 +63,6 @@ from .shared_options import (
     is_flag=True,
     help="Let a job of one GPU use all GPUs of an instance; a job of several always does.",
 )
-@batch_may_grow_option
 @click.option(
     "--machines", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Machines the job's GPUs are in now."
 )
@@ -104,13 +97,13 @@ def recommend(
     samples_per_step: float | None,
     tokens_per_step: float | None,
     precision: Precision | None,
-    recipe: Recipe,
+    recipe: Recipe | None,
     startup: float | None,
     idle_share: float | None,
     checkpoint_share: float | None,
     memory: float | None,
     data_parallel: bool,
-    batch_may_grow: bool,
+    batch_may_grow: bool | None,
     machines: int,
     prices: Path | None,
     spot: bool,
@@ -145,11 +138,11 @@ def recommend(
     instances, of_prices = load_instances(prices, catalog)
     result = answer_job(
         [with_precision(source, precision) for source in read],
-        load_predictor(recipe, model, catalog),
+        load_predictor(recipe or "default", model, catalog),
         instances,
         JobQuestion(
             work=work,
-            batch_may_grow=batch_may_grow,
+            batch_may_grow=bool(batch_may_grow),
             samples_per_step=samples_per_step,
             tokens_per_step=tokens_per_step,
             need=None if memory is None else _memory(memory),
@@ -182,6 +175,12 @@ def recommend(
         terminal.say(recommend_text(result), err=not rows)
     terminal.notes(result.recommendation_notes)
     return 0 if rows else 1
+
+
+# Those that it shares with `epochcast predict`, after the traces.
+recommend.params[1:1] = options_of(
+    PredictionQuestion, "gpu", "model", "recipe", "precision", "samples_per_step", "tokens_per_step", "batch_may_grow"
+)
 
 
 def _work(

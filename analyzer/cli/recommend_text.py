@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ...regressor.prediction import by_data_sheet
+from ..answers.cycles import rate_cells, rate_header, rates
 from ..answers.job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
@@ -12,7 +13,6 @@ from ..recommendation.memory_fit import GIB
 from ..recommendation.rank import MISSED
 from ..tables import interval_text, seconds_text, table
 from ..words import TimeUnit, count, money, time_unit
-from .predict_text import rate_cells
 
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval", "per hour", "priced")
 _MOST_ROWS = 20
@@ -29,8 +29,10 @@ def recommend_text(result: JobResult) -> str:
         lines.append(f"{job_title(result)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
         time = time_unit(row.seconds.value for row in shown if row.seconds)
-        cells = [(*_row(row, time, memory_known=need is not None), *rate_cells(rate, row.prediction.ratio)) for row in shown]
-        lines.append(table((*_HEADER, *rate_cells(rate)), cells))
+        cells = [
+            (*_row(row, time, memory_known=need is not None), *rate_cells(rates(rate, row.prediction.ratio))) for row in shown
+        ]
+        lines.append(table((*_HEADER, *rate_header(rates(rate))), cells))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(

@@ -21,12 +21,14 @@ from ...detector import InputError as DetectorInputError
 from ...detector.evaluation import TOLERANCE, Labels, period_error, score_trace
 from ...regressor import InputError as RegressorInputError
 from ...regressor import Prediction, Predictor, load_catalog
+from ..answers.job_json import prediction_answer
 from ..answers.job_result import JobQuestion, answer_job
 from ..answers.reasons import REASONS
 from ..answers.recommendations import Renting
 from ..answers.sources import Source, source_of
 from ..errors import AgentError, InputError
-from ..figures import cost_figure, detection_figure, predictions_figure
+from ..figures import cost_figure, detection_figure
+from ..figures.chart import chart_figure
 from ..instances import load_instances
 from ..traces.labels import read_labels
 from ..traces.trace import Trace
@@ -123,7 +125,7 @@ def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Predic
     assert found is not None
     ranking = found.ranking
     assert ranking.cheapest is not None and ranking.fastest is not None  # nothing is asked that an instance could miss
-    figures["predictions"] = predictions_figure(predictions, source.profile.gpu)
+    figures["predictions"] = chart_figure(prediction_answer(result).chart)
     if source.profile.epoch_s is not None:
         figures["cost"] = cost_figure(ranking.recommendations)
     return predictions, {

@@ -2,7 +2,6 @@
 
 from .costs import cost_figure, relative_figure
 from .detection import detection_figure
-from .predictions import predictions_figure
 from .scatter import scatter_figure
 from .style import page_svg, save_figure
 
@@ -10,7 +9,6 @@ __all__ = [
     "cost_figure",
     "detection_figure",
     "page_svg",
-    "predictions_figure",
     "relative_figure",
     "save_figure",
     "scatter_figure",

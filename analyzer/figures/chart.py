@@ -1,4 +1,4 @@
-"""The chart of an answer: panels of lines over sizes, or bars."""
+"""The chart of an answer: panels of lines over sizes, bars, or ratios."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from ..plugins.chart import Bars, Chart, Panel
+from ..plugins.chart import Bars, Chart, Panel, Ratios
 from .precisions import precisions_figure
+from .ratios import ratios_figure
 from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
 
 _PER_ROW = 3
@@ -19,8 +20,10 @@ _MOST_TICKS = 7
 _LOOKS = ((BLUE, "o-"), (ORANGE, "s--"))
 
 
-def chart_figure(chart: Chart | Bars) -> Figure:
-    """Three panels in a row, ratios from 0 to 100 %; or bars."""
+def chart_figure(chart: Chart | Bars | Ratios) -> Figure:
+    """Three panels in a row, ratios from 0 to 100 %; or bars; or a row for each ratio."""
+    if isinstance(chart, Ratios):
+        return ratios_figure(chart)
     if isinstance(chart, Bars):
         return precisions_figure(chart.seconds, chart.title)
     columns = min(len(chart.panels), _PER_ROW)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .chart import Bars, Chart
+from .chart import Bars, Chart, Ratios
 
 
 class AnswerPart(BaseModel):
@@ -34,7 +34,7 @@ class Answer(AnswerPart):
         return 0
 
     @property
-    def chart(self) -> Chart | Bars | None:
+    def chart(self) -> Chart | Bars | Ratios | None:
         """What ``--plot`` draws, an option of answers that override this; raises InputError where there is too little."""
         return None
 

@@ -1,4 +1,4 @@
-"""What an answer looks like as a picture, without what draws it: panels of lines over sizes."""
+"""What an answer looks like as a picture, without what draws it: panels of lines over sizes, bars, or ratios."""
 
 from __future__ import annotations
 
@@ -71,3 +71,22 @@ class Bars:
 
     title: str
     seconds: Mapping[tuple[tuple[int, int, int], str], float | None]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time on one GPU over that on the source, and the ends of its 90 % interval; ``assumed``: by a data sheet."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    assumed: bool = False
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Times on GPUs relative to the GPU ``source``, a row each."""
+
+    source: str
+    rows: Sequence[Ratio]

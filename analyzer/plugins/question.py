@@ -42,6 +42,7 @@ class Option:
         default: what the help says where the field has no value of its own.
         separator: between the values of a list that are given in one text; empty: the option is repeated.
         hidden: whether help leaves it out: it is rare, and found in the question file.
+        argument: whether it is no option but what the command is followed by, called ``name`` in the help.
     """
 
     name: str = ""
@@ -49,6 +50,7 @@ class Option:
     default: str = ""
     separator: str = ""
     hidden: bool = False
+    argument: bool = False
 
 
 class Body(BaseModel):
@@ -137,6 +139,15 @@ class NetworkQuestion(Question):
             yield cls.of(cls._own(body, models) | {"network": network})
 
 
+_REMEDIES = {
+    "greater_than": "a number above {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "a number below {lt:g}",
+    "less_than_equal": "{le:g} or less",
+}
+"""By pydantic's name for what is wrong with a number."""
+
+
 def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
     """What is wrong with the first wrong field, which ``names`` may call otherwise."""
     first = error.errors()[0]
@@ -144,6 +155,8 @@ def sentence(error: ValidationError, names: Mapping[str, str] | None = None) -> 
     if not first["loc"]:
         return reason
     field = (names or {}).get(str(first["loc"][0]), str(first["loc"][0]))
+    if remedy := _REMEDIES.get(first["type"]):
+        return f"{field} is {first['input']!r:.60}; give {remedy.format(**first['ctx'])}"
     return f"{field} is missing; give it" if first["type"] == "missing" else f"{field} is {first['input']!r:.60}: {reason}"
 
 

@@ -13,11 +13,10 @@ import click
 from ....regressor import PaperPredictor, Predictor, load_catalog
 from ....regressor.manifest import PaperManifest, RegressorManifest
 from ....regressor.model_folder import require_place
-from ....regressor.precision import Precision
+from ....regressor.precision import PRECISIONS, Precision
+from ...answers.answer_schema import Recipe
 from ...corpus.training_data import load_training_data
 from .. import progress, terminal
-from ..job_options import precision_option
-from ..recipe import Recipe, recipe_option
 from ..shared_options import gpus_option, json_option, model_out_option
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
@@ -33,8 +32,19 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
     help="Corpus (repeatable): a campaign's folder, CSV, a folder of profiles, or of traces with label files.",
 )
 @gpus_option
-@precision_option("jobs in the data that do not name their own")
-@recipe_option
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    help="Precision of jobs in the data that do not name their own; tf32: FP32 code, fp32: FP32 with TF32 off. "
+    "[default: what the telemetry shows, else unknown]",
+)
+@click.option(
+    "--recipe",
+    type=click.Choice(["default", "paper"]),
+    default="default",
+    show_default=True,
+    help="Epochcast's own predictor, or the black-box paper's.",
+)
 @model_out_option
 @json_option
 def regressor(

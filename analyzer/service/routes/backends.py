@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ...answers.black_box import BlackBox, predicted
-from ...answers.question_schema import PredictionQuestion
+from ...answers.black_box import BlackBox, PredictionBody, predicted
 from ...errors import InputError
 from ...plugins.registry import Installed, Registry, ask, body, schema
 from ..limits import JsonRoute
@@ -120,7 +119,7 @@ def _operation(installed: Installed) -> Callable[..., Any]:
 
     def answered(served: Parts, question: BaseModel) -> Any:
         if answered_here:
-            return predicted(served.advisor, cast(PredictionQuestion, question))
+            return predicted(served.advisor, cast(PredictionBody, question))
         try:
             return served.workers.run(ask, installed.name, installed.value, installed.settings, question.model_dump_json())
         except InputError:

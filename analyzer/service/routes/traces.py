@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 from ....detector import Cycle, Reason, Unit
 from ....regressor.precision import Precision
 from ...answers.answer_schema import PredictionAnswer, RecommendationAnswer, Verdict
-from ...answers.black_box import predicted
+from ...answers.black_box import PredictionBody, predicted
 from ...answers.job_json import prediction_answer, recommendation_answer
 from ...answers.job_result import JobQuestion
-from ...answers.question_schema import GpuName, PredictionQuestion, RecommendationQuestion
+from ...answers.question_schema import GpuName, RecommendationQuestion
 from ...answers.recommendations import Renting
 from ...answers.sources import Source, with_precision
 from ...recommendation import Limits, Work
@@ -120,7 +120,7 @@ OfPrecision = Annotated[
 
 
 @profiles.post("/predictions", operation_id="predict", summary="A profile on other GPUs", responses=_REFUSALS)
-def predictions_of_profiles(served: Served, question: PredictionQuestion) -> PredictionAnswer:
+def predictions_of_profiles(served: Served, question: PredictionBody) -> PredictionAnswer:
     """Predict how long the job of these profiles takes on each target, as `epochcast predict` does.
 
     Several profiles are of GPUs that train together: the slowest sets the pace.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
@@ -15,8 +16,10 @@ from matplotlib.figure import Figure
 
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.demo.run import compare
-from epochcast.analyzer.figures import cost_figure, detection_figure, page_svg, predictions_figure
+from epochcast.analyzer.figures import cost_figure, detection_figure, page_svg
+from epochcast.analyzer.figures.chart import chart_figure
 from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.plugins.chart import Ratio, Ratios
 from epochcast.analyzer.recommendation import recommend
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection, Epoch
@@ -82,6 +85,10 @@ def summary(**changes: Any) -> dict[str, Any]:
     return base | changes
 
 
+def ratios(source: str, shown: Sequence[Prediction]) -> Figure:
+    return chart_figure(Ratios(source, [Ratio(each.gpu, each.ratio, each.ratio_low, each.ratio_high) for each in shown]))
+
+
 @cache
 def figures() -> dict[str, Figure]:
     instances, _ = load_instances(None, load_catalog())
@@ -89,7 +96,7 @@ def figures() -> dict[str, Figure]:
     return {
         "live": drawn,
         "replay": drawn,
-        "predictions": predictions_figure(predictions(), "T4"),
+        "predictions": ratios("T4", predictions()),
         "cost": cost_figure(recommend(predictions(), instances, load_catalog()).recommendations),
     }
 
@@ -193,7 +200,7 @@ def test_parts_that_failed_are_left_out_and_named(tmp_path: Path) -> None:
 def test_without_epochs_predictions_are_ratios(tmp_path: Path) -> None:
     bare = [Prediction("L4", 0.6, None, None, None, "test", 0.5, 0.8, "speeds", 1.0, ())]
     content = summary(predictions=[prediction.to_json() for prediction in bare])
-    page = render(tmp_path, content, {"predictions": predictions_figure(bare, "T4")})
+    page = render(tmp_path, content, {"predictions": ratios("T4", bare)})
     assert "0.60×" in page
 
 

@@ -95,7 +95,7 @@ def test_the_backend_of_another_package_works_as_it_stands(
     assert main(shlex.split(command)) == 0 and capsys.readouterr().out == printed
     assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"kilograms": 20.0}
     assert main(["predict-model", "carbon", "--joules", "-1", "--region", "x"]) == 2
-    assert capsys.readouterr().err == "epochcast: --joules is -1.0: input should be greater than 0\n"
+    assert capsys.readouterr().err == "epochcast: --joules is -1.0; give a number above 0\n"
     assert main(["predict-model", "carbon", "--joules", "1", "--region", "x"]) == 2
     assert capsys.readouterr().err.startswith("epochcast: no grid is configured; add [backends.carbon]")
     assert main(["predict-model", "--help"]) == 0
