@@ -117,7 +117,7 @@ def calibrate(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> list[Calibration]
     if not new:
         raise InputError(
             f"the model was trained on {', '.join(sorted(gpus))} already, so these {len(pairs)} pairs calibrate nothing; "
-            "train a model on both data sets with `epochcast train regressor`"
+            "train a model on both data sets with `epochcast fit regressor`"
         )
     if len(new) == len(gpus):
         raise InputError(

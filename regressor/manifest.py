@@ -155,7 +155,7 @@ class RegressorManifest(Manifest):
     """The whole of ``model.json`` of recipe ``default``."""
 
     SCHEMA = "epochcast.regressor/v6"
-    COMMAND = "epochcast train regressor"
+    COMMAND = "epochcast fit regressor"
     OTHERWISE = "name another model, or with `epochcast predict` and `epochcast recommend` the other --recipe"
 
     recipe: RecipeState
@@ -190,7 +190,7 @@ class PaperManifest(Manifest):
     """The whole of ``model.json`` of the paper's recipe."""
 
     SCHEMA = "epochcast.regressor.paper/v2"
-    COMMAND = "epochcast train regressor --recipe paper"
+    COMMAND = "epochcast fit regressor --recipe paper"
     OTHERWISE = RegressorManifest.OTHERWISE
 
     parameters: PaperParameters

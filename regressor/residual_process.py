@@ -56,7 +56,7 @@ class ResidualProcess:
         if len(gpus) > MOST_PAIRS:
             raise InputError(
                 f"{len(gpus)} measured pairs are too many for a calibration, which takes {MOST_PAIRS}; "
-                "train a model on both data sets with `epochcast train regressor`"
+                "train a model on both data sets with `epochcast fit regressor`"
             )
         self.X = np.asarray(X, dtype=np.float64)
         self.gpus = list(gpus)

@@ -86,7 +86,7 @@ class PredictionQuestion(Question):
         Recipe, Field(description="Epochcast's own predictor, or the black-box paper's (none is shipped: train it).")
     ] = "default"
     model: Annotated[
-        Path | None, Option(metavar="DIR"), Field(description="Model folder written by `epochcast train regressor`.")
+        Path | None, Option(metavar="DIR"), Field(description="Model folder written by `epochcast fit regressor`.")
     ] = None
     explain: Annotated[bool, Field(description="Show which features moved each answer most.")] = False
 
@@ -170,7 +170,7 @@ def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Pred
         return Predictor.load(model, catalog)
     if model is None:
         raise InputError(
-            "no model of recipe 'paper' is shipped; train one with `epochcast train regressor --recipe paper` "
+            "no model of recipe 'paper' is shipped; train one with `epochcast fit regressor --recipe paper` "
             "and name its folder with --model"
         )
     from ...regressor import PaperPredictor

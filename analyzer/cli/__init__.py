@@ -31,9 +31,9 @@ _COMMANDS = {
     "anchors": "Choose the workloads to measure on a new GPU.",
     "calibrate": "Sharpen a model with a few measurements on a new GPU.",
     "corpus": "Show what your measurements cover, merge corpora, and import logged runs.",
-    "train": "Fit a predictor to measurements.",
+    "fit": "Fit a predictor to measurements.",
     "campaign": "Train and record a list of workloads on this machine, to fill a corpus.",
-    "benchmark": "Measure training data for the white-box backends on this machine.",
+    "measure": "Measure on this machine what the white-box backends are fitted to.",
     "evaluate": "Measure accuracy by the project's own protocols.",
     "fleet": "Analyse the traces of thousands of GPUs in one report.",
     "serve": "Run the analyzer as a service: HTTP API, web page, metrics.",
@@ -45,6 +45,7 @@ _COMMANDS = {
     cls=LazyGroup,
     package=__name__,
     summaries=_COMMANDS,
+    old_names={"train": "fit", "benchmark": "measure"},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(package_name="epochcast")

@@ -13,8 +13,8 @@ from ...regressor.model_folder import is_kind
 from ..backends.distributed.fitted_model import DistributedManifest, FittedModel
 from ..corpus.training_data import load_training_data
 from . import terminal
+from .fit.distributed import fit_runs, fitted_text
 from .shared_options import gpus_option, json_option, model_out_option
-from .train.distributed import fit_runs, fitted_text
 
 
 @click.command()

@@ -24,7 +24,7 @@ class Settings:
     Attributes:
         gpus: TOML file with the operator's own GPUs.
         prices: the operator's own price table (CSV); None: ours.
-        model: folder of the latency predictor (``epochcast train regressor``); None: the one that is shipped.
+        model: folder of the latency predictor (``epochcast fit regressor``); None: the one that is shipped.
         own: the table ``[backends.NAME]``, which the backend alone understands.
         progress: shows in a few words how far long work is; None: nobody looks.
     """

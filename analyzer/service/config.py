@@ -54,7 +54,7 @@ class Settings(_Table):
         keep_days: days to keep epochs, GPUs and ended jobs.
         token_file: file with the token that clients must send; without it, anyone may send requests.
         read_only: refuse requests that set a job's plan.
-        model: folder of a model fitted by ``epochcast train regressor``; None: the shipped one.
+        model: folder of a model fitted by ``epochcast fit regressor``; None: the shipped one.
         gpus: TOML file with GPUs to add to the catalogue.
         prices: price table (CSV) to use instead of the shipped one.
         objective, market, clouds, regions: for recommendations, unless a request says otherwise.

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
-from epochcast.analyzer.cli.train.convmeter import FEWEST_OF_ONE
+from epochcast.analyzer.cli.fit.convmeter import FEWEST_OF_ONE
 
 from ..page import CONVMETER, markdown_table, options, publish
 from .public_tables import whole_networks

@@ -19,7 +19,7 @@ SUMMED = {"baselines", "by"}
 # What a run spends, when and with what it ran: beginning of a command -> keys that are dropped from its answer.
 VOLATILE = {
     "": {"age_days", "cpu_s", "cpu_s_per_hour", "made", "version"},
-    "train": {"seconds"},
+    "fit": {"seconds"},
     "fleet analyze": {"seconds"},
     "epochcast-agent": {"sources", "problems"},
 }

@@ -122,7 +122,7 @@ CASES = [
     ),
     case(
         "regressor",
-        "train regressor --data my-profiles --precision tf32 --out model --json",
+        "fit regressor --data my-profiles --precision tf32 --out model --json",
         "predict run.json --model model --target A10G --json",
         "calibrate default --data anchors-on-t4 --data anchors-on-mine --gpus my-gpus.toml --out calibrated --json",
         "predict run.json --model calibrated --gpus my-gpus.toml --target 'My GPU' --json",
@@ -136,7 +136,7 @@ CASES = [
     case("regressor_other_recipes", *each(SPLIT + " --recipe {}", "hist-gradient-boosting", "gaussian-process"), rel=FITTED),
     case(
         "regressor_paper",
-        "train regressor --recipe paper --data my-profiles --out paper --json",
+        "fit regressor --recipe paper --data my-profiles --out paper --json",
         "predict run.json --recipe paper --model paper --target A10G --target T4 --json",
         slow=True,
         rel=FITTED,
@@ -171,10 +171,10 @@ CASES = [
     ),
     case(
         "convmeter",
-        "train convmeter --data points.csv --out cpu --json",
+        "fit convmeter --data points.csv --out cpu --json",
         "predict-model convmeter --network resnet18 --model cpu --image-size 64 --batch 1 --batch 8 --json",
         "predict-model convmeter --network resnet50 --model cpu --block layer2.0 --batch 4 --json",
-        *each("train convmeter --data points.csv --form {0} --out {0} --json", *FORMS),
+        *each("fit convmeter --data points.csv --form {0} --out {0} --json", *FORMS),
         *each("predict-model convmeter --network mobilenet_v2 --model {} --batch 8 --json", *FORMS),
         needs=("torch",),  # blocks are counted
         rel=FITTED,
@@ -184,7 +184,7 @@ CASES = [
     case("evaluate_convmeter", "evaluate convmeter --data few-points.csv --protocol model --recipe paper --json", rel=FITTED),
     case(
         "convmeter_devices",
-        "train convmeter --data torchvision_step_times.csv.gz --out gpus --json",
+        "fit convmeter --data torchvision_step_times.csv.gz --out gpus --json",
         "predict-model convmeter --network efficientnet_b0 --model gpus --device A100-SXM4-40GB --precision fp16 --batch 12"
         " --devices 1 --devices 2 --devices 4 --dataset-size 1281167 --epochs 90 --json",
         "predict-model convmeter --network resnet50 --model gpus --device A100-SXM4-40GB --precision fp32"
@@ -212,11 +212,11 @@ CASES = [
     ),
     case(
         "distributed_fitted",
-        "train distributed --data tiny-runs.csv --out fitted --json",
+        "fit distributed --data tiny-runs.csv --out fitted --json",
         f"{DISTRIBUTED} --calibration fitted --dp 2",
         "calibrate distributed --data tiny-runs.csv --out calibrated --json",
         f"{DISTRIBUTED} --calibration calibrated --dp 2",
-        "train distributed --operators operators --out learned --json",
+        "fit distributed --operators operators --out learned --json",
         f"{DISTRIBUTED} --calibration learned --operators learned --precision fp32",
         "evaluate distributed --data tiny-runs.csv --json",
         "evaluate distributed --data tiny-runs.csv --protocol rows --rows 6 --json",
@@ -248,7 +248,7 @@ CASES = [
         "predict-model occupancy --network lenet --gpu T4 --gpu 'A100 SXM4 80GB' --batch 32 --json",
         "predict-model occupancy --network lenet --gpu T4 --precision fp16 --sweep-batches --json",
         "predict-model occupancy --network lstm --gpu 'H100 SXM5' --sequence 16 --hidden 128 --layers 1 --batch 8 --json",
-        "train occupancy --data trainings.csv --out model --json",
+        "fit occupancy --data trainings.csv --out model --json",
         "predict-model occupancy --network alexnet --model model --batch 32 --json",
         "evaluate occupancy --data trainings.csv --json",
         "evaluate occupancy --data trainings.csv --label peak_memory --protocol architecture --json",
@@ -257,15 +257,15 @@ CASES = [
     ),
     case(
         "occupancy_models",
-        *each("train occupancy --data trainings.csv --model {0} --epochs 1 --out {0} --json", "mean", *NETWORKS),
+        *each("fit occupancy --data trainings.csv --model {0} --epochs 1 --out {0} --json", "mean", *NETWORKS),
         *each("predict-model occupancy --network alexnet --model {} --batch 32 --json", "mean", *NETWORKS),
         needs=("torch_geometric", "transformers"),
         rel=NEURAL,
     ),
     case(
         "benchmarks",
-        "benchmark convmeter --device cpu --network my_models:tiny --image-size 224 --batch 1 --budget 1 --out here.csv --json",
-        f"benchmark operators --device cpu --model {TINY} --precision fp32 --budget 1 --out operators-here.csv --json",
+        "measure convmeter --device cpu --network my_models:tiny --image-size 224 --batch 1 --budget 1 --out here.csv --json",
+        f"measure operators --device cpu --model {TINY} --precision fp32 --budget 1 --out operators-here.csv --json",
         needs=("torch", "transformers"),
         measured=True,
         slow=True,

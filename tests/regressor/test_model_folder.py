@@ -248,21 +248,15 @@ def test_the_manifest_names_the_version_that_wrote_it(tmp_path: Path, manifest: 
 def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_path: Path, predictor: Predictor) -> None:
     before = (model / MANIFEST).read_bytes()
     assert is_kind(model, RegressorManifest) and not is_kind(model, PaperManifest)
-    with pytest.raises(
-        InputError, match=r"is one of `epochcast train regressor`, and one of .* paper` is needed here: name an"
-    ):
+    with pytest.raises(InputError, match=r"is one of `epochcast fit regressor`, and one of .* paper` is needed here: name an"):
         model_folder.load(model, PaperManifest)
-    with pytest.raises(
-        InputError, match=r"is one of `.* --recipe paper`, and one of `epochcast train regressor` is needed here"
-    ):
+    with pytest.raises(InputError, match=r"is one of `.* --recipe paper`, and one of `epochcast fit regressor` is needed here"):
         (tmp_path / "paper").mkdir()
         (tmp_path / "paper" / MANIFEST).write_text(
             json.dumps({"schema": PaperManifest.SCHEMA, "command": PaperManifest.COMMAND})
         )
         read(tmp_path / "paper")
-    with pytest.raises(
-        InputError, match=r"exists and holds no model of `epochcast train regressor --recipe paper`; name a new"
-    ):
+    with pytest.raises(InputError, match=r"exists and holds no model of `epochcast fit regressor --recipe paper`; name a new"):
         require_place(model, PaperManifest)
     forge(model, {**manifest_of(model), "schema": "epochcast.regressor/v5"})
     predictor.save(model)  # an older one is

@@ -147,7 +147,7 @@ def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, p
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     (tmp_path / "file").write_text("x")
     for place in ("mine", "file"):
-        with pytest.raises(InputError, match="holds no model of `epochcast train regressor`; name a new folder"):
+        with pytest.raises(InputError, match="holds no model of `epochcast fit regressor`; name a new folder"):
             predictor.save(tmp_path / place)
     with pytest.raises(InputError, match="cannot write the model"):
         predictor.save(tmp_path / "file" / "below")
@@ -176,7 +176,7 @@ def change_manifest(folder: Path, *, sign: bool = False, **changes: Any) -> None
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: (folder / "model.json").unlink(), r"there is no model in .*train one with `epochcast train regressor`"),
+        (lambda folder: (folder / "model.json").unlink(), r"there is no model in .*train one with `epochcast fit regressor`"),
         (lambda folder: (folder / "arrays.npz").unlink(), r"lacks arrays\.npz"),
         (lambda folder: (folder / "model.json").write_text("{"), "is not JSON"),
         (lambda folder: (folder / "model.json").write_text("[]"), "has schema None"),

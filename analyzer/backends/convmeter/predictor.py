@@ -32,7 +32,7 @@ Key = tuple[str, str, str]
 
 NO_BLOCK = (
     "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too long; "
-    "measure some with `epochcast benchmark convmeter --block`"
+    "measure some with `epochcast measure convmeter --block`"
 )
 _ONE: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
 
@@ -94,7 +94,7 @@ class ConvmeterManifest(Manifest):
     """The whole of ``model.json``."""
 
     SCHEMA = "epochcast.convmeter/v3"
-    COMMAND = "epochcast train convmeter"
+    COMMAND = "epochcast fit convmeter"
 
     cells: Annotated[list[_CellState], Field(min_length=1)]
 

@@ -45,7 +45,7 @@ class ConvMeterQuestion(NetworkQuestion):
         }
     )
 
-    model: Annotated[ModelFolder, Field(description="Fitted model, written by `epochcast train convmeter`.")] = None
+    model: Annotated[ModelFolder, Field(description="Fitted model, written by `epochcast fit convmeter`.")] = None
     device: Annotated[
         Name | None,
         Http(),
@@ -225,8 +225,8 @@ def chosen_cell(predictor: Predictor, device: str | None, precision: str | None,
     if not fitting:
         named = " at ".join(name for name in (device, precision) if name is not None)
         raise InputError(
-            f"the model was not fitted for {named}; it has {there}; measure yours with `epochcast benchmark convmeter`, fit it "
-            "with `epochcast train convmeter` and name its folder"
+            f"the model was not fitted for {named}; it has {there}; measure yours with `epochcast measure convmeter`, fit it "
+            "with `epochcast fit convmeter` and name its folder"
         )
     exact = [cell for cell in fitting if cell.device == device] or fitting
     chosen = [cell for cell in exact if precision or not cell.precision.endswith(CHANNELS_LAST)] or exact

@@ -1,4 +1,4 @@
-"""What `epochcast train distributed` fits, as a model's folder: efficiencies, and operator times where operators were given."""
+"""What `epochcast fit distributed` fits, as a model's folder: efficiencies, and operator times where operators were given."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DistributedManifest(Manifest):
     """The whole of ``model.json``."""
 
     SCHEMA = "epochcast.distributed/v3"
-    COMMAND = "epochcast train distributed"
+    COMMAND = "epochcast fit distributed"
 
     coefficients: Annotated[dict[str, float], AfterValidator(_within_bounds)]
     fitted_on: _FittedOn

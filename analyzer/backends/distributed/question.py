@@ -121,7 +121,7 @@ class DistributedQuestion(Question):
     calibration: Annotated[
         Path | None,
         Option(metavar="DIR", default="the shipped one"),
-        Field(description="Folder written by `train distributed` or `calibrate distributed`."),
+        Field(description="Folder written by `fit distributed` or `calibrate distributed`."),
     ] = None
     operators: Annotated[
         Literal["usual", "calibrated", "learned", "profile", "table"],

@@ -46,7 +46,7 @@ class OccupancyManifest(Manifest):
     """The whole of ``model.json``; attributes as of :class:`Predictor`, ``states`` are the models' own by label."""
 
     SCHEMA = "epochcast.occupancy/v3"
-    COMMAND = "epochcast train occupancy"
+    COMMAND = "epochcast fit occupancy"
 
     features: list[str]
     model: str

@@ -2,7 +2,7 @@
 
 Two kinds of tables. Those of GPUMemNet (itu-rad) are of random networks: ``name`` (sizes and architecture), ``layers`` (kind,
 elements, parameters of each), ``batch``; all on an A100 SXM4 40GB in FP32, means over a minute with the start of the
-training in it. Those of ``epochcast benchmark occupancy`` name a network with its sizes and the GPU (``measurement.COLUMNS``),
+training in it. Those of ``epochcast measure occupancy`` name a network with its sizes and the GPU (``measurement.COLUMNS``),
 means over the steps alone. Both have ``peak_memory_mib``; ``sm_occupancy`` and ``sm_active``, ratios 0..1, and
 ``gpu_utilization_percent`` (NVML's), -1 where they were not read; and ``status``, where rows may have run out of memory.
 """
@@ -104,7 +104,7 @@ def read_training_jobs(paths: Sequence[Path], catalog: Catalog, gpu: Gpu | None 
         listed = "name" in table
         if missing := [name for name in (_LISTED if listed else COLUMNS) if name not in table]:
             raise InputError(
-                f"{str(path)!r} lacks the column {missing[0]!r}; give a table of trainings, as `epochcast benchmark occupancy` "
+                f"{str(path)!r} lacks the column {missing[0]!r}; give a table of trainings, as `epochcast measure occupancy` "
                 "writes it"
             )
         for column in (*FIGURES, "batch"):
@@ -148,7 +148,7 @@ def _points(table: pd.DataFrame, ran: pd.Series[bool], samples: Sequence[Sample]
 
 
 def _named(row: Mapping[Hashable, Any], catalog: Catalog) -> Sample:
-    """A row of ``epochcast benchmark occupancy``."""
+    """A row of ``epochcast measure occupancy``."""
     sizes = {name: int(row[name]) for name in CONFIGURATION if name not in ("network", "precision")}
     configuration = Configuration(row["network"], precision=row["precision"], **sizes)
     return Sample(configuration, graph_of(configuration).in_training(), catalog.resolve(row["gpu"]))

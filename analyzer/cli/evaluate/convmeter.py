@@ -82,7 +82,7 @@ def convmeter(
 ) -> int:
     """Compare predicted with measured steps of left-out networks, next to the other forms on the same rows.
 
-    Reads tables of `epochcast benchmark convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
+    Reads tables of `epochcast measure convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
     convnet.csv; each device and precision is fitted separately.
 
     \b

@@ -93,7 +93,7 @@ def occupancy(
 ) -> int:
     """Compare predicted with measured SM occupancy, SM activity or peak memory of trainings that the fit did not see.
 
-    Reads the tables that `epochcast train occupancy` reads. The mean of the fitted trainings is scored on the same rows; for
+    Reads the tables that `epochcast fit occupancy` reads. The mean of the fitted trainings is scored on the same rows; for
     peak memory, so is `trees`, which does not know the allocator. Trainings that ran out of memory are scored apart.
 
     \b

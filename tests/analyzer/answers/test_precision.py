@@ -132,7 +132,7 @@ def test_the_precision_of_training_profiles_that_do_not_say_theirs(
             job = {"workload": f"w{number}", "group": f"g{number % 5}", "precision": "tf32" if number == 0 else None}
             profile = replace(_profile(gpu, {}, **job), epoch_s=seconds)
             (data / f"{gpu}-{number}.json").write_text(json.dumps(profile.to_json()))
-    arguments = ["train", "regressor", "--data", str(data), "--precision", "mixed", "--out", out]
+    arguments = ["fit", "regressor", "--data", str(data), "--precision", "mixed", "--out", out]
     printed = text(*arguments)
     assert "metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt" in printed
     document = answer(*arguments)

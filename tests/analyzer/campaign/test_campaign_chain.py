@@ -156,7 +156,7 @@ def test_the_page_from_its_plan_to_its_recommendation(
     )
     calibrated = Predictor.load(machine.folder / "my-calibrated-model")
     assert [(one.gpu, one.workloads) for one in calibrated.calibrations] == [("A100 SXM4 40GB", 5)]
-    assert "fitted on 10 profiles of A100 SXM4 40GB, T4" in said["epochcast train regressor"]
+    assert "fitted on 10 profiles of A100 SXM4 40GB, T4" in said["epochcast fit regressor"]
     assert "P2: 10 pairs among 10 profiles" in said["epochcast evaluate regressor"]
     assert "own_slow_16_16_64_Tesla-T4" in said["epochcast evaluate detector"]
     assert (

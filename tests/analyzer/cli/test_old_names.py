@@ -1,4 +1,4 @@
-"""Options that had another name in one of two commands: both names work in both, and the old one says what to write."""
+"""Old names of options and commands: they work, and say what to write."""
 
 import json
 from collections.abc import Callable
@@ -31,3 +31,11 @@ def test_one_of_both_names_is_enough(capsys: pytest.CaptureFixture[str]) -> None
 def test_old_names_are_not_in_the_help(text: Callable[..., str]) -> None:
     for command in (["detect"], ["evaluate", "detector"]):
         assert "--recipe" not in text(*command, "--help")
+
+
+@pytest.mark.parametrize(("old", "new"), [("train", "fit"), ("benchmark", "measure")])
+def test_verbs_have_old_names(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([old, "convmeter", "--help"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"Usage: epochcast {new} convmeter ")
+    assert captured.err == f"epochcast: `epochcast {old}` is now `epochcast {new}`; the old name still works\n"

@@ -39,7 +39,7 @@ def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -
     (folder / "bare.json").write_text(json.dumps(seen | {"metrics": bare, "feature_set": feature_set(bare)}))
     with pytest.MonkeyPatch.context() as patch, joblib.parallel_config("threading"):
         patch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 3, 10, 2, 0))
-        train = ["train", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(folder / "model")]
+        train = ["fit", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(folder / "model")]
         assert main([*train, "--json"]) == 0
     return folder
 
@@ -82,12 +82,12 @@ def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]
     [
         (["predict", "run.json", "--recipe", "paper"], "no model of recipe 'paper' is shipped; train one with"),
         (["predict", "run.json", "--recipe", "magic"], "'magic' is not one of"),
-        (["predict", "run.json", "--model", "model"], "is one of `epochcast train regressor --recipe paper`, and one"),
-        (["anchors", "--gpu", "L4", "--model", "model"], "and one of `epochcast train regressor` is needed here: name"),
-        (["calibrate", "model", "--data", "data", "--out", "new"], "and one of `epochcast train regressor` is needed here"),
+        (["predict", "run.json", "--model", "model"], "is one of `epochcast fit regressor --recipe paper`, and one"),
+        (["anchors", "--gpu", "L4", "--model", "model"], "and one of `epochcast fit regressor` is needed here: name"),
+        (["calibrate", "model", "--data", "data", "--out", "new"], "and one of `epochcast fit regressor` is needed here"),
         (
             ["predict", "run.json", "--recipe", "paper", "--model", "{shipped}"],
-            "is one of `epochcast train regressor`, and one of `epochcast train regressor --recipe paper` is",
+            "is one of `epochcast fit regressor`, and one of `epochcast fit regressor --recipe paper` is",
         ),
         (["predict", "run.json", "--recipe", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
         (
@@ -115,7 +115,7 @@ def test_what_it_cannot_do_is_one_sentence(
 def test_what_training_says(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: Callable[..., str]) -> None:
     monkeypatch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 2, 5, 2, 0))
     with joblib.parallel_config("threading"):
-        train = ["train", "regressor", "--recipe", "paper", "--data", folder / "data", "--out", tmp_path / "m"]
+        train = ["fit", "regressor", "--recipe", "paper", "--data", folder / "data", "--out", tmp_path / "m"]
         printed = text(*train)
     assert "fitted on 18 profiles of A10G, T4, V100 SXM2 16GB" in printed
     assert "% on a new model" in printed and "% on a new GPU" in printed

@@ -1,4 +1,4 @@
-"""``epochcast benchmark convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
+"""``epochcast measure convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
 
 import os
 import socket
@@ -93,7 +93,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def benchmark(folder, answered):
-    return lambda *arguments: answered("benchmark", "convmeter", *GRID, *arguments, "--out", "points.csv")
+    return lambda *arguments: answered("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
 
 
 def test_all_phases_are_measured_once(benchmark):
@@ -149,7 +149,7 @@ def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch)
     from epochcast.analyzer.backends.convmeter.measurement import collection
 
     monkeypatch.setattr(collection, "free_bytes", lambda device: 1000.0)
-    said = printed("benchmark", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
+    said = printed("measure", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
     assert "0 points, 0 of them new; 2 could not be run" in said
     assert "2 x out of memory" in said
 
@@ -178,7 +178,7 @@ def test_the_processors_own_time_counts_only_where_one_thread_of_one_process_wor
     ],
 )
 def test_bad_input_is_one_sentence(folder, refused, arguments, said):
-    assert said in refused("benchmark", "convmeter", *GRID, *arguments, "--out", "points.csv")
+    assert said in refused("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
 
 
 def test_two_processes_train_together_and_fail_together(benchmark, monkeypatch):
@@ -200,7 +200,7 @@ def test_two_processes_train_together_and_fail_together(benchmark, monkeypatch):
         monkeypatch.setenv(name, str(value))
     asked = ["--network", "my_nets:small", "--network", "my_nets:fails_in_the_second"]
     second = subprocess.Popen(
-        [sys.executable, "-m", "epochcast.analyzer", "benchmark", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
+        [sys.executable, "-m", "epochcast.analyzer", "measure", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
         env=os.environ | {"RANK": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

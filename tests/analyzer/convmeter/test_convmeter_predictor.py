@@ -145,7 +145,7 @@ def _with_a_coefficient_less(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda folder: (folder / MANIFEST).unlink(), "train one with `epochcast train convmeter`"),
+        (lambda folder: (folder / MANIFEST).unlink(), "train one with `epochcast fit convmeter`"),
         (lambda folder: forge(folder, {"schema": "other"}), "this version reads 'epochcast.convmeter/v3'"),
         (_with_a_coefficient_less, "damaged .*ValueError"),
         (lambda folder: forge(folder, arrays={}), "damaged .*KeyError"),

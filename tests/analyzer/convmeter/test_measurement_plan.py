@@ -1,4 +1,4 @@
-"""What `benchmark convmeter` measures, and in which order."""
+"""What `measure convmeter` measures, and in which order."""
 
 from collections import Counter
 

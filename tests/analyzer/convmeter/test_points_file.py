@@ -1,4 +1,4 @@
-"""The table that `benchmark convmeter` writes row by row."""
+"""The table that `measure convmeter` writes row by row."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""``predict-model convmeter`` and ``train convmeter`` on made-up devices whose times follow a rule: the answer is known."""
+"""``predict-model convmeter`` and ``fit convmeter`` on made-up devices whose times follow a rule: the answer is known."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "prices.csv").write_text(_PRICES)
     for name, files in (("model", ["points.csv"]), ("two", ["points.csv", "other.csv"])):
         data = [option for file in files for option in ("--data", str(folder / file))]
-        assert main(["train", "convmeter", *data, "--form", "layers", "--out", str(folder / name)]) == 0
+        assert main(["fit", "convmeter", *data, "--form", "layers", "--out", str(folder / name)]) == 0
     return folder
 
 
@@ -182,7 +182,7 @@ def test_the_papers_form_on_one_and_several_devices(
 ) -> None:
     def model(name: str, rows: pd.DataFrame) -> str:
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
-        printed("train", "convmeter", "--data", tmp_path / f"{name}.csv", "--form", "paper", "--out", tmp_path / name)
+        printed("fit", "convmeter", "--data", tmp_path / f"{name}.csv", "--form", "paper", "--out", tmp_path / name)
         return str(tmp_path / name)
 
     both = points().assign(inference_seconds=lambda rows: rows["inference_seconds"].where(rows["devices"] == 1))
@@ -209,7 +209,7 @@ def test_where_there_is_no_torch_networks_of_no_table_say_what_they_take(
 
 def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path, answered: Callable[..., Any]) -> None:
     data = ("--data", folder / "points.csv", "--data", folder / "other.csv")
-    answer = answered("train", "convmeter", *data, "--form", "relative", "--out", tmp_path / "m")
+    answer = answered("fit", "convmeter", *data, "--form", "relative", "--out", tmp_path / "m")
     assert answer["rows"] == len(points()) + len(points(devices=(1,))) and answer["gpus"] == ["Tesla T4", "my CPU"]
     assert [(cell["device"], cell["precision"]) for cell in answer["cells"]] == [("Tesla T4", "fp32"), ("my CPU", "amp-bf16")]
     assert answer["cells"][0]["fitted"]["step"]["form"] == "relative"
@@ -217,7 +217,7 @@ def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path, answered: 
 
 def test_tuning_to_one_network(folder: Path, tmp_path: Path, answered: Callable[..., Any], refused: Callable[..., str]) -> None:
     name = points()["network"].iloc[0]
-    own = ("train", "convmeter", "--out", tmp_path / "m", "--data")
+    own = ("fit", "convmeter", "--out", tmp_path / "m", "--data")
     assert answered(*own, folder / "points.csv", "--network", name, "--form", "relative")["networks"] == 1
     assert f"did you mean {name}" in refused(*own, folder / "points.csv", "--network", f"{name}x")
     points().query("network == @name").head(3).to_csv(tmp_path / "few.csv", index=False)
@@ -227,8 +227,8 @@ def test_tuning_to_one_network(folder: Path, tmp_path: Path, answered: Callable[
 def test_nothing_to_learn_from_and_nowhere_to_write(tmp_path: Path, refused: Callable[..., str]) -> None:
     points().head(2).to_csv(tmp_path / "two.csv", index=False)
     points().head(60).to_csv(tmp_path / "points.csv", index=False)
-    train = ("train", "convmeter", "--form", "relative", "--data")
+    train = ("fit", "convmeter", "--form", "relative", "--data")
     assert "too few" in refused(*train, tmp_path / "two.csv", "--out", tmp_path / "m")
     here = tmp_path / "points.csv"
-    assert "holds no model of `epochcast train convmeter`" in refused(*train, here, "--out", here)
+    assert "holds no model of `epochcast fit convmeter`" in refused(*train, here, "--out", here)
     assert "name another" in refused(*train, here, "--out", here / "model")

@@ -89,7 +89,7 @@ def test_one_gpu_alone_lacks_a_second(
     _add(tmp_path, record_run, "LeNet5|32|32", "Tesla T4")
     said = printed("corpus", "report", tmp_path, status=1)
     assert "0 of 1 workload ran on two or more GPUs" in said and "measure the same workloads on a second GPU" in said
-    said = refused("train", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
+    said = refused("fit", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
     assert "no workload of the 1 profiles ran on two GPUs (they are of T4)" in said
 
 
@@ -115,7 +115,7 @@ def test_cpus_alone_teach_nothing(
     report = answered("corpus", "report", tmp_path, status=1)
     assert set(report["protocols"].values()) == {"no run is on a GPU of the catalogue"}
     assert "cannot be evaluated (P2, P3, P4): no run is on a GPU" in printed("corpus", "report", tmp_path, status=1)
-    said = refused("train", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
+    said = refused("fit", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
     assert "holds no run to learn from: 1 run on AMD EPYC left out: a CPU" in said
 
 
@@ -124,7 +124,7 @@ def test_train_evaluate_and_calibrate_on_corpora(corpus: Path, tmp_path: Path, r
     more = tmp_path / "more"
     _add(more, record_run, "ResNet18|32|64", "NVIDIA L4", epoch_s=0.7)
     model, data = tmp_path / "model", ["--data", str(corpus), "--data", str(more)]
-    assert main(["train", "regressor", *data, "--out", str(model), "--json"]) == 0
+    assert main(["fit", "regressor", *data, "--out", str(model), "--json"]) == 0
     streams = capsys.readouterr()
     answer = json.loads(streams.out)
     once, _ = load_training_data([corpus], load_catalog())

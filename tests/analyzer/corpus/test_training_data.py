@@ -37,7 +37,7 @@ def test_a_model_is_trained_on_a_folder_of_traces(tmp_path: Path, capsys: pytest
     for seed in range(5):
         for gpu in ("Tesla T4", "NVIDIA A10G"):
             _write(tmp_path, f"{seed}-{gpu}", gpu, seed, {"workload": f"w{seed}", "group": f"g{seed % 2}"})
-    assert main(["train", "regressor", "--data", str(tmp_path), "--out", str(tmp_path / "model"), "--json"]) == 0
+    assert main(["fit", "regressor", "--data", str(tmp_path), "--out", str(tmp_path / "model"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["rows"], answer["gpus"]) == (10, ["A10G", "T4"])
     trace = str(tmp_path / "0-Tesla T4.parquet")

@@ -1,4 +1,4 @@
-"""``epochcast benchmark operators``: a fair order, a corpus that others read, and runs that continue one another."""
+"""``epochcast measure operators``: a fair order, a corpus that others read, and runs that continue one another."""
 
 import itertools
 import random
@@ -97,7 +97,7 @@ def test_the_command_says_what_it_did(tmp_path, answered, monkeypatch):
     monkeypatch.setattr(collection, "_MOST_BYTES", {"cpu": 1e5})
     path = tmp_path / "operators.csv"
     asked = ("--device", "cpu", "--model", MODEL, "--precision", "fp32", "--budget", "0", "--out", path)
-    answer = answered("benchmark", "operators", *asked)
+    answer = answered("measure", "operators", *asked)
     assert answer["rows"] == answer["new"] == len(pd.read_csv(path)) == 24 - answer["failed"]
     assert answer["left"] > 0
 
@@ -109,9 +109,9 @@ def test_the_command_says_what_it_did(tmp_path, answered, monkeypatch):
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch, refused, arguments, said):
     monkeypatch.chdir(tmp_path)
     given = {"--device": "cpu", "--model": MODEL, "--precision": "fp32", "--budget": "0", "--out": "x.csv"} | arguments
-    assert said in refused("benchmark", "operators", *itertools.chain(*given.items()))
+    assert said in refused("measure", "operators", *itertools.chain(*given.items()))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_device_that_is_not_there_is_one_sentence(tmp_path, refused):
-    assert "no CUDA device" in refused("benchmark", "operators", "--device", "cuda", "--out", tmp_path / "x.csv")
+    assert "no CUDA device" in refused("measure", "operators", "--device", "cuda", "--out", tmp_path / "x.csv")

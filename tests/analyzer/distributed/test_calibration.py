@@ -81,7 +81,7 @@ def test_files_hold_what_was_saved_and_nothing_impossible(tmp_path) -> None:
         with pytest.raises(RegressorInputError, match="it must hold"):
             FittedModel.load(folder)
     forge(folder, {**table, "schema": "epochcast.distributed/v1"})
-    with pytest.raises(RegressorInputError, match="train it anew with `epochcast train distributed`"):
+    with pytest.raises(RegressorInputError, match="train it anew with `epochcast fit distributed`"):
         FittedModel.load(folder)
 
 

@@ -63,7 +63,7 @@ _BAD = [
     ("--tp 3", "does not divide over 3 tensor ranks"),
     ("--pp 2 --layers-per-stage 1,x", "'--layers-per-stage': 'x' is not a valid integer"),
     ("--operators table", "--corpus PATH"),
-    ("--calibration /nowhere", "epochcast train distributed"),
+    ("--calibration /nowhere", "epochcast fit distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
     ("--recipe seed --timeline x.json", "not of seed"),
     ("--budget 5", "--budget limits a --search"),
@@ -185,14 +185,14 @@ def test_calibration_starts_from_a_model_and_says_what_it_fitted_on(
     tables: tuple[Path, Path], tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     train, test = tables
-    printed("train", "distributed", "--data", train, "--out", tmp_path / "mine")
+    printed("fit", "distributed", "--data", train, "--out", tmp_path / "mine")
     assert "fitted on 6 runs" in printed("calibrate", tmp_path / "mine", "--data", test, "--out", tmp_path / "again")
     mine, again = (FittedModel.load(tmp_path / name) for name in ("mine", "again"))
     assert again.coefficients != mine.coefficients and (again.runs, again.gpus) == (6, (A100,))
 
 
 def test_training_needs_something_to_fit_on(tmp_path: Path, refused: Callable[..., str]) -> None:
-    assert "there is nothing to fit on" in refused("train", "distributed", "--out", tmp_path)
+    assert "there is nothing to fit on" in refused("fit", "distributed", "--out", tmp_path)
 
 
 def test_evaluation_on_other_runs(tables: tuple[Path, Path], tmp_path: Path, answered: Callable[..., Any]) -> None:

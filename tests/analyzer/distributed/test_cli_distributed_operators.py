@@ -47,7 +47,7 @@ def operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_trained_on_operators_is_what_learned_uses(
     operators: Path, tmp_path: Path, answered: Callable[..., Any]
 ) -> None:
-    answer = answered("train", "distributed", "--operators", operators, "--out", tmp_path / "mine")
+    answer = answered("fit", "distributed", "--operators", operators, "--out", tmp_path / "mine")
     assert answer["rows"] == 0 and answer["operators"] == {"rows": 480, "gpus": sorted(GPUS.values())}
 
     def seconds(*options: object) -> float:

@@ -1,4 +1,4 @@
-"""``epochcast benchmark occupancy``: networks train on the CPU here, the GPU that the agent reads is a driver made of C."""
+"""``epochcast measure occupancy``: networks train on the CPU here, the GPU that the agent reads is a driver made of C."""
 
 import itertools
 import json
@@ -280,7 +280,7 @@ def here(monkeypatch, folder, nvml_library):
 
 @pytest.mark.usefixtures("here")
 def test_a_training_is_a_row_of_what_the_agent_read(answered, printed):
-    command = ["benchmark", "occupancy", "--batch", "4", "--seconds", "2", "--out", "trainings.csv"]
+    command = ["measure", "occupancy", "--batch", "4", "--seconds", "2", "--out", "trainings.csv"]
     asked = [part for name in ("small", "full", "raises") for part in ("--network", f"my_nets:{name}")]
     answer = answered(*command, *asked)
     assert answer == {
@@ -309,7 +309,7 @@ def test_a_table_that_stays_empty_is_no_answer(printed, monkeypatch):
         raise collection._NoFiguresError("no luck")
 
     monkeypatch.setattr(collection, "measure", fails)
-    command = ("benchmark", "occupancy", "--network", "lenet", "--batch", "1", "--batch", "2", "--out", "trainings.csv")
+    command = ("measure", "occupancy", "--network", "lenet", "--batch", "1", "--batch", "2", "--out", "trainings.csv")
     said = printed(*command, "--budget", "0", status=1)
     assert "0 trainings, 0 of them new, on H200 SXM; 1 trainings are left for another run; 1 could not be measured" in said
     assert "  1 x no luck" in said
@@ -327,9 +327,9 @@ def test_a_table_that_stays_empty_is_no_answer(printed, monkeypatch):
 )
 @pytest.mark.usefixtures("here")
 def test_bad_input_is_one_sentence(refused, arguments, said):
-    assert said in refused("benchmark", "occupancy", "--out", "trainings.csv", *arguments.split())
+    assert said in refused("measure", "occupancy", "--out", "trainings.csv", *arguments.split())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_without_a_gpu_it_is_said(refused):
-    assert "torch finds no CUDA device here; measure where the GPU is" in refused("benchmark", "occupancy", "--out", "t.csv")
+    assert "torch finds no CUDA device here; measure where the GPU is" in refused("measure", "occupancy", "--out", "t.csv")

@@ -181,7 +181,7 @@ def test_options_without_a_use_are_refused(
 def test_trainings_of_one_s_own_gpu_are_read_by_the_names_of_their_networks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `epochcast benchmark occupancy` writes them."""
+    """As `epochcast measure occupancy` writes them."""
     layers = [convolution(3, 8, 10), activation(8, 10), *ends(8, 5)]
 
     def graph_of(configuration: Configuration) -> ComputationGraph:

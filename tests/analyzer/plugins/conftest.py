@@ -54,7 +54,7 @@ def fitted(points: Path, folder: Path) -> Path:
     """The folder of a model of ConvMeter, fitted on these points."""
     from epochcast.analyzer.cli import main
 
-    assert main(["train", "convmeter", "--data", str(points), "--out", str(folder)]) == 0
+    assert main(["fit", "convmeter", "--data", str(points), "--out", str(folder)]) == 0
     return folder
 
 

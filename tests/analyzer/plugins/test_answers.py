@@ -161,7 +161,7 @@ def test_a_fitted_model_of_occupancy_is_asked_by_its_name(
     serve: Serve, told: Callable[..., Any], printed: Callable[..., str], tmp_path: Path
 ) -> None:
     fitted = tmp_path / "own"
-    printed("train", "occupancy", "--data", trainings(tmp_path / "trainings.csv"), "--model", "mean", "--out", fitted)
+    printed("fit", "occupancy", "--data", trainings(tmp_path / "trainings.csv"), "--model", "mean", "--out", fitted)
     expected = told("occupancy", "--network", "alexnet", "--model", str(fitted))
     client = serve({"occupancy": {"models": {"own": str(fitted)}}})
     assert ask(client, "occupancy", network="alexnet", model="own") == expected

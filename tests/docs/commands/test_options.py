@@ -96,7 +96,7 @@ def test_commands_in_the_text_exist() -> None:
     [
         ("epochcast detect run.parquet --plot x.png", 0),
         ("epochcast detect run.parquet --plott x.png", 1),
-        ("epochcast train regressor|nothing …", 1),
+        ("epochcast fit regressor|nothing …", 1),
         ("epochcast predict-model NAME --json", 0),
         ("epochcast record --out a.parquet -- python train.py --anything", 0),
         ("epochcast serve --node --agent http://a:1 --nothing", 1),

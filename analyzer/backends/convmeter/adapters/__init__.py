@@ -58,7 +58,7 @@ class Reading:
 def read_all(
     paths: Sequence[Path], features: Path | None = None, families: Path | None = None, *, convnets_only: bool = True
 ) -> Reading:
-    """Read tables of `benchmark convmeter` and of the known formats, as one.
+    """Read tables of `measure convmeter` and of the known formats, as one.
 
     Args:
         paths: at least one; the format is told by the columns.
@@ -95,7 +95,7 @@ def _read(path: Path, features: pd.DataFrame | None, families: Families | None) 
         seen = ", ".join(map(str, table.columns[:4]))
         raise InputError(
             f"{str(path)!r} has the columns {seen} …, which are those of no known table of measured networks; give one of "
-            f"`epochcast benchmark convmeter` or of: {known}"
+            f"`epochcast measure convmeter` or of: {known}"
         )
     if table.empty:
         raise InputError(f"{str(path)!r} holds no row below its header; give a table of measured networks")

@@ -99,7 +99,7 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds
     if not usable.any():
         raise InputError(
             f"no training of {table.name!r} ran to its end with an SM occupancy, NVML utilisation and memory; measure some "
-            "with `epochcast benchmark occupancy`"
+            "with `epochcast measure occupancy`"
         )
     key = table.texts("network") + "/" + table.texts("batch") if "network" in table.rows else table.texts("name")
     measured = [column[usable] for column in (key, occupancy, utilisation / 100, memory * 2**20)]

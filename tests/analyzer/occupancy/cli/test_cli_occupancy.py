@@ -37,7 +37,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(table: Path) -> Path:
     folder = table.with_name("model")
-    assert main(["train", "occupancy", "--data", str(table), "--out", str(folder)]) == 0
+    assert main(["fit", "occupancy", "--data", str(table), "--out", str(folder)]) == 0
     return folder
 
 
@@ -77,7 +77,7 @@ def test_a_sweep_is_said_and_drawn(model: Path, tmp_path: Path, printed: Callabl
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("train", "--data", "none.csv", "--out", "x"), "no such file"),
+        (("fit", "--data", "none.csv", "--out", "x"), "no such file"),
         (("evaluate",), "either --data"),
         (("evaluate", "--data", "TABLE", "--train", "TABLE", "--test", "TABLE"), "either --data"),
         (("evaluate", "--train", "TABLE", "--test", "TABLE", "--folds", "3"), "--folds splits one table"),
@@ -106,8 +106,8 @@ def test_a_folder_that_cannot_be_written_is_said_before_the_fit(
 
     monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor.Predictor.fit", fit)
     (tmp_path / "taken").write_text("")
-    said = refused("train", "occupancy", "--data", table, "--out", tmp_path / "taken")
-    assert "holds no model of `epochcast train occupancy`; name a new folder" in said
+    said = refused("fit", "occupancy", "--data", table, "--out", tmp_path / "taken")
+    assert "holds no model of `epochcast fit occupancy`; name a new folder" in said
 
 
 def test_a_network_larger_than_memory_is_one_sentence(model: Path, tmp_path: Path, refused: Callable[..., str]) -> None:

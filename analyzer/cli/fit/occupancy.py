@@ -1,4 +1,4 @@
-"""``epochcast train occupancy``."""
+"""``epochcast fit occupancy``."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def occupancy(
 ) -> int:
     """Fit a predictor of SM occupancy, SM activity and peak memory to measured trainings.
 
-    Reads tables that `epochcast benchmark occupancy` writes, and those of random networks that DCGM measured (GPUMemNet).
+    Reads tables that `epochcast measure occupancy` writes, and those of random networks that DCGM measured (GPUMemNet).
 
     \b
-    Example: epochcast train occupancy --data trainings.csv --out my-gpu
-             epochcast train occupancy --data trainings.csv --model dnn-occu \\
+    Example: epochcast fit occupancy --data trainings.csv --out my-gpu
+             epochcast fit occupancy --data trainings.csv --model dnn-occu \\
                  --epochs 50 --out my-gpu
     """
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""``epochcast benchmark``: collect what the white-box backends learn from; one file each."""
+"""``epochcast measure``: collect what the white-box backends learn from; one file each."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ _COMMANDS = {
 
 
 @click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
-def benchmark() -> None:
-    """Measure training data for the white-box backends on this machine."""
+def measure() -> None:
+    """Measure on this machine what the white-box backends are fitted to."""

@@ -1,4 +1,4 @@
-"""``epochcast train convmeter``."""
+"""``epochcast fit convmeter``."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def convmeter(
     sizes.
 
     \b
-    Example: epochcast train convmeter --data points.csv --out my-gpu
-             epochcast train convmeter \\
+    Example: epochcast fit convmeter --data points.csv --out my-gpu
+             epochcast fit convmeter \\
                  --data benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv \\
                  --features timm_layer_features.csv.gz \\
                  --families timm_families.csv --out rtx3090

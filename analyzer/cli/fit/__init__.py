@@ -1,4 +1,4 @@
-"""``epochcast train``: fit a predictor and write it to a folder; one file each."""
+"""``epochcast fit``: fit a predictor and write it to a folder; one file each."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ _COMMANDS = {
 
 
 @click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
-def train() -> None:
+def fit() -> None:
     """Fit a predictor to measurements."""

@@ -1,4 +1,4 @@
-"""``epochcast benchmark occupancy``: collect the trainings that predictors of GPU occupancy and peak memory are fitted on."""
+"""``epochcast measure occupancy``: collect the trainings that predictors of GPU occupancy and peak memory are fitted on."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def occupancy(
     if the table stays empty. Tried on one GPU, an H200; else tested with stub drivers.
 
     \b
-    Example: epochcast benchmark occupancy --network resnet50 --batch 32 \\
+    Example: epochcast measure occupancy --network resnet50 --batch 32 \\
                  --batch 64 --budget 30m --out trainings.csv
     """
     try:

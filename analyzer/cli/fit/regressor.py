@@ -1,4 +1,4 @@
-"""``epochcast train regressor``."""
+"""``epochcast fit regressor``."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def regressor(
     """Fit the black-box latency predictor to profiles of several GPUs.
 
     \b
-    Example: epochcast train regressor --data cloud_hw_trainpred.csv \\
+    Example: epochcast fit regressor --data cloud_hw_trainpred.csv \\
                  --out my-model
-             epochcast train regressor --data corpus-t4/ --data corpus-l4/ \\
+             epochcast fit regressor --data corpus-t4/ --data corpus-l4/ \\
                  --out my-model
-             epochcast train regressor --data traces/ --out my-model
-             epochcast train regressor --recipe paper \\
+             epochcast fit regressor --data traces/ --out my-model
+             epochcast fit regressor --recipe paper \\
                  --data cloud_hw_trainpred.csv --out my-paper
 
     Runs on a CPU, or on a GPU that is in no catalogue, are left out and named. In a folder of traces each NAME.parquet or

@@ -1,4 +1,4 @@
-"""``epochcast benchmark convmeter``: collect the points that ConvMeter's forms are fitted on."""
+"""``epochcast measure convmeter``: collect the points that ConvMeter's forms are fitted on."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def convmeter(
     DistributedDataParallel and measures only whole networks. Exits 1 if nothing could be measured.
 
     \b
-    Example: epochcast benchmark convmeter --device cuda --precision fp32 \\
+    Example: epochcast measure convmeter --device cuda --precision fp32 \\
                  --precision amp-bf16 --budget 30m --out points.csv
     """
     try:

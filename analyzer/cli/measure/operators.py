@@ -1,4 +1,4 @@
-"""``epochcast benchmark operators``: collect the operator times that distributed training is predicted from."""
+"""``epochcast measure operators``: collect the operator times that distributed training is predicted from."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def operators(
     Predictions learn operator times from such a corpus or look them up in it. Exits 1 if nothing could be measured.
 
     \b
-    Example: epochcast benchmark operators --device cuda --precision bf16 \\
+    Example: epochcast measure operators --device cuda --precision bf16 \\
                  --budget 15m --out operators.csv
     """
     from ...backends.distributed.precision import precision_named

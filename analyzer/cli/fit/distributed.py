@@ -1,4 +1,4 @@
-"""``epochcast train distributed``."""
+"""``epochcast fit distributed``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PATH = click.Path(path_type=Path)
 
 @click.command()
 @click.option("--data", type=_PATH, multiple=True, metavar="CSV", help="Measured runs on several GPUs (repeatable).")
-@click.option("--operators", type=_PATH, metavar="PATH", help="Operators from `benchmark operators`, a CSV file or a folder.")
+@click.option("--operators", type=_PATH, metavar="PATH", help="Operators from `measure operators`, a CSV file or a folder.")
 @gpus_option
 @model_out_option
 @json_option
@@ -40,9 +40,9 @@ def distributed(data: tuple[Path, ...], operators: Path | None, gpus: Path | Non
     `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
 
     \b
-    Example: epochcast train distributed --data vtrain_multi_node.csv \\
+    Example: epochcast fit distributed --data vtrain_multi_node.csv \\
                  --out my-clusters
-             epochcast train distributed --operators operators.csv --out my-gpus
+             epochcast fit distributed --operators operators.csv --out my-gpus
     """
     began = time.monotonic()
     if not data and operators is None:
