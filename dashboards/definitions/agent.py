@@ -101,7 +101,7 @@ def _agents() -> list[Any]:
         ),
         over_time(
             "What is missing, per second",
-            "Missed: skipped, being too late. Governed: left out because ticks cost too much. Blank: a reading without value. "
+            "Missed: skipped, being too late. Governed: left out because ticks took too much CPU time. Blank: a reading without value. "
             "Errors: a source failed as a whole.",
             "cps",
             {
