@@ -23,7 +23,8 @@ class Governor:
     """Decides which ticks of a grid of ``hertz`` are taken.
 
     ``budget``: CPU seconds that a tick at full rate may take, so ``budget · hertz`` is the share of a core that may be spent
-    reading; a slower rate may cost as much in all. ``divisor``: each how many-th tick is taken now. ``steps``: changes of rate so far.
+    reading; a slower rate may cost as much in all. ``divisor``: each how many-th tick is taken now. ``steps``: changes of rate
+    so far.
     """
 
     def __init__(self, hertz: float, budget: float) -> None:

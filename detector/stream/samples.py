@@ -87,7 +87,7 @@ class Resampler:
         return even, counts[:, nearest]
 
     def _grown(self, row: int, time: Array, column: Array) -> Array:
-        """What counter `row` with the readings `column` (n,) grows by per second at `time` (n,), held from reading to reading."""
+        """Growth per second of counter `row`, (n,), from its readings `column` at `time`; held from reading to reading."""
         read = np.flatnonzero(~np.isnan(column))
         rates = np.full(1 + time.size, np.nan)
         rates[0] = self._rate[row]

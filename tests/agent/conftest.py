@@ -19,7 +19,10 @@ from .stub_source import StubSource
 
 
 class FakeClock:
-    """Time that passes only in `wait` and when a test moves it, as does the CPU time ``used``; `wait` returns true once ``until`` (monotonic) has passed."""
+    """Time that passes only in `wait` and when a test moves it; `wait` returns true once ``until`` (monotonic) has passed.
+
+    ``used``: CPU seconds, which only a test moves.
+    """
 
     def __init__(self, unix: float, until: float) -> None:
         self.now = 0.0
