@@ -90,11 +90,11 @@ def unsupported(root: Path = Path("/")) -> list[str]:
     return problems
 
 
-def text(found: dict[str, Any], columns: int | None = None) -> str:
+def text(result: dict[str, Any], columns: int | None = None) -> str:
     """Return the report for a reader, as wide as a terminal of ``columns``; None where it goes elsewhere."""
-    reasons = {source["name"]: source["reason"] for source in found["sources"]}
+    reasons = {source["name"]: source["reason"] for source in result["sources"]}
     lines = []
-    for gpu in found["gpus"]:
+    for gpu in result["gpus"]:
         lines.append(f"{gpu['label']}  {gpu['name']}  {gpu['uuid']}")
         lines.append(f"   source {gpu['source']}: {gpu['why']}")
         for name, reason in gpu["refused"].items():
@@ -107,7 +107,8 @@ def text(found: dict[str, Any], columns: int | None = None) -> str:
     lines.append("sources:")
     for name, reason in reasons.items():
         lines.append(f"   {name}: {'does not work: ' + reason.removeprefix(f'source {name!r} ') if reason else 'works'}")
-    missing = [problem for problem in found["problems"] if not problem.startswith(tuple(f"source {name}:" for name in reasons))]
+    of_sources = tuple(f"source {name}:" for name in reasons)
+    missing = [problem for problem in result["problems"] if not problem.startswith(of_sources)]
     lines += ["not measured:", *(f"   {problem}" for problem in missing)] if missing else []
     return "\n".join(lines if columns is None else (_wrapped(line, columns) for line in lines))
 

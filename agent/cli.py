@@ -87,9 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unheeded = [name for name in settings if name not in ("source", "replay", "speed")]
             if unheeded:
                 parser.error(f"check takes no --{unheeded[0].replace('_', '-')}")
-            found = report(load(Config, path, settings))
+            result = report(load(Config, path, settings))
             columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            sys.stdout.write((json.dumps(found, indent=2) if as_json else text(found, columns)) + "\n")
+            sys.stdout.write((json.dumps(result, indent=2) if as_json else text(result, columns)) + "\n")
             return 0
         if command in ("install", "uninstall"):
             purge = settings.pop("purge", False)

@@ -104,8 +104,8 @@ class Config:
     its processes. ``host``, ``port``: where to listen, port 0 takes a free one.
     ``port_file``: written with the bound port once samples flow. ``retention``: seconds of samples kept per device (a replayed
     trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``; five by default, so that a metric that is
-    read once a second has five readings in each. ``tick_budget``: seconds per GPU that a tick's readings may take before the
-    rate steps down.
+    read once a second has five readings in each. ``tick_budget``: CPU seconds per GPU that a tick's readings may take before
+    the rate steps down.
     ``compat``: ``dcgm-exporter`` adds its names to ``/metrics``. ``processes``: seconds between two looks at which processes
     use each GPU, 0 for never. ``log_format``: ``text`` or ``json``. ``tiers``: another tier than the catalogue's by metric
     name, ``off`` for not at all. ``exporter``: page of a dcgm-exporter.

@@ -188,7 +188,7 @@ def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
 FIGURES: tuple[tuple[type[Any], str, str, Callable[[Sampler], tuple[Any, ...]]], ...] = (
     (GaugeMetricFamily, "effective_hertz", "Ticks per second over the last hundred ticks.", lambda of: (of.effective_hertz,)),
     (GaugeMetricFamily, "target_hertz", "Ticks per second that the governor allows at present.", lambda of: (of.target_hertz,)),
-    (HistogramMetricFamily, "tick_seconds", "Time that a tick's readings took.", lambda of: _buckets(of.tick_seconds)),
+    (HistogramMetricFamily, "tick_seconds", "Wall time that a tick's readings took.", lambda of: _buckets(of.tick_seconds)),
     (
         HistogramMetricFamily,
         "tick_lateness_seconds",
@@ -199,7 +199,7 @@ FIGURES: tuple[tuple[type[Any], str, str, Callable[[Sampler], tuple[Any, ...]]],
     (
         CounterMetricFamily,
         "governed_ticks",
-        "Ticks that the governor left out because ticks cost too much.",
+        "Ticks that the governor left out because ticks took too much CPU time.",
         lambda of: (of.governed_ticks,),
     ),
     (CounterMetricFamily, "governor_steps", "Times the governor changed the rate.", lambda of: (of.governor.steps,)),

@@ -1,4 +1,4 @@
-"""The overhead governor: where readings cost more than they may, fewer are made."""
+"""The overhead governor: where readings take more CPU time than they may, fewer are made."""
 
 import logging
 import math
@@ -22,8 +22,9 @@ MARGIN = 0.8
 class Governor:
     """Decides which ticks of a grid of ``hertz`` are taken.
 
-    ``budget``: seconds that a tick at full rate may take, so ``budget · hertz`` is the share of time that may be spent reading;
-    a slower rate may cost as much in all. ``divisor``: each how many-th tick is taken now. ``steps``: changes of rate so far.
+    ``budget``: CPU seconds that a tick at full rate may take, so ``budget · hertz`` is the share of a core that may be spent
+    reading; a slower rate may cost as much in all. ``divisor``: each how many-th tick is taken now. ``steps``: changes of rate
+    so far.
     """
 
     def __init__(self, hertz: float, budget: float) -> None:
@@ -49,7 +50,7 @@ class Governor:
         return self._hertz / self.divisor
 
     def record(self, seconds: float, now: float) -> None:
-        """Take in what the tick at ``now`` (monotonic) cost, and judge."""
+        """Take in what the tick at ``now`` (monotonic) cost in CPU seconds, and judge."""
         self._costs.append(seconds)
         # At full rate only a tick beyond the budget gives reason to look.
         if len(self._costs) < JUDGED_TICKS or (self._level == 0 and seconds * self._hertz <= self._share):
@@ -72,7 +73,7 @@ class Governor:
         self._costs.clear()
         self.steps += 1
         log.warning(
-            "a tick's readings take %.1f ms (budget %.1f ms at %g Hz): sampling at %g Hz instead of %g Hz",
+            "a tick's readings take %.1f ms of CPU (budget %.1f ms at %g Hz): sampling at %g Hz instead of %g Hz",
             1e3 * cost,
             1e3 * self._share / self._hertz,
             self._hertz,

@@ -131,7 +131,7 @@ class ProcessWatcher:
     def look(self) -> bool:
         """Look once; return whether the driver answered, about some GPU at least."""
         began = time.monotonic()
-        found: list[GpuProcess] = []
+        processes: list[GpuProcess] = []
         owned = self._host_pids()
         problem = "" if owned else "their owners are not told: the agent runs in a PID namespace of its own"
         # A process on eight GPUs is looked up once.
@@ -149,12 +149,12 @@ class ProcessWatcher:
             problem = f"the NVIDIA driver does not answer: {error}"
         for index in range(count):
             try:
-                found += self._on_gpu(index, owner_of)
+                processes += self._on_gpu(index, owner_of)
                 answered = True
             except VENDOR_ERRORS as error:
                 self.errors += 1
                 problem = f"GPU {index} does not tell: {error}"
-        self._looked = (time.monotonic(), found)
+        self._looked = (time.monotonic(), processes)
         self.look_seconds = time.monotonic() - began
         if problem and problem != self.reason:
             log.warning("processes on the GPUs: %s", problem)
@@ -191,10 +191,10 @@ class ProcessWatcher:
             owner = owner_of(pid)
             if owner is None:
                 continue
-            told = [number for number in used.values() if number is not None]
+            known = [number for number in used.values() if number is not None]
             of_gpu = shares[uuid]
             share = None if of_gpu is None else of_gpu.get(pid, 0.0)
-            yield GpuProcess(gpu, uuid, pid, *owner, memory_bytes=sum(told) if told else None, sm_utilization=share)
+            yield GpuProcess(gpu, uuid, pid, *owner, memory_bytes=sum(known) if known else None, sm_utilization=share)
 
     def _shares(self, part: Part) -> dict[int, float] | None:
         """Return the share of time in which each process ran kernels since the last look, None where that is not told.

@@ -36,6 +36,10 @@ class Clock(Protocol):
         """Return seconds of a clock that is never set."""
         ...
 
+    def cpu(self) -> float:
+        """Return the CPU seconds that the calling thread has used."""
+        ...
+
     def wait(self, seconds: float) -> bool:
         """Sleep; return true when told to stop."""
         ...
@@ -54,6 +58,7 @@ class SystemClock:
     # The functions themselves: each is called several times a tick.
     unix = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
+    cpu = staticmethod(time.thread_time)
 
     def wait(self, seconds: float) -> bool:
         """Sleep; return true when told to stop."""
@@ -133,7 +138,7 @@ class Sampler:
     def run(self) -> None:
         """Sample; returns when the clock was stopped or the source has finished."""
         source, monotonic, hertz = self.source, self.clock.monotonic, self.source.hertz
-        costs = source.regular and source.lag == 0  # nobody's driver is disturbed by the others
+        governed = source.regular and source.lag == 0  # nobody's driver is disturbed by the others
         start: float | None = None
         # Tick n is due at n / hertz of unix time.
         n = math.floor((monotonic() + self._offset) * hertz) + 1
@@ -157,12 +162,15 @@ class Sampler:
             if start is None:
                 start = deadline
                 self._count_interruption(n / hertz)
+            cpu = self.clock.cpu()
             self._read(n / hertz, now - start, now)
+            cpu = self.clock.cpu() - cpu
             self.last_tick = end = monotonic()
             self.lateness_seconds.add(max(0.0, now - moment))
             self.tick_seconds.add(end - now)
-            if costs:
-                self.governor.record(end - now, now)
+            if governed:
+                # CPU time: waiting for a CPU or a lock is no cost, and a lower rate would not end it.
+                self.governor.record(cpu, now)
             if len(self._in_hand) >= BLOCK:
                 self.hand_over()
             n = n + 1 if not self._clock_was_set() else math.floor((monotonic() + self._offset) * hertz) + 1

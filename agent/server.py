@@ -175,12 +175,12 @@ def read_users(path: Path) -> dict[str, bytes]:
         if not line.strip() or line.startswith("#"):
             continue
         name, _, stored = line.strip().partition(":")
-        found = HASH.fullmatch(stored)
-        if not name or found is None:
+        match = HASH.fullmatch(stored)
+        if not name or match is None:
             raise InputError(f"web.users {path} line {number} is no name:bcrypt-hash; make it with htpasswd -B")
-        if not 4 <= int(found[1]) <= HIGHEST_COST:
+        if not 4 <= int(match[1]) <= HIGHEST_COST:
             raise InputError(
-                f"web.users {path} line {number} has bcrypt cost {int(found[1])}; use 4 to {HIGHEST_COST} (htpasswd -B -C 10)"
+                f"web.users {path} line {number} has bcrypt cost {int(match[1])}; use 4 to {HIGHEST_COST} (htpasswd -B -C 10)"
             )
         if name in hashes:
             raise InputError(f"web.users {path} line {number} names a user for the second time; drop one")

@@ -114,7 +114,7 @@ class Reloaded(Generic[T]):
 
 def _state(path: Path) -> object:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         return error.errno
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size

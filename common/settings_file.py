@@ -41,7 +41,7 @@ def remedy(name: str, known: Sequence[str], prefix: str = "") -> str:
     from difflib import get_close_matches  # a program that starts well does not load it
 
     close = get_close_matches(name, known, n=1)
-    return f"did you mean {prefix + close[0]!r}?" if close else f"known: {', '.join(prefix + one for one in known)}"
+    return f"did you mean {prefix + close[0]!r}?" if close else f"known: {', '.join(prefix + other for other in known)}"
 
 
 def check_address(host: str, port: int) -> None:

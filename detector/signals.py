@@ -114,7 +114,7 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
         if read.size:
             intervals[name] = float(np.median(np.diff(read))) if read.size > 1 else float(clock[-1] - clock[0])
             filled = _fill(values)
-            cleaned[name] = _rate(filled, clock) if name in COUNTERS or _is_counter(filled) else filled
+            cleaned[name] = _rate(values, clock) if name in COUNTERS or _is_counter(filled) else filled
     if not cleaned:
         raise InputError(f"the trace has no metric with a reading (columns: {_listed(metrics)}): record at least one")
     return Signals(clock, cleaned, intervals)
@@ -148,8 +148,13 @@ def _is_counter(values: NDArray[np.float64]) -> bool:
 
 
 def _rate(values: NDArray[np.float64], time: NDArray[np.float64]) -> NDArray[np.float64]:
-    rate = np.maximum(np.diff(values), 0.0) / np.diff(time)
-    return np.concatenate([rate[:1], rate])
+    """Growth per second between readings, held until the next one. `values` holds at least one reading."""
+    read = np.flatnonzero(~np.isnan(values))
+    if read.size < 2:
+        return np.zeros(values.size)
+    rate = np.full(values.size, np.nan)
+    rate[read[1:]] = np.maximum(np.diff(values[read]), 0.0) / np.diff(time[read])
+    return _fill(rate)
 
 
 def _listed(names: Mapping[str, object]) -> str:

@@ -20,7 +20,7 @@ from ..config import Push
 from ..exposition import LABELS
 from .backlog import Backlog
 from .sender import Sender
-from .series import Block, DeviceSeries
+from .series import DeviceSeries, SeriesBlock
 from .wire import STALE, Wire
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Pusher:
     def _follow(self) -> DeviceSeries:
         return DeviceSeries(self._wire, self._labels, self._push.quantise)
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: SeriesBlock) -> None:
         """Put the rows into requests, none of which grows too large."""
         width = max(1, len(block.labels))
         start = 0
@@ -139,7 +139,7 @@ class Pusher:
             self._add_rows(block.rows(slice(start, stop)))
             start = stop
 
-    def _add_rows(self, block: Block) -> None:
+    def _add_rows(self, block: SeriesBlock) -> None:
         times = block.times.tolist()
         missing = np.count_nonzero(np.isnan(block.values), axis=1)
         for labels, values, gaps in zip(block.labels, block.values.tolist(), missing, strict=True):

@@ -140,10 +140,10 @@ class Sender:
         reason = f"HTTP {answer.status}: {line}"
         if answer.status == 429 or answer.status >= 500:
             try:
-                asked = Retry().get_retry_after(answer) or 0.0
+                retry_after = Retry().get_retry_after(answer) or 0.0
             except InvalidHeader:
-                asked = 0.0
-            raise NotTakenError(reason, min(asked, LONGEST_RETRY_AFTER_S))
+                retry_after = 0.0
+            raise NotTakenError(reason, min(retry_after, LONGEST_RETRY_AFTER_S))
         self.rejected += batch.samples
         self._log("refused %d samples (%s); they are not sent again", batch.samples, reason)
 
@@ -164,8 +164,8 @@ class Sender:
 
     def _pause(self, state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
-        asked = error.retry_after if isinstance(error, NotTakenError) else 0.0
-        return max(asked, self._backoff(state))
+        retry_after = error.retry_after if isinstance(error, NotTakenError) else 0.0
+        return max(retry_after, self._backoff(state))
 
     def _before_pause(self, state: RetryCallState) -> None:
         self.retries += 1

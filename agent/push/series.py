@@ -20,7 +20,7 @@ from .wire import Wire
 CLOCK_RESET_MS = 600_000
 
 
-class Block(NamedTuple):
+class SeriesBlock(NamedTuple):
     """Rows of one device.
 
     ``times``: int64 [n], unix milliseconds, increasing. ``labels``: those of each series, serialised. ``values``: float64
@@ -36,9 +36,9 @@ class Block(NamedTuple):
         """How many values there are."""
         return int(np.count_nonzero(~np.isnan(self.values)))
 
-    def rows(self, chosen: slice | NDArray[np.bool_]) -> Block:
+    def rows(self, chosen: slice | NDArray[np.bool_]) -> SeriesBlock:
         """Return some of the rows."""
-        return Block(self.times[chosen], self.labels, self.values[:, chosen])
+        return SeriesBlock(self.times[chosen], self.labels, self.values[:, chosen])
 
 
 class DeviceSeries:
@@ -73,7 +73,7 @@ class DeviceSeries:
         self.newest, self.heard_at = old.newest, old.heard_at
         self.lost_rows, self.late_samples = old.lost_rows, old.late_samples
 
-    def news(self, store: DeviceStore | None) -> Iterator[Block]:
+    def news(self, store: DeviceStore | None) -> Iterator[SeriesBlock]:
         """Yield the rows that are new, in order; None: the device has left, read what its store still held."""
         if self._store is not None:
             yield from self._read(self._store)
@@ -83,7 +83,7 @@ class DeviceSeries:
                 self._labels = self._label(store.device)
                 yield from self._read(store)
 
-    def _read(self, store: DeviceStore) -> Iterator[Block]:
+    def _read(self, store: DeviceStore) -> Iterator[SeriesBlock]:
         # A store that is new here may hold rows of the one before, under row numbers of its own: only times tell them apart.
         first_read = self._cursor == 0
         self._cursor, lost, time, columns = store.since(self._cursor)
@@ -100,7 +100,7 @@ class DeviceSeries:
         if self._quantise:
             ratios = [metric.unit == "ratio" for metric in store.device.metrics]
             values[ratios] = np.rint(values[ratios] * 1024) / 1024
-        block = Block(times, self._labels, values)
+        block = SeriesBlock(times, self._labels, values)
         # Two rows may share a millisecond: no store takes two samples of one time.
         repeated = np.diff(times, prepend=times[0] - 1) <= 0
         known = np.full(len(times), False) if self.newest is None else times <= self.newest

@@ -18,7 +18,7 @@ from ..config import Config
 from . import Device, Row, Source, Tick
 from .dcgm_engine import Entity, HostEngine, connect
 from .dcgm_values import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, REASONS, Readings, blank_reasons, numbers
-from .dcgm_watch import TICK_US, Group, Ticks, Watch
+from .dcgm_watch import TICK_US, Ticks, Watch, WatchGroup
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class DcgmSource(Source):
         self._scale = np.array([NAMES[OLDEST[metric.name]][1] for metric in self._metrics.values()])
         self._column = np.full(1 << 16, -1, dtype=np.int16)
         self._column[list(self._metrics)] = range(len(self._metrics))
-        self._groups: dict[tuple[Entity, ...], Group] = {}
+        self._groups: dict[tuple[Entity, ...], WatchGroup] = {}
         self._watches: list[Watch] = []
         self._retry_at = 0.0
         self._retry_after = FIRST_RETRY_S
@@ -135,7 +135,7 @@ class DcgmSource(Source):
         group = self._groups.get(tuple(entities))
         if group is None:
             kind = [entity for entity in self._everything if entity.group == entities[0].group]
-            group = self._groups[tuple(entities)] = Group(engine, entities, every=len(entities) == len(kind))
+            group = self._groups[tuple(entities)] = WatchGroup(engine, entities, every=len(entities) == len(kind))
         refused: dict[int, str] = {}
         try:
             self._watches.append(Watch(group, fields, tier))

@@ -121,10 +121,10 @@ class HostEngine:
         discovery, kind = self.connection.GetSystem().discovery, self.bindings.fields.DCGM_FE_GPU
         numbered = [Entity(kind, gpu, gpu, gpu, "", "", "") for gpu in discovery.GetAllSupportedGpuIds()]
         live = self.live_values(numbered, [NVML_INDEX_FIELD, UUID_FIELD, NAME_FIELD])
-        found = []
+        gpus = []
         for entity in numbered:
-            told = live[entity]
-            uuid, name, driver = str(told.get(UUID_FIELD, "")), str(told.get(NAME_FIELD, "unknown")), ""
+            values = live[entity]
+            uuid, name, driver = str(values.get(UUID_FIELD, "")), str(values.get(NAME_FIELD, "unknown")), ""
             try:
                 identifiers = discovery.GetGpuAttributes(entity.id).identifiers
             except self.error as error:
@@ -137,9 +137,9 @@ class HostEngine:
             if not uuid:
                 log.warning("DCGM does not tell the UUID of its GPU %d, which is left out", entity.id)
                 continue
-            index = int(told.get(NVML_INDEX_FIELD, entity.id))
-            found.append(entity._replace(nvml_index=index, uuid=uuid, name=name, driver=driver))
-        return found
+            index = int(values.get(NVML_INDEX_FIELD, entity.id))
+            gpus.append(entity._replace(nvml_index=index, uuid=uuid, name=name, driver=driver))
+        return gpus
 
     def _instances(self, gpus: Sequence[Entity]) -> list[Entity]:
         try:
@@ -149,14 +149,14 @@ class HostEngine:
             return []
         parents = {gpu.id: gpu for gpu in gpus}
         uuids = mig_uuids() if hierarchy.count else {}
-        found = []
+        instances = []
         for i in range(hierarchy.count):
             item = hierarchy.entityList[i]
             parent = parents.get(item.parent.entityId)
             # The list goes on with compute instances, whose parents are GPU instances.
             if item.entity.entityGroupId == self.bindings.fields.DCGM_FE_GPU_I and parent is not None:
                 instance = int(item.info.nvmlInstanceId)
-                found.append(
+                instances.append(
                     parent._replace(
                         group=int(item.entity.entityGroupId),
                         id=int(item.entity.entityId),
@@ -165,10 +165,10 @@ class HostEngine:
                         instance=instance,
                     )
                 )
-        profiles = self.live_values(found, [NAME_FIELD])
+        profiles = self.live_values(instances, [NAME_FIELD])
         return [
             entity._replace(name=f"{entity.name} {profiles[entity][NAME_FIELD]}") if profiles[entity] else entity
-            for entity in found
+            for entity in instances
         ]
 
     def update(self) -> None:

@@ -29,7 +29,7 @@ TIMEOUT_S = 2.0
 LARGEST_PAGE = 16 * 2**20
 
 
-class Gpu(NamedTuple):
+class ExporterGpu(NamedTuple):
     """A GPU or MIG instance as the page's labels name it."""
 
     number: int
@@ -60,7 +60,7 @@ class DcgmExporterSource(Source):
         self.blanks: Counter[tuple[int, str]] = Counter()
         self._only = only
         self._before: list[str] = []
-        self._series: dict[str, tuple[str, Gpu | None]] = {}
+        self._series: dict[str, tuple[str, ExporterGpu | None]] = {}
         try:
             lines = self._lines()
             self._mig = mig_uuids() if any("GPU_I_ID=" in line for line in lines) else {}
@@ -82,7 +82,7 @@ class DcgmExporterSource(Source):
         self.devices = tuple(self._device(gpu, values[gpu.uuid], on_page) for gpu in order)
         self._position = {device.uuid: i for i, device in enumerate(self.devices)}
 
-    def _device(self, gpu: Gpu, readings: Mapping[str, float], on_page: Collection[str]) -> Device:
+    def _device(self, gpu: ExporterGpu, readings: Mapping[str, float], on_page: Collection[str]) -> Device:
         metrics = self._metrics.values()
         blank = [metric for metric in metrics if math.isnan(readings.get(metric.name, math.nan))]
         return Device(
@@ -160,13 +160,13 @@ class DcgmExporterSource(Source):
             raise OSError(f"it breaks off after {len(page)} of {length} bytes")
         return bytes(page)
 
-    def _values(self, lines: list[str]) -> tuple[dict[str, Gpu], dict[str, dict[str, float]]]:
+    def _values(self, lines: list[str]) -> tuple[dict[str, ExporterGpu], dict[str, dict[str, float]]]:
         """Return the GPUs, and by metric their values (base units, NaN for a blank), both by UUID.
 
         Where pods share a GPU, it has a series for each of them, and a counters file may have a field by its old and its new
         name; the largest value counts for the GPU. Raises ValueError for a line that is broken.
         """
-        gpus: dict[str, Gpu] = {}
+        gpus: dict[str, ExporterGpu] = {}
         values: dict[str, dict[str, float]] = {}
         # Only numbers change from page to page: labels, costly to parse, are kept from the page before.
         series = {}
@@ -193,7 +193,7 @@ class DcgmExporterSource(Source):
         """Do nothing: every page has a connection of its own."""
 
 
-def _series(identity: str, mig: MigUuids) -> tuple[str, Gpu | None]:
+def _series(identity: str, mig: MigUuids) -> tuple[str, ExporterGpu | None]:
     """Return the name and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""
     if not identity.endswith("}"):
         raise ValueError(f"it has a line that is no series of a dcgm-exporter: {identity[:100]!r}")
@@ -202,7 +202,7 @@ def _series(identity: str, mig: MigUuids) -> tuple[str, Gpu | None]:
     return sample.name, _gpu(sample.labels, mig)
 
 
-def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Gpu | None:
+def _gpu(labels: Mapping[str, str], mig: MigUuids) -> ExporterGpu | None:
     """Return whose a series is, None when its labels do not say."""
     uuid = labels.get("UUID") or labels.get("uuid")
     index = labels.get("gpu", "")
@@ -212,9 +212,9 @@ def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Gpu | None:
     driver = labels.get("DCGM_FI_DRIVER_VERSION") or labels.get("DCGM_FI_SYSTEM_DRIVER_VERSION", "")  # up to 4.8; since 4.9
     instance = labels.get("GPU_I_ID", "")
     if not instance.isdecimal():
-        return Gpu(int(index), None, uuid, name, driver)
+        return ExporterGpu(int(index), None, uuid, name, driver)
     profile = labels.get("GPU_I_PROFILE", "")
-    return Gpu(int(index), int(instance), mig_uuid(mig, uuid, int(instance)), f"{name} MIG {profile}".rstrip(), driver)
+    return ExporterGpu(int(index), int(instance), mig_uuid(mig, uuid, int(instance)), f"{name} MIG {profile}".rstrip(), driver)
 
 
 def _missing(metric: Metric) -> str:

@@ -38,7 +38,7 @@ def _end(engine: HostEngine, step: Callable[[], None]) -> None:
         log.debug("ending a DCGM watch: %s", error)
 
 
-class Group:
+class WatchGroup:
     """Some GPUs, or some MIG instances, as a group of the host engine.
 
     ``every``: they are all of their kind, which DCGM can group by itself.
@@ -64,7 +64,7 @@ class Watch:
     ``since``: time (µs) from which values are to be fetched. ``horizon``: time up to which the last fetch saw all.
     """
 
-    def __init__(self, group: Group, fields: Sequence[int], tier: str) -> None:
+    def __init__(self, group: WatchGroup, fields: Sequence[int], tier: str) -> None:
         self._engine = group.engine
         self._group = group.dcgm_group
         self._field_group = self._engine.bindings.pydcgm.DcgmFieldGroup(

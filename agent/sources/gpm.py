@@ -22,7 +22,7 @@ from ..catalog import Metric
 from ..config import Config
 from . import Row, Tick
 from .nvml import NvmlSource
-from .nvml_gpu import Found
+from .nvml_gpu import NvmlDevice
 from .nvml_library import GONE, LATER, SOME_ANSWER, DriverError, call, formatted, function
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class GpmWindow:
     ``metrics``: those asked for, in the order of `read`; ``refused``: those that `probe` found refused, and why.
     """
 
-    def __init__(self, found: Found, wanted: Mapping[str, Metric]) -> None:
+    def __init__(self, device: NvmlDevice, wanted: Mapping[str, Metric]) -> None:
         self.metrics = tuple(wanted)
         self.refused: Mapping[str, str] = {}
         self._wanted = wanted
@@ -55,24 +55,24 @@ class GpmWindow:
         self._longest = LONGEST_RARE_WINDOW_S if rare else LONGEST_WINDOW_S
         self._samples: list[Any] = []
         self._codes: tuple[int, ...] = (pynvml.NVML_SUCCESS,) * len(wanted)
-        self.attach(found)
+        self.attach(device)
 
-    def attach(self, found: Found) -> None:
+    def attach(self, device: NvmlDevice) -> None:
         """Sample this GPU from now on; raises DriverError."""
         self.close()
-        self.uuid = found.uuid
+        self.uuid = device.uuid
         self._where: tuple[Any, ...]
-        if found.instance is None:
-            self._take, self._where = function("nvmlGpmSampleGet"), (found.handle,)
+        if device.instance is None:
+            self._take, self._where = function("nvmlGpmSampleGet"), (device.handle,)
         else:
-            self._take, self._where = function("nvmlGpmMigSampleGet"), (found.parent, found.instance)
+            self._take, self._where = function("nvmlGpmMigSampleGet"), (device.parent, device.instance)
         self._compute = function("nvmlGpmMetricsGet")
         with _lock:
             self._samples = [call(pynvml.nvmlGpmSampleAlloc) for _ in range(2)]
         self._older_at = -inf
-        self._ask_for(self.metrics)
+        self._request(self.metrics)
 
-    def _ask_for(self, names: Sequence[str]) -> None:
+    def _request(self, names: Sequence[str]) -> None:
         self.metrics = tuple(names)
         self._scales = tuple(SCALE[self._wanted[name].unit] for name in names)
         self._blank = (nan,) * len(names)
@@ -111,7 +111,7 @@ class GpmWindow:
                 if code and code not in LATER
             }
         if self.refused:
-            self._ask_for([name for name in self.metrics if name not in self.refused])
+            self._request([name for name in self.metrics if name not in self.refused])
 
     def read(self) -> Sequence[float]:
         """Sample; return the metrics since the last sample, NaN for one without value, nothing when it is too early.
@@ -160,11 +160,11 @@ class GpmWindow:
             log.debug("%s", error)
 
 
-def _supports(found: Found) -> bool:
+def _supports(device: NvmlDevice) -> bool:
     try:
-        return bool(call(pynvml.nvmlGpmQueryDeviceSupport, found.parent).isSupportedDevice)
+        return bool(call(pynvml.nvmlGpmQueryDeviceSupport, device.parent).isSupportedDevice)
     except DriverError as error:
-        log.debug("GPU %s: %s", found.label, error)
+        log.debug("GPU %s: %s", device.label, error)
         return False
 
 
@@ -179,20 +179,20 @@ class GpmSource(NvmlSource):
         super().__init__(config, only)
         self.ready_at = self._ready_after(start)
 
-    def _profile(self, found: list[Found]) -> list[Found]:
+    def _profile(self, devices: list[NvmlDevice]) -> list[NvmlDevice]:
         """Make a window of each GPU or instance that has GPM; raises InputError when there is none."""
         profiled = {name: metric for name, metric in self._wanted.items() if metric.gpm is not None}
-        supported = [one for one in found if _supports(one)]
+        supported = [device for device in devices if _supports(device)]
         try:
-            self._windows = [GpmWindow(one, profiled) for one in supported]
+            self._windows = [GpmWindow(device, profiled) for device in supported]
         except DriverError as error:
             raise InputError(
                 f"source 'gpm' cannot use this driver ({error}); update it, or choose --source dcgm or nvml"
             ) from error
         if not self._windows:
             raise InputError(
-                f"source 'gpm' finds no GPU with NVML's performance monitoring among {len(found)} (it takes Hopper or newer); "
-                "choose --source dcgm or nvml"
+                f"source 'gpm' finds no GPU with NVML's performance monitoring among {len(devices)} "
+                "(it takes Hopper or newer); choose --source dcgm or nvml"
             )
         for _ in range(2):
             for window in self._windows:

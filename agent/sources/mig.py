@@ -19,7 +19,7 @@ def mig_uuids() -> MigUuids:
     except DriverError:
         return {}
     try:
-        return {(found.parent_uuid, found.instance): found.uuid for found in find() if found.instance is not None}
+        return {(device.parent_uuid, device.instance): device.uuid for device in find() if device.instance is not None}
     except DriverError:
         return {}
     finally:

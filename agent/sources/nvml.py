@@ -11,7 +11,7 @@ from ...common.errors import InputError
 from ..config import Config
 from . import Device, Row, Source, Tick
 from .nvml_events import XidEvents
-from .nvml_gpu import ALL_TIERS, LEVELS, Call, Found, Gpu, Profiler, find
+from .nvml_gpu import ALL_TIERS, LEVELS, Call, NvmlDevice, NvmlGpu, Profiler, find
 from .nvml_library import DriverError, call
 from .nvml_static import INSTANCE_STATIC, STATIC, static_attributes
 
@@ -33,9 +33,9 @@ class NvmlSource(Source):
     def __init__(self, config: Config, only: frozenset[str] | None) -> None:
         self.blanks: Counter[tuple[int, str]] = Counter()
         self._wanted = {metric.name: metric for metric in config.metrics().values() if metric.scope == "gpu"}
-        self._gpus: list[Gpu] = []
+        self._gpus: list[NvmlGpu] = []
         self._absent = 0
-        self._left_out: list[Found] = []
+        self._left_out: list[NvmlDevice] = []
         self._profilers: Mapping[str, Profiler] = {}
         self._xids: XidEvents | None = None
         self._xid_counts: Counter[int] = Counter()
@@ -52,12 +52,12 @@ class NvmlSource(Source):
             self.close()
             raise
 
-    def _find(self, only: frozenset[str] | None) -> list[Found]:
+    def _find(self, only: frozenset[str] | None) -> list[NvmlDevice]:
         """Return the GPUs and instances that answer, among ``only``; raises InputError when there is none."""
-        found = list(find())
-        self._known = {one.uuid: one.parent_uuid for one in found}
+        devices = list(find())
+        self._known = {device.uuid: device.parent_uuid for device in devices}
         count, answering = call(pynvml.nvmlDeviceGetCount), len(set(self._known.values()))
-        if not found:
+        if not devices:
             raise InputError(
                 f"source {self.name!r} finds the NVIDIA driver but no GPU that answers (of {count}); choose --source host"
             )
@@ -65,31 +65,31 @@ class NvmlSource(Source):
         if answering < count:
             log.warning("%d of %d GPUs do not answer and are left out until they do", count - answering, count)
         if only is None:
-            return found
-        chosen = [one for one in found if one.uuid in only]
+            return devices
+        chosen = [device for device in devices if device.uuid in only]
         if not chosen:
             raise InputError(f"source {self.name!r} sees none of the GPUs that it is to read: {', '.join(sorted(only))}")
         return chosen
 
-    def _profile(self, found: list[Found]) -> list[Found]:
+    def _profile(self, devices: list[NvmlDevice]) -> list[NvmlDevice]:
         """Make ready what else is read of GPUs and instances, in ``_profilers``; return those that are read at all."""
-        return found
+        return devices
 
-    def _adopt(self, found: list[Found]) -> None:
+    def _adopt(self, targets: list[NvmlDevice]) -> None:
         """Make a device of each GPU and instance found; raises InputError when there is none."""
-        found = self._profile(found)
+        targets = self._profile(targets)
         devices = []
-        for one in found:
+        for target in targets:
             try:
-                gpu, device = self._device(one)
+                gpu, device = self._device(target)
             except DriverError as error:
-                log.warning("GPU %s does not answer and is left out until it does: %s", one.label, error)
-                self._left_out.append(one)
+                log.warning("GPU %s does not answer and is left out until it does: %s", target.label, error)
+                self._left_out.append(target)
             else:
                 self._gpus.append(gpu)
                 devices.append(device)
         if not devices:
-            raise InputError(f"source {self.name!r}: none of {len(found)} GPUs answers; repair them, or choose --source host")
+            raise InputError(f"source {self.name!r}: none of {len(targets)} GPUs answers; repair them, or choose --source host")
         self.devices = tuple(devices)
         # All values of a tick are in one flat list, ``width`` for each device. What each of them is:
         self._width = max(len(device.metrics) for device in devices)
@@ -118,35 +118,35 @@ class NvmlSource(Source):
             for level in LEVELS.values()
         )
 
-    def _device(self, one: Found) -> tuple[Gpu, Device]:
+    def _device(self, device: NvmlDevice) -> tuple[NvmlGpu, Device]:
         """Try what can be read of a GPU or instance; raises DriverError when it does not answer."""
-        unwatched = self._watch(one)
-        gpu = Gpu(one, self._wanted, self._profilers.get(one.uuid), frozenset() if unwatched else frozenset({XID}))
+        unwatched = self._watch(device)
+        gpu = NvmlGpu(device, self._wanted, self._profilers.get(device.uuid), frozenset() if unwatched else frozenset({XID}))
         measured = {metric.name for metric in gpu.metrics}
         unmeasured = dict.fromkeys(self._wanted, UNKNOWN_TO_NVML) | gpu.unmeasured
         if unwatched and XID in self._wanted:
             unmeasured[XID] = unwatched
         return gpu, Device(
-            index=one.index,
-            uuid=one.uuid,
-            name=call(pynvml.nvmlDeviceGetName, one.handle),
+            index=device.index,
+            uuid=device.uuid,
+            name=call(pynvml.nvmlDeviceGetName, device.handle),
             source=self.name,
             metrics=gpu.metrics,
-            instance=one.instance,
-            static=static_attributes(one.label, one.handle, STATIC if one.instance is None else INSTANCE_STATIC),
+            instance=device.instance,
+            static=static_attributes(device.label, device.handle, STATIC if device.instance is None else INSTANCE_STATIC),
             unmeasured={name: why for name, why in unmeasured.items() if name not in measured},
         )
 
-    def _watch(self, one: Found) -> str:
+    def _watch(self, device: NvmlDevice) -> str:
         """Have Xid errors of a GPU counted, if they are wanted; return why they are not, nothing when they are."""
         if XID not in self._wanted:
             return "it is off"
-        if one.instance is not None:
+        if device.instance is not None:
             return "the driver reports it for the whole GPU, not for an instance"
         try:
             if self._xids is None:
                 self._xids = XidEvents(self._xid_counts)
-            self._xids.watch(one.index, one.handle)
+            self._xids.watch(device.index, device.handle)
         except DriverError as error:
             return str(error)
         return ""
@@ -154,13 +154,13 @@ class NvmlSource(Source):
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return one row per GPU that answers; raise RuntimeError when none does."""
         level = ALL_TIERS if tick.rare else LEVELS["slow"] if tick.slow else LEVELS["fast"]
-        found_again = self._find_again(tick) if self._absent else []
-        if found_again:
+        recovered = self._find_again(tick) if self._absent else []
+        if recovered:
             level = ALL_TIERS
         values = [nan] * (self._width * len(self._gpus))
         incomplete: list[tuple[Call, DriverError | None]] = []
-        for one in self._plan[level]:
-            gpu, read, places, span = one
+        for planned in self._plan[level]:
+            gpu, read, places, span = planned
             if gpu.absent:
                 continue
             try:
@@ -168,7 +168,7 @@ class NvmlSource(Source):
             except DriverError as error:
                 if error.gone:
                     gpu.lose(tick.elapsed, error)
-                incomplete.append((one, error))
+                incomplete.append((planned, error))
                 continue
             if span is not None and got:
                 values[span] = got
@@ -177,14 +177,14 @@ class NvmlSource(Source):
                     values[column] = got[place]
             total = sum(got)
             if total != total or not got:  # some value is NaN, or it was too early for any
-                incomplete.append((one, None))
+                incomplete.append((planned, None))
         if incomplete:
             self._judge(tick, level, incomplete, values)
         if self._absent == len(self._gpus):
             # With every GPU gone the library itself may be stale (driver reloaded, device cgroup applied anew).
             self._release()
             raise RuntimeError("no GPU answers")
-        for gpu in found_again:
+        for gpu in recovered:
             if not gpu.absent:
                 gpu.confirm()
         self._count_xids(level, values)
@@ -200,19 +200,19 @@ class NvmlSource(Source):
         self, tick: Tick, level: int, incomplete: Sequence[tuple[Call, DriverError | None]], values: Sequence[float]
     ) -> None:
         """Tell the GPUs that do not answer from those that only lack a value; count what these lack."""
-        for gpu in {one.gpu for one, _ in incomplete if not one.gpu.absent}:
-            verdict = gpu.judge(level, [error for one, error in incomplete if one.gpu is gpu and error is not None])
+        for gpu in {planned.gpu for planned, _ in incomplete if not planned.gpu.absent}:
+            verdict = gpu.judge(level, [error for planned, error in incomplete if planned.gpu is gpu and error is not None])
             if verdict is not None:
                 gpu.lose(tick.elapsed, verdict)
-        for one, _ in incomplete:
-            for _, place in one.places if not one.gpu.absent else ():
+        for planned, _ in incomplete:
+            for _, place in planned.places if not planned.gpu.absent else ():
                 metric = self._metrics[place]
                 if metric is not None and isnan(values[place]) and LEVELS[metric.tier] <= level:
                     self.blanks[place // self._width, metric.name] += 1
-        if any(one.gpu.absent for one, _ in incomplete):
+        if any(planned.gpu.absent for planned, _ in incomplete):
             self._make_plan()
 
-    def _find_again(self, tick: Tick) -> list[Gpu]:
+    def _find_again(self, tick: Tick) -> list[NvmlGpu]:
         """Try the absent GPUs whose time has come; return those that are back."""
         due = [gpu for gpu in self._gpus if gpu.absent and tick.elapsed >= gpu.retry_at]
         if not due:
@@ -226,7 +226,7 @@ class NvmlSource(Source):
         for gpu in due:
             gpu.find_again(tick.elapsed)
             if not gpu.absent:
-                self._watch(gpu.found)
+                self._watch(gpu.device)
         self._make_plan()
         return [gpu for gpu in due if not gpu.absent]
 
@@ -243,11 +243,11 @@ class NvmlSource(Source):
             now = list(find())
         except DriverError:
             return False
-        answering = {one.uuid for one in now if one.instance is None}
+        answering = {device.uuid for device in now if device.instance is None}
         known = {uuid for uuid, parent in self._known.items() if parent in answering}
-        return {one.uuid for one in now} != known or any(self._answers(one) for one in self._left_out)
+        return {device.uuid for device in now} != known or any(self._answers(device) for device in self._left_out)
 
-    def _answers(self, left_out: Found) -> bool:
+    def _answers(self, left_out: NvmlDevice) -> bool:
         try:
             self._device(left_out.again())
         except DriverError:

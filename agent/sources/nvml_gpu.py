@@ -21,7 +21,7 @@ ALL_TIERS = 2
 
 
 @dataclass(frozen=True)
-class Found:
+class NvmlDevice:
     """A GPU or MIG instance that answers; ``parent`` is the GPU's own handle, ``instance`` the GPU instance id."""
 
     index: int
@@ -36,26 +36,26 @@ class Found:
         """Short name, as `Device.label`."""
         return str(self.index) if self.instance is None else f"{self.index}.{self.instance}"
 
-    def again(self) -> "Found":
+    def again(self) -> "NvmlDevice":
         """Return it with handles of the present driver; raises DriverError when it does not answer."""
         parent = call(pynvml.nvmlDeviceGetHandleByUUID, self.parent_uuid)
         handle = parent if self.instance is None else call(pynvml.nvmlDeviceGetHandleByUUID, self.uuid)
-        return Found(self.index, self.uuid, self.parent_uuid, handle, parent, self.instance)
+        return NvmlDevice(self.index, self.uuid, self.parent_uuid, handle, parent, self.instance)
 
 
-def find() -> Iterator[Found]:
+def find() -> Iterator[NvmlDevice]:
     """Find what answers now: each GPU, followed by its MIG instances; raises DriverError when the driver itself does not."""
     for index in range(call(pynvml.nvmlDeviceGetCount)):
         try:
             handle = call(pynvml.nvmlDeviceGetHandleByIndex, index)
             uuid = call(pynvml.nvmlDeviceGetUUID, handle)
-            yield Found(index, uuid, uuid, handle, handle)
+            yield NvmlDevice(index, uuid, uuid, handle, handle)
             yield from _instances(index, uuid, handle)
         except DriverError as error:
             log.debug("GPU %d does not answer: %s", index, error)
 
 
-def _instances(index: int, uuid: str, handle: Handle) -> Iterator[Found]:
+def _instances(index: int, uuid: str, handle: Handle) -> Iterator[NvmlDevice]:
     try:
         partitioned = call(pynvml.nvmlDeviceGetMigMode, handle)[0] == pynvml.NVML_DEVICE_MIG_ENABLE
     except DriverError:
@@ -72,7 +72,7 @@ def _instances(index: int, uuid: str, handle: Handle) -> Iterator[Found]:
         # NVML shows each compute instance; memory and counters belong to the GPU instance that they share.
         if instance not in seen:
             seen.add(instance)
-            yield Found(index, call(pynvml.nvmlDeviceGetUUID, mig), uuid, mig, handle, instance)
+            yield NvmlDevice(index, call(pynvml.nvmlDeviceGetUUID, mig), uuid, mig, handle, instance)
 
 
 class Profiler(Protocol):
@@ -84,7 +84,7 @@ class Profiler(Protocol):
     metrics: tuple[str, ...]
     refused: Mapping[str, str]
 
-    def attach(self, found: Found) -> None:
+    def attach(self, device: NvmlDevice) -> None:
         """Read this GPU from now on: it was found again."""
         ...
 
@@ -104,13 +104,13 @@ class Call(NamedTuple):
     where that is possible.
     """
 
-    gpu: "Gpu"
+    gpu: "NvmlGpu"
     read: Read
     places: tuple[tuple[int, int], ...]
     span: slice | None
 
 
-class Gpu:
+class NvmlGpu:
     """One device: what is read of it while it answers; tried again after 1, 2, 4 … 60 s while it does not.
 
     ``metrics``: what is read of it, among ``wanted``, in this order; ``elsewhere`` names those that somebody else fills in.
@@ -119,21 +119,21 @@ class Gpu:
     """
 
     def __init__(
-        self, found: Found, wanted: Mapping[str, Metric], profiler: Profiler | None, elsewhere: frozenset[str]
+        self, device: NvmlDevice, wanted: Mapping[str, Metric], profiler: Profiler | None, elsewhere: frozenset[str]
     ) -> None:
-        self.found = found
+        self.device = device
         self.profiler = profiler
         self.absent = False
         self.retry_at = 0.0
         self._retry_after = FIRST_RETRY_S
         profiled = profiler.metrics if profiler else ()
         refused = dict(profiler.refused) if profiler else {}
-        mine = {name: metric for name, metric in wanted.items() if name not in profiled and name not in elsewhere}
-        if found.instance is not None:
-            for name in mine.keys() - OF_INSTANCES:
+        candidates = {name: metric for name, metric in wanted.items() if name not in profiled and name not in elsewhere}
+        if device.instance is not None:
+            for name in candidates.keys() - OF_INSTANCES:
                 refused.setdefault(name, "the driver measures it for the whole GPU, not for an instance")
-            mine = {name: metric for name, metric in mine.items() if name in OF_INSTANCES}
-        self._givers, reasons = _probe(found.handle, mine)
+            candidates = {name: metric for name, metric in candidates.items() if name in OF_INSTANCES}
+        self._givers, reasons = _probe(device.handle, candidates)
         self.metrics = tuple(
             metric for name, metric in wanted.items() if name in self._givers or name in profiled or name in elsewhere
         )
@@ -151,12 +151,12 @@ class Gpu:
         self._add_fields([giver for giver in self._givers.values() if isinstance(giver, Field)])
         for reading in dict.fromkeys(giver for giver in self._givers.values() if isinstance(giver, Reading)):
             names = [name if self._givers.get(name) is reading else "" for name in reading.metrics]
-            self._add(self.rest, reading.bind(self.found.handle), names)
+            self._add(self.rest, reading.bind(self.device.handle), names)
 
     def _add_fields(self, fields: list[Field]) -> None:
         # In order of their tiers, so that what is due is always the head of one array, read in one call.
         fields.sort(key=lambda field: self._levels[field.metric])
-        values = FieldValues(self.found.handle, fields) if fields else None
+        values = FieldValues(self.device.handle, fields) if fields else None
         for level, calls in enumerate(self.rest):
             due = [field.metric for field in fields if self._levels[field.metric] <= level]
             if values is not None and due:
@@ -183,7 +183,7 @@ class Gpu:
     def lose(self, elapsed: float, error: DriverError) -> None:
         """Take it for absent from now (``elapsed`` as in `Tick`) on."""
         if self._retry_after == FIRST_RETRY_S:
-            log.warning("GPU %s (%s) does not answer: %s", self.found.label, self.found.uuid, error)
+            log.warning("GPU %s (%s) does not answer: %s", self.device.label, self.device.uuid, error)
         self.absent = True
         self.retry_at = elapsed + self._retry_after
         self._retry_after = min(2 * self._retry_after, LONGEST_RETRY_S)
@@ -191,9 +191,9 @@ class Gpu:
     def find_again(self, elapsed: float) -> None:
         """Try whether it answers again."""
         try:
-            self.found = self.found.again()
+            self.device = self.device.again()
             if self.profiler is not None:
-                self.profiler.attach(self.found)
+                self.profiler.attach(self.device)
             # It is another GPU to its counters and buffers: all calls are made anew.
             self.place(self.start)
         except DriverError as error:
@@ -203,7 +203,7 @@ class Gpu:
 
     def confirm(self) -> None:
         """Take note that it answered after it was found again."""
-        log.warning("GPU %s (%s) answers again", self.found.label, self.found.uuid)
+        log.warning("GPU %s (%s) answers again", self.device.label, self.device.uuid)
         self._retry_after = FIRST_RETRY_S
 
 

@@ -72,10 +72,10 @@ def function(name: str) -> Function:
     """Return a function of the loaded library; raises DriverError where this driver is too old to have it."""
     try:
         # By item: a pointer of its own, where the attribute is shared with pynvml's callers.
-        found: Function = pynvml.nvmlLib[name]
+        symbol: Function = pynvml.nvmlLib[name]
     except AttributeError as error:
         raise DriverError(name, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND) from error
-    return found
+    return symbol
 
 
 def member(structure: Any, name: str) -> Any:

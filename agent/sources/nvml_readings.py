@@ -44,15 +44,15 @@ class Reading:
     fast: bool = True
 
 
-def _one(name: str, scale: float, *arguments: int) -> Callable[[Handle], Read]:
+def _number(name: str, scale: float, *arguments: int) -> Callable[[Handle], Read]:
     """Bind the NVML function ``name(handle, *arguments, unsigned *)`` of which one number times ``scale`` is wanted."""
 
     def bind(handle: Handle) -> Read:
-        ask, answer = function(name), c_uint()
+        get, answer = function(name), c_uint()
         pointer = byref(answer)
 
         def read() -> tuple[float]:
-            if code := ask(handle, *arguments, pointer):
+            if code := get(handle, *arguments, pointer):
                 raise DriverError(name, code)
             return (answer.value * scale,)
 
@@ -69,38 +69,38 @@ def _usage_is_instant(handle: Handle) -> bool:
 def _power_usage(handle: Handle) -> Read:
     if not _usage_is_instant(handle):
         raise DriverError("nvmlDeviceGetPowerUsage averages over a second here", pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return _one("nvmlDeviceGetPowerUsage", MILLI)(handle)
+    return _number("nvmlDeviceGetPowerUsage", MILLI)(handle)
 
 
 def _power_usage_average(handle: Handle) -> Read:
     if _usage_is_instant(handle):
         raise DriverError("nvmlDeviceGetPowerUsage gives no average here", pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return _one("nvmlDeviceGetPowerUsage", MILLI)(handle)
+    return _number("nvmlDeviceGetPowerUsage", MILLI)(handle)
 
 
 def _energy(handle: Handle) -> Read:
-    ask, answer = function("nvmlDeviceGetTotalEnergyConsumption"), c_ulonglong()
+    get, answer = function("nvmlDeviceGetTotalEnergyConsumption"), c_ulonglong()
     pointer = byref(answer)
 
     def read() -> tuple[float]:
-        if code := ask(handle, pointer):
+        if code := get(handle, pointer):
             raise DriverError("nvmlDeviceGetTotalEnergyConsumption", code)
         return (answer.value * MILLI,)  # mJ
 
     return read
 
 
-def _two(name: str, answer: Any, first: str, second: str, scale: float = 1.0) -> Callable[[Handle], Read]:
+def _pair(name: str, answer: Any, first: str, second: str, scale: float = 1.0) -> Callable[[Handle], Read]:
     """Bind the NVML function ``name(handle, structure *)`` of whose answer two members times ``scale`` are wanted."""
 
     def bind(handle: Handle) -> Read:
-        ask, own = function(name), type(answer).from_buffer_copy(answer)
-        pointer, one, two = byref(own), member(own, first), member(own, second)
+        get, own = function(name), type(answer).from_buffer_copy(answer)
+        pointer, first_value, second_value = byref(own), member(own, first), member(own, second)
 
         def read() -> tuple[float, float]:
-            if code := ask(handle, pointer):
+            if code := get(handle, pointer):
                 raise DriverError(name, code)
-            return one.value * scale, two.value * scale
+            return first_value.value * scale, second_value.value * scale
 
         return read
 
@@ -108,19 +108,19 @@ def _two(name: str, answer: Any, first: str, second: str, scale: float = 1.0) ->
 
 
 # Share of the driver's last window, 1/6 s to 1 s long.
-_utilization_rates = _two("nvmlDeviceGetUtilizationRates", pynvml.c_nvmlUtilization_t(), "gpu", "memory", PERCENT)
+_utilization_rates = _pair("nvmlDeviceGetUtilizationRates", pynvml.c_nvmlUtilization_t(), "gpu", "memory", PERCENT)
 
 
 class _Samples:
     """The driver's buffer of one kind of sample (``nvmlDeviceGetSamples``), read from where it was last left."""
 
     def __init__(self, handle: Handle, kind: int) -> None:
-        self._ask = function("nvmlDeviceGetSamples")
+        self._get = function("nvmlDeviceGetSamples")
         self._type, self._count = c_uint(), c_uint()
         self._arguments = (handle, kind)
         self._last_seen = c_ulonglong(0)
         self._pointers = (byref(self._type), byref(self._count))
-        if code := self._ask(handle, kind, self._last_seen, *self._pointers, None):
+        if code := self._get(handle, kind, self._last_seen, *self._pointers, None):
             raise DriverError("nvmlDeviceGetSamples", code)
         self._room = self._count.value
         self._samples = (pynvml.c_nvmlSample_t * self._room)()
@@ -129,7 +129,7 @@ class _Samples:
     def mean(self) -> float:
         """Return the mean of the samples since the last call, NaN when there is none."""
         self._count.value = self._room
-        code = self._ask(*self._arguments, self._last_seen, *self._pointers, self._samples)
+        code = self._get(*self._arguments, self._last_seen, *self._pointers, self._samples)
         if code and code != pynvml.NVML_ERROR_NOT_FOUND:
             raise DriverError("nvmlDeviceGetSamples", code)
         count = 0 if code else self._count.value
@@ -161,19 +161,19 @@ READINGS = (
     Reading(("power_average",), _power_usage_average),
     Reading(("gpu_utilization", "memory_utilization"), _utilization_samples, fast=False),
     Reading(("gpu_utilization", "memory_utilization"), _utilization_rates),
-    Reading(("sm_clock",), _one("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_SM)),
-    Reading(("memory_clock",), _one("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_MEM)),
-    Reading(("temperature",), _one("nvmlDeviceGetTemperature", 1.0, pynvml.NVML_TEMPERATURE_GPU)),  # °C
+    Reading(("sm_clock",), _number("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_SM)),
+    Reading(("memory_clock",), _number("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_MEM)),
+    Reading(("temperature",), _number("nvmlDeviceGetTemperature", 1.0, pynvml.NVML_TEMPERATURE_GPU)),  # °C
     Reading(  # bytes; version 2 tells the driver's own reserve apart from what is used, as DCGM's fields 251 and 252 do
         ("memory_used", "memory_free"),
-        _two("nvmlDeviceGetMemoryInfo_v2", pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2), "used", "free"),
+        _pair("nvmlDeviceGetMemoryInfo_v2", pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2), "used", "free"),
     ),
-    Reading(("memory_used", "memory_free"), _two("nvmlDeviceGetMemoryInfo", pynvml.c_nvmlMemory_t(), "used", "free")),
+    Reading(("memory_used", "memory_free"), _pair("nvmlDeviceGetMemoryInfo", pynvml.c_nvmlMemory_t(), "used", "free")),
     Reading(
-        ("bar1_used", "bar1_free"), _two("nvmlDeviceGetBAR1MemoryInfo", pynvml.c_nvmlBAR1Memory_t(), "bar1Used", "bar1Free")
+        ("bar1_used", "bar1_free"), _pair("nvmlDeviceGetBAR1MemoryInfo", pynvml.c_nvmlBAR1Memory_t(), "bar1Used", "bar1Free")
     ),
-    Reading(("power_limit",), _one("nvmlDeviceGetEnforcedPowerLimit", MILLI)),  # mW
-    Reading(("pcie_link_width",), _one("nvmlDeviceGetCurrPcieLinkWidth", 1.0)),  # lanes
+    Reading(("power_limit",), _number("nvmlDeviceGetEnforcedPowerLimit", MILLI)),  # mW
+    Reading(("pcie_link_width",), _number("nvmlDeviceGetCurrPcieLinkWidth", 1.0)),  # lanes
 )
 # Of these a MIG instance has its own; all else belongs to the whole card.
 OF_INSTANCES = frozenset({"memory_used", "memory_free", "bar1_used", "bar1_free"})
@@ -206,7 +206,7 @@ class FieldValues:
 
     def __init__(self, handle: Handle, fields: Sequence[Field]) -> None:
         self._handle = handle
-        self._ask = function("nvmlDeviceGetFieldValues")
+        self._get = function("nvmlDeviceGetFieldValues")
         self._fields = tuple(fields)
         self._array = (pynvml.c_nvmlFieldValue_t * len(fields))()
         for answer, field in zip(self._array, fields, strict=True):
@@ -261,7 +261,7 @@ class FieldValues:
 
     def _call(self, count: int) -> None:
         self._now = monotonic()
-        if code := self._ask(self._handle, count, self._array):
+        if code := self._get(self._handle, count, self._array):
             raise DriverError("nvmlDeviceGetFieldValues", code)
 
     def _check(self, codes: Sequence[int]) -> None:

@@ -30,7 +30,7 @@ LEAST_HERTZ = 1.0
 log = logging.getLogger(__name__)
 
 
-class Recording(NamedTuple):
+class ReplayTrace(NamedTuple):
     """A trace that was read: ``time`` [rows] unix seconds, increasing, and ``values`` [rows, metrics], NaN for no value."""
 
     device: Device
@@ -56,26 +56,26 @@ class ReplaySource(Source):
         if only is not None and not only.issuperset(names):
             raise InputError(f"source 'replay' plays {', '.join(names)}, not {', '.join(sorted(only))} alone")
         self.blanks = Counter[tuple[int, str]]()
-        self._recordings = [_recording(index, path) for index, path in enumerate(paths)]
-        self.devices = tuple(recording.device for recording in self._recordings)
+        self._traces = [_trace(index, path) for index, path in enumerate(paths)]
+        self.devices = tuple(trace.device for trace in self._traces)
         self._speed = config.speed
-        self._start = min(recording.time[0] for recording in self._recordings)
+        self._start = min(trace.time[0] for trace in self._traces)
         self.hertz = min(max(10.0 * self._speed, LEAST_HERTZ), MOST_HERTZ)
-        steps = [float(np.median(np.diff(one.time))) for one in self._recordings if len(one.time) > 1]
+        steps = [float(np.median(np.diff(trace.time))) for trace in self._traces if len(trace.time) > 1]
         self.interval = round(min(steps, default=0.1), 6)
         self.silent_after = max(1.0, 3 / self.hertz, 3 * max(steps, default=0.1) / self._speed)
-        self.recorded_rows = max(len(recording.time) for recording in self._recordings)
-        self._next = [0] * len(self._recordings)
+        self.recorded_rows = max(len(trace.time) for trace in self._traces)
+        self._next = [0] * len(self._traces)
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return the rows whose time has come since the last call."""
         virtual = self._start + tick.elapsed * self._speed
         rows: list[Row] = []
-        for position, (_, time, values) in enumerate(self._recordings):
+        for position, (_, time, values) in enumerate(self._traces):
             first, due = self._next[position], int(np.searchsorted(time, virtual, side="right"))
             rows += [Row(position, float(time[i]), values[i]) for i in range(first, due)]
             self._next[position] = max(first, due)
-        self.finished = all(after == len(one.time) for after, one in zip(self._next, self._recordings, strict=True))
+        self.finished = all(after == len(trace.time) for after, trace in zip(self._next, self._traces, strict=True))
         return rows
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     try:
-        paths = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
+        paths = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
     except OSError as error:
         raise InputError(f"cannot read the folder of traces {path}: {error.strerror}") from error
     if not paths:
@@ -102,7 +102,7 @@ def _uuid(path: Path) -> str:
     return f"replay-{path.stem}"
 
 
-def _recording(index: int, path: Path) -> Recording:
+def _trace(index: int, path: Path) -> ReplayTrace:
     facts, columns = _read(path)
     time, values, names = _table(path, columns)
     known = catalog()
@@ -120,7 +120,7 @@ def _recording(index: int, path: Path) -> Recording:
         static=_static(path, facts),
         simulated=_simulated(path, facts),
     )
-    return Recording(device, time, values)
+    return ReplayTrace(device, time, values)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
@@ -248,8 +248,8 @@ def _table(path: Path, columns: dict[str, Sequence[Any]]) -> tuple[NDArray[np.fl
     """Return the times [rows], the values [rows, metrics] and the metrics' names; refuse what cannot be played."""
     time_name = next((name for name in TIME_NAMES if name in columns), None)
     if time_name is None:
-        found = ", ".join(columns) or "none"
-        raise InputError(f"the trace {path} has no column 'time' (unix seconds; 't' will do); its columns: {found}")
+        listed = ", ".join(columns) or "none"
+        raise InputError(f"the trace {path} has no column 'time' (unix seconds; 't' will do); its columns: {listed}")
     time = np.asarray(columns[time_name], dtype=np.float64)
     names = tuple(name for name in columns if name != time_name)
     if not len(time):

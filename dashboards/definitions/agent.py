@@ -101,8 +101,8 @@ def _agents() -> list[Any]:
         ),
         over_time(
             "What is missing, per second",
-            "Missed: skipped, being too late. Governed: left out because ticks cost too much. Blank: a reading without value. "
-            "Errors: a source failed as a whole.",
+            "Missed: skipped, being too late. Governed: left out because ticks took too much CPU time. Blank: a reading "
+            "without value. Errors: a source failed as a whole.",
             "cps",
             {
                 "{{instance}} missed": _per_second("epochcast_agent_missed_ticks_total", "instance"),

@@ -29,7 +29,7 @@ class Resampler:
         self.step_s = step_s
         self.origin: float | None = None
         self.dropped = 0
-        self._counter = np.array([name in COUNTERS for name in self.metrics])
+        self._counters = [row for row, name in enumerate(self.metrics) if name in COUNTERS]
         self.begin_anew()
 
     def parted(self, time: Array) -> NDArray[np.int64]:
@@ -41,6 +41,8 @@ class Resampler:
         """What comes next has nothing to do with what came before."""
         self.origin, self._taken, self._time = None, 0, -np.inf
         self._reading = np.full(len(self.metrics), np.nan)
+        # Of counters: when they were last read, and how fast they grew then.
+        self._read_at, self._rate = self._reading.copy(), self._reading.copy()
         # Rows that the next samples may need: times, values and counts.
         self._rest = np.array([-np.inf]), self._reading[:, None], np.zeros((len(self.metrics) + 1, 1))
 
@@ -60,9 +62,8 @@ class Resampler:
         new = np.ones((len(self.metrics) + 1, time.size))
         new[:-1] = np.abs(np.diff(filled, axis=1)) > 0  # NaN, before the first reading, is not
         values = filled[:, 1:].copy()
-        if self._counter.any():
-            steps = np.diff(np.concatenate([[self._time], time]))
-            values[self._counter] = np.maximum(np.diff(filled[self._counter]), 0) / steps
+        for row in self._counters:
+            values[row] = self._grown(row, time, table[row])
         old_times, old_values, old_counts = self._rest
         if self.origin is None:
             self.origin = float(time[0])
@@ -84,6 +85,18 @@ class Resampler:
         even = np.array([np.interp(wanted, times, row) for row in values])
         even[:, near] = values[:, nearest[near]]
         return even, counts[:, nearest]
+
+    def _grown(self, row: int, time: Array, column: Array) -> Array:
+        """Growth per second of counter `row`, (n,), from its readings `column` at `time`; held from reading to reading."""
+        read = np.flatnonzero(~np.isnan(column))
+        rates = np.full(1 + time.size, np.nan)
+        rates[0] = self._rate[row]
+        growth = np.diff(np.concatenate([self._reading[row, None], column[read]]))
+        rates[1 + read] = np.maximum(growth, 0) / np.diff(np.concatenate([self._read_at[row, None], time[read]]))
+        rates = _carried(rates[None])[0, 1:]
+        if read.size:
+            self._read_at[row], self._rate[row] = time[read[-1]], rates[-1]
+        return rates
 
     def checked(self, time: ArrayLike, values: Mapping[str, ArrayLike]) -> tuple[Array, Array]:
         """Rows as arrays, (n,) and (metrics, n); a metric that is left out has no reading.

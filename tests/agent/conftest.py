@@ -19,10 +19,14 @@ from .stub_source import StubSource
 
 
 class FakeClock:
-    """Time that passes only in `wait` and when a test moves it; `wait` returns true once ``until`` (monotonic) has passed."""
+    """Time that passes only in `wait` and when a test moves it; `wait` returns true once ``until`` (monotonic) has passed.
+
+    ``used``: CPU seconds, which only a test moves.
+    """
 
     def __init__(self, unix: float, until: float) -> None:
         self.now = 0.0
+        self.used = 0.0
         self.until = until
         self.wall = unix
 
@@ -31,6 +35,9 @@ class FakeClock:
 
     def monotonic(self) -> float:
         return self.now
+
+    def cpu(self) -> float:
+        return self.used
 
     def wait(self, seconds: float) -> bool:
         self.now += seconds

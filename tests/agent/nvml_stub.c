@@ -12,6 +12,7 @@
  *   fail FUNCTION CODE GPU      FUNCTION (or * for all about a GPU) returns the NVML error CODE for that GPU; calls that
  *                               concern no GPU heed lines whose GPU is '*'
  *   slow FUNCTION MICROSECONDS  FUNCTION (or *) sleeps before it answers
+ *   spin ID MICROSECONDS        that field value burns CPU before it is there, and so does the function of the same value
  *   field ID CODE GPU           that field value's own return code
  *   gpm ID CODE|nan GPU         that GPM metric's own return code, or a NaN with success
  *   energy GPU MILLIJOULES      the energy counter's value when the library was loaded; lowering it makes it run backwards
@@ -78,7 +79,7 @@ typedef struct {
     int lost, instances;
     instance instance[INSTANCES];
 } gpu;
-typedef struct { int kind, id, code, gpu; } rule; /* kind: 'f' field value, 'g' GPM metric; code ALL: NaN */
+typedef struct { int kind, id, code, gpu; } rule; /* kind: 'f' field value, 'g' GPM metric, 's' spin; code ALL: NaN */
 typedef struct { char function[64]; int code, gpu, microseconds; } mood;
 typedef struct { int sequence, gpu, code; } xid;
 typedef struct { int gpu; unsigned pid; u64 bytes; int percent; } process;
@@ -179,6 +180,8 @@ static void statement(char *line) {
         mood *m = &now.mood[now.moods++];
         snprintf(m->function, sizeof m->function, "%s", word[1]);
         m->microseconds = atoi(word[2]);
+    } else if (!strcmp(word[0], "spin") && n == 3 && now.rules < RULES) {
+        now.rule[now.rules++] = (rule){'s', atoi(word[1]), atoi(word[2]), ALL};
     } else if ((!strcmp(word[0], "field") || !strcmp(word[0], "gpm")) && n == 4 && now.rules < RULES) {
         int code = strcmp(word[2], "nan") ? atoi(word[2]) : ALL;
         now.rule[now.rules++] = (rule){word[0][0], atoi(word[1]), code, gpu_number(word[3])};
@@ -443,6 +446,12 @@ static int told(int kind, int id, const device *d) {
     return OK;
 }
 
+/* Burn as much CPU as the scenario says that field `id` costs. */
+static void spin(int id, const device *d) {
+    double end = seconds(CLOCK_THREAD_CPUTIME_ID) + told('s', id, d) * 1e-6;
+    while (seconds(CLOCK_THREAD_CPUTIME_ID) < end) {}
+}
+
 static int field_value(const gpu *g, field *f) {
     double busy = busy_seconds(g, unix_now()) - busy_seconds(g, loaded);
     f->valueType = f->fieldId == 186 || f->fieldId == 185 || f->fieldId == 197 || f->fieldId == 198 ? UNSIGNED_INT
@@ -464,6 +473,7 @@ int nvmlDeviceGetFieldValues(device *d, int count, field *fields) {
     ENTER(d);
     for (field *f = fields; f < fields + count; f++) {
         int code = told('f', (int)f->fieldId, d);
+        spin((int)f->fieldId, d);
         f->nvmlReturn = !GPU(d)->model->modern || d->instance >= 0 ? NOT_SUPPORTED : code != OK ? code : field_value(GPU(d), f);
         if (f->fieldId == 83) deliver(d, ENERGY, (double)f->value.ull);
         if (f->fieldId == 186) deliver(d, POWER, f->value.ui);
@@ -472,7 +482,7 @@ int nvmlDeviceGetFieldValues(device *d, int count, field *fields) {
     return OK;
 }
 
-int nvmlDeviceGetTotalEnergyConsumption(device *d, u64 *mj) { WHOLE_GPU(d); *mj = energy_mj(GPU(d)); deliver(d, ENERGY, (double)*mj); return OK; }
+int nvmlDeviceGetTotalEnergyConsumption(device *d, u64 *mj) { WHOLE_GPU(d); spin(83, d); *mj = energy_mj(GPU(d)); deliver(d, ENERGY, (double)*mj); return OK; }
 int nvmlDeviceGetTemperature(device *d, int sensor, unsigned *c) { WHOLE_GPU(d); (void)sensor; *c = 55; deliver(d, TEMPERATURE, *c); return OK; }
 int nvmlDeviceGetPowerUsage(device *d, unsigned *mw) {
     WHOLE_GPU(d);

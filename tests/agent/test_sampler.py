@@ -1,4 +1,5 @@
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -6,7 +7,7 @@ import numpy as np
 import pytest
 
 from epochcast.agent.catalog import catalog
-from epochcast.agent.sampler import Sampler
+from epochcast.agent.sampler import Sampler, SystemClock
 from epochcast.agent.sources import Device, Row, Tick
 from epochcast.agent.store import DeviceStore
 
@@ -179,7 +180,7 @@ def test_a_source_that_needs_its_rest_is_read_up_to_half_an_interval_later(fake_
 
 def test_ticks_that_cost_too_much_become_rarer_and_are_counted(fake_clock: Any) -> None:
     source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=10.05)
-    source.actions = dict.fromkeys(range(1000), lambda: setattr(clock, "now", clock.now + 0.03))
+    source.actions = dict.fromkeys(range(1000), lambda: setattr(clock, "used", clock.used + 0.03))
     sampler = sampler_of(source, clock, tick_budget=0.01)  # of two GPUs: 20 ms a tick, 0.2 s a second
     sampler.run()
     got = times(sampler)
@@ -190,6 +191,23 @@ def test_ticks_that_cost_too_much_become_rarer_and_are_counted(fake_clock: Any) 
     assert sampler.missed_ticks == 0
     assert len(got) + sampler.governed_ticks == 100
     assert [store.missed_ticks for store in sampler.stores] == [0, 0]
+
+
+def burn(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+@pytest.mark.parametrize(("spend", "hertz"), [(time.sleep, 50.0), (burn, 25.0)])
+def test_a_driver_that_spins_is_governed_and_one_that_waits_is_not(spend: Any, hertz: float) -> None:
+    source, clock = ScriptedSource(), SystemClock()
+    source.hertz, source.interval = 50.0, 0.02
+    source.actions = dict.fromkeys(range(24), lambda: spend(0.03)) | {24: clock.stop}
+    sampler = sampler_of(source, clock, tick_budget=0.01)  # of two GPUs: 20 ms a tick, all of a core
+    sampler.run()
+    assert sampler.target_hertz == hertz
+    assert sampler.missed_ticks > 0  # 30 ms do not fit into 20
 
 
 class LateSource(ScriptedSource):

@@ -30,6 +30,18 @@ def test_counters_become_rates() -> None:
     assert np.array_equal(cleaned.metrics["dram_active"], np.sin(np.arange(50.0)))
 
 
+def test_a_counter_read_once_a_second_has_its_rate_held() -> None:
+    watts = np.repeat([100.0, 200.0, 50.0, 300.0, 150.0], 10)
+    joules = np.concatenate([[0.0], np.cumsum(watts[1:] * np.diff(TIME))])
+    joules[np.arange(50) % 10 != 9] = np.nan
+    cleaned = signals.clean(TIME, {"energy": joules})
+    assert np.allclose(cleaned.metrics["energy"], [200.0] * 29 + [50.0] * 10 + [300.0] * 10 + [150.0])
+    assert cleaned.intervals["energy"] == pytest.approx(1.0)
+    joules[20:] = np.nan
+    joules[:10] = np.nan
+    assert not signals.clean(TIME, {"energy": joules}).metrics["energy"].any(), "of one reading nobody knows a rate"
+
+
 def test_main_metric() -> None:
     levels = np.random.default_rng(0).random(50)
     assert signals.clean(TIME, {"cpu": levels, "power": levels, "dram_active": levels}).main() == "dram_active"

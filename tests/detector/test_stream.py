@@ -407,6 +407,15 @@ def test_resampling_in_portions_takes_the_nearest_row_or_interpolates() -> None:
     np.testing.assert_array_equal(counts[-1], nearest + 1)
 
 
+def test_a_counter_read_once_a_second_has_its_rate_held_across_portions() -> None:
+    time = 0.1 * np.arange(60)
+    joules = np.where(np.arange(60) % 10 == 0, 300 * time, np.nan)
+    resampler = Resampler(["energy"], 0.1)
+    even = np.concatenate([resampler.take(time[i : i + 7], joules[None, i : i + 7])[0] for i in range(0, 60, 7)], axis=1)
+    assert np.isnan(even[0, :9]).all()
+    assert np.allclose(even[0, 11:], 300)
+
+
 def test_says_since_when_it_hears_and_since_when_the_device_works() -> None:
     trace = job(2, 8, 8.0, lead_s=40.0)
     stream = Stream(METRICS)

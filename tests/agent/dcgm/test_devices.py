@@ -49,7 +49,7 @@ def test_what_a_host_engine_cannot_tell_is_had_otherwise_or_done_without(
     source = open_dcgm()
     (device,) = source.devices
     assert (device.uuid, device.name, "driver_version" in device.static) == ("GPU-cccc", "NVIDIA A100", False)
-    assert len(column(source, read(source, host, 2), 0, "energy")[0]) >= 15
+    assert len(column(source, read(source, host, 2), 0, "power")[0]) >= 15
 
 
 def test_mig_instances_are_devices_with_what_is_their_own(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:

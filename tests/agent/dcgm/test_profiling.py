@@ -29,7 +29,7 @@ def test_without_profiling_the_rest_is_measured(
     assert reason in device.unmeasured["sm_active"]
     assert len(device.unmeasured) == 13  # and Xid errors
     rows = read(source, host, 3)
-    assert len(column(source, rows, 0, "energy")[0]) >= 25
+    assert len(column(source, rows, 0, "power")[0]) >= 25
     assert not source.blanks
 
 
@@ -39,7 +39,7 @@ def test_profiling_that_fails_only_when_watched_is_told_field_by_field(
     host = reset(profiling_error=sys.modules["dcgm_structs"].DCGM_ST_REQUIRES_ROOT)
     source = open_dcgm()
     assert "does not watch its field 1002: DCGM error -29" in source.devices[0].unmeasured["sm_active"]
-    assert len(column(source, read(source, host, 2), 0, "energy")[0]) >= 15
+    assert len(column(source, read(source, host, 2), 0, "power")[0]) >= 15
 
 
 def test_a_profiling_field_that_the_gpu_lacks_is_unmeasured(reset: Any, open_dcgm: Any) -> None:
@@ -53,8 +53,8 @@ def test_a_field_that_an_older_dcgm_does_not_know_costs_only_itself(reset: Any, 
     host = reset(unknown_fields=frozenset({157}))
     source = open_dcgm()
     assert "does not watch its field 157" in source.devices[0].unmeasured["power"]
-    assert len(host.watches) == 4  # the others are together again
-    assert len(column(source, read(source, host, 2), 0, "energy")[0]) >= 15
+    assert len(host.watches) == 3  # no other field was fast; those of the other tiers are together again
+    assert len(column(source, read(source, host, 2), 0, "energy")[0]) >= 2
 
 
 def test_what_the_driver_never_gives_is_unmeasured_per_device(reset: Any, open_dcgm: Any, read: Any) -> None:

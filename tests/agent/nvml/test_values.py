@@ -57,9 +57,9 @@ def test_each_tier_is_read_when_due_and_what_is_off_never(
     assert "memory_free" not in {metric.name for metric in source.devices[0].metrics}
     rows(source, 0.0)
     calls = nvml_calls("nvmlDeviceGetTemperature")
-    assert filled(rows(source, 0.1, slow=False, rare=False)["0"]) == {"power", "energy", "nvlink_tx", "nvlink_rx"}
+    assert filled(rows(source, 0.1, slow=False, rare=False)["0"]) == {"power", "nvlink_tx", "nvlink_rx"}
     slow = filled(rows(source, 1.0, rare=False)["0"])
-    assert {"gpu_utilization", "sm_clock", "power_average", "power"} <= slow
+    assert {"gpu_utilization", "sm_clock", "power_average", "power", "energy"} <= slow
     assert not {"power_limit", "pcie_link_width", "memory_used"} & slow
     assert {"power_limit", "pcie_link_width", "memory_used"} <= filled(rows(source, 60.0)["0"])
     assert nvml_calls("nvmlDeviceGetTemperature") == calls == 0
@@ -166,7 +166,7 @@ def test_energy_that_runs_backwards_is_the_drivers_word(open_source: Open, nvml_
 
 def test_a_blank_reading_is_absent_counted_and_costs_nothing_else(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 2")
-    source = open_source(tiers={"nvlink_tx": "off", "nvlink_rx": "off"})
+    source = open_source(tiers={"nvlink_tx": "off", "nvlink_rx": "off", "energy": "fast"})
     nvml_driver(f"gpus 2\nfail nvmlDeviceGetTemperature {NO_DATA} 0\nfield 186 {UNKNOWN} 1")
     got = rows(source, 1.0, rare=False)
     assert set(got) == {"0", "1"}
