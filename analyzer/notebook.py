@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..detector import Detection
 from ..detector import detect as find_epochs
-from ..regressor import Predictor, load_catalog
+from ..regressor import LatencyPredictor, load_catalog
 from ..regressor.precision import Precision
 from .answers.job_result import JobQuestion, JobResult, answer_job
 from .answers.recommendations import Recommended, Renting
@@ -292,8 +292,8 @@ def _several(names: str | Sequence[str]) -> Sequence[str]:
 
 
 @cache
-def _predictor() -> Predictor:
-    return Predictor.load(None, load_catalog())
+def _predictor() -> LatencyPredictor:
+    return LatencyPredictor.load(None, load_catalog())
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from ...regressor import Catalog, Predictor, Profile, load_catalog
+from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
 from ..instances import Instance, load_instances
 from ..recommendation import Limits, Objective
 from ..recommendation import recommend as rank
@@ -30,7 +30,7 @@ class Advisor:
     def __init__(
         self,
         catalog: Catalog,
-        predictor: Predictor,
+        predictor: LatencyPredictor,
         instances: Sequence[Instance],
         *,
         objective: Objective = "cost",
@@ -72,7 +72,7 @@ class Advisor:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
             log.warning("%s", note)
-        return cls(catalog, Predictor.load(model, catalog), instances, objective=objective, limits=limits)
+        return cls(catalog, LatencyPredictor.load(model, catalog), instances, objective=objective, limits=limits)
 
     @property
     def oldest_price(self) -> date:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...regressor import Catalog, Prediction, Predictor
+from ...regressor import Catalog, LatencyPredictor, Prediction
 from ...regressor.energy import Energy, has_sparse_sensor, predict_energy
 from ...regressor.features import busy_share
-from ...regressor.job import Job, estimate_job
+from ...regressor.job import JobTime, estimate_job
 from ...regressor.precision import CODE, likely_precisions
 from ...regressor.prediction import Estimate
 from ...regressor.profile import Unit
@@ -53,7 +53,7 @@ class Answer:
     slowest: int
     spread: float
     energy: Energy | None
-    job: Job | None
+    job: JobTime | None
     fits: bool | None
 
     @property
@@ -128,7 +128,7 @@ def _why_not(source: Source) -> str:
 
 
 def predict_job(
-    predictor: Predictor | PaperPredictor,
+    predictor: LatencyPredictor | PaperPredictor,
     catalog: Catalog,
     sources: Sequence[Source],
     targets: Sequence[str] | None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from ...regressor import Prediction, Predictor
+from ...regressor import LatencyPredictor, Prediction
 from ...regressor.profile import Unit
 from ..instances import Instance, stale
 from ..instances.rented import Rented, rented
@@ -85,7 +85,7 @@ class Recommended:
 def recommend_job(
     sources: Sequence[Source],
     answers: Sequence[Answer],
-    predictor: Predictor | PaperPredictor,
+    predictor: LatencyPredictor | PaperPredictor,
     instances: Sequence[Instance],
     renting: Renting,
     *,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ...regressor import Predictor, load_catalog
+from ...regressor import LatencyPredictor, load_catalog
 from ...regressor.model_folder import is_kind
 from ..backends.distributed.fitted_model import DistributedManifest, FittedModel
 from ..corpus.training_data import load_training_data
@@ -42,7 +42,7 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
     if _is_distributed(model):
         return _calibrate_distributed(model, data, out, as_json)
     # A folder of that name is meant by ./default.
-    predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
+    predictor = LatencyPredictor.load(None if model == "default" else Path(model), load_catalog(gpus))
     profiles, left_out = load_training_data(data, predictor.catalog)
     for sentence in left_out:
         terminal.note(sentence)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ...regressor import Predictor, load_catalog
+from ...regressor import LatencyPredictor, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ...regressor.precision import Precision
@@ -114,6 +114,6 @@ def predict(
 
 
 def _explanations(result: JobResult) -> dict[str, list[Effect]]:
-    assert isinstance(result.predictor, Predictor)  # --explain belongs to it
+    assert isinstance(result.predictor, LatencyPredictor)  # --explain belongs to it
     asked = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
     return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in asked}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...regressor import Prediction, Profile
 from ...regressor.explain import DATA_SHEETS, Effect
-from ...regressor.job import Job
+from ...regressor.job import JobTime
 from ...regressor.prediction import Estimate, basis
 from ..answers.cycles import RATES, Throughput, rates
 from ..answers.job_result import JobResult
@@ -120,7 +120,7 @@ def _job_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> list[
     return [job_text(sources[answers[0].slowest].profile, answers[0].job)]
 
 
-def job_text(profile: Profile, job: Job) -> str:
+def job_text(profile: Profile, job: JobTime) -> str:
     """What the length of a whole job is made of."""
     first = "the first one in proportion to the source's" if job.first_epoch_s is not None else "the first one like the others"
     stalls = f"; {seconds_text(job.stall_s)} of stalls, as often and as long as on the source" if job.stall_s else ""

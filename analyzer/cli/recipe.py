@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ...regressor import Catalog, Predictor
+from ...regressor import Catalog, LatencyPredictor
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ recipe_option = click.option(
 )
 
 
-def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Predictor | PaperPredictor:
+def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> LatencyPredictor | PaperPredictor:
     """The model in a folder, or the shipped one; raises InputError where it is of another recipe, or none is shipped."""
     if recipe == "default":
-        return Predictor.load(model, catalog)
+        return LatencyPredictor.load(model, catalog)
     if model is None:
         raise InputError(
             "no model of recipe 'paper' is shipped; train one with `epochcast train regressor --recipe paper` "

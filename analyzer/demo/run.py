@@ -20,7 +20,7 @@ from ...detector import Detection, detect
 from ...detector import InputError as DetectorInputError
 from ...detector.evaluation import TOLERANCE, Labels, period_error, score_trace
 from ...regressor import InputError as RegressorInputError
-from ...regressor import Prediction, Predictor, load_catalog
+from ...regressor import LatencyPredictor, Prediction, load_catalog
 from ..answers.job_result import JobQuestion, answer_job
 from ..answers.reasons import REASONS
 from ..answers.recommendations import Renting
@@ -118,7 +118,9 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
 
 def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
     """The predictions for the job, and where to run it."""
-    result = answer_job([source], Predictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting()))
+    result = answer_job(
+        [source], LatencyPredictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting())
+    )
     found, predictions = result.recommended, [answer.prediction for answer in result.answers]
     assert found is not None
     ranking = found.ranking

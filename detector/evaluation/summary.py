@@ -189,8 +189,8 @@ def _fit(periods: Sequence[tuple[float | None, float | None]], names: set[ClockN
     return float(np.sqrt(residual / len(pairs))), 1 - residual / spread if spread > 0 else None
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _share(count: float, total: float) -> float | None:
+    return count / total if total else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
