@@ -192,10 +192,10 @@ class Job:
         Raises:
             InputError: it was read from profiles, which hold no telemetry.
         """
-        first = next((source for source in self.sources if source.found is not None), None)
-        if first is None or first.found is None:
+        first = next((source for source in self.sources if source.detection is not None), None)
+        if first is None or first.detection is None:
             raise InputError("a profile holds no telemetry; read the trace to see its epochs")
-        return Epochs(first.found, read_trace(first.name) if len(self.sources) == 1 else None)
+        return Epochs(first.detection, read_trace(first.name) if len(self.sources) == 1 else None)
 
     def predict(
         self,

@@ -82,7 +82,7 @@ class JobResult:
     @property
     def detection(self) -> Detection | None:
         """Its detection; None for a profile."""
-        return self.slowest.found
+        return self.slowest.detection
 
     @property
     def profile(self) -> Profile:
@@ -182,7 +182,7 @@ def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:
     """
     lines: list[str] = []
     for sentence, number in Counter(sentence for _, sentence in said).items():
-        names = [name for name, one in said if one == sentence]
+        names = [name for name, text in said if text == sentence]
         more = f" and {number - 3} more" if number > 3 else ""
         lines.append(sentence if number >= gpus else f"{', '.join(names[:3])}{more}: {sentence}")
     return lines

@@ -48,13 +48,13 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
         terminal.note(sentence)
     calibrated = predictor.calibrate(profiles)
     calibrated.save(out)
-    before = {one.gpu: one for one in predictor.calibrations}
-    new = [one for one in calibrated.calibrations if one is not before.get(one.gpu)]
+    before = {calibration.gpu: calibration for calibration in predictor.calibrations}
+    new = [calibration for calibration in calibrated.calibrations if calibration is not before.get(calibration.gpu)]
     if as_json:
-        click.echo(json.dumps({"rows": len(profiles), "gpus": {one.gpu: one.workloads for one in new}}))
+        click.echo(json.dumps({"rows": len(profiles), "gpus": {calibration.gpu: calibration.workloads for calibration in new}}))
         return 0
-    for one in new:
-        terminal.say(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
+    for calibration in new:
+        terminal.say(f"{out}: answers for {calibration.gpu} are corrected by {calibration.workloads} workloads measured on it")
     return 0
 
 

@@ -109,7 +109,7 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
     trace = replay_trace(original, labels, out, progress)
     progress("looking for its epochs")
     source = source_of(trace, "the replayed trace", load_catalog())
-    found, gpu = source.found, source.profile.gpu
+    found, gpu = source.detection, source.profile.gpu
     assert found is not None  # of a trace
     title = f"{gpu}, {'simulated' if trace.simulated else 'recorded'}, 10 Hz"
     figures["replay"] = detection_figure(trace, found, title=title, true_starts=labels.epoch_starts)
