@@ -47,7 +47,7 @@ FEW, OFTEN = 0.25, 0.02
 
 @dataclass(frozen=True)
 class JobDetection:
-    """What was found on the GPUs of one job.
+    """The detections on the GPUs of one job.
 
     Attributes:
         job: the answer for all of them; None where their times hardly overlap: these are no GPUs of one job.

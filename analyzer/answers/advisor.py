@@ -77,7 +77,7 @@ class Advisor:
     @property
     def oldest_price(self) -> date:
         """Day of the oldest price."""
-        return min(one.date for one in self.instances)
+        return min(instance.date for instance in self.instances)
 
     def answer(self, sources: Sequence[Profile | Source], question: JobQuestion) -> JobResult:
         """Answer the job of these GPUs.
@@ -89,11 +89,11 @@ class Advisor:
         Raises:
             InputError: as `answer_job`.
         """
-        read = [self._source(number, one) for number, one in enumerate(sources)]
+        read = [self._source(number, profile) for number, profile in enumerate(sources)]
         with self._turns:
             return answer_job(read, self._predictor, self.instances, question)
 
-    def _source(self, number: int, one: Profile | Source) -> Source:
-        if isinstance(one, Source):
-            return one
-        return Source(f"profile {number + 1}", one, self.catalog.resolve(one.gpu))
+    def _source(self, number: int, profile: Profile | Source) -> Source:
+        if isinstance(profile, Source):
+            return profile
+        return Source(f"profile {number + 1}", profile, self.catalog.resolve(profile.gpu))

@@ -44,10 +44,10 @@ class BlackBox:
 
 def predicted(advisor: Advisor, question: PredictionQuestion) -> PredictionAnswer:
     """What an advisor says to the question; raises InputError."""
-    job_question = JobQuestion(
+    asked = JobQuestion(
         targets=question.targets,
         work=None if question.epochs is None else Work(question.epochs),
         target_gpus=question.target_gpus,
         batch_may_grow=question.batch_may_grow,
     )
-    return prediction_answer(advisor.answer(question.profiles, job_question))
+    return prediction_answer(advisor.answer(question.profiles, asked))

@@ -159,7 +159,7 @@ def _notes(
 ) -> list[str]:
     rows, gpus, notes = ranking.recommendations, sources[0].profile.gpus, list(on.notes)
     if not rows:
-        reasons = [one.reason for one in ranking.left_out]
+        reasons = [excluded.reason for excluded in ranking.left_out]
         why = ", ".join(f"{reasons.count(reason)} {MISSED[reason]}" for reason in dict.fromkeys(reasons))
         notes.append(f"no instance qualifies{f': {why}' if why else ''}")
     if any(row.gpus != gpus for row in rows):

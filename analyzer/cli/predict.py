@@ -115,5 +115,5 @@ def predict(
 
 def _explanations(result: JobResult) -> dict[str, list[Effect]]:
     assert isinstance(result.predictor, LatencyPredictor)  # --explain belongs to it
-    pairs = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
-    return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in pairs}
+    asked = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
+    return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in asked}

@@ -44,17 +44,17 @@ def _seen(source: Source, which: str) -> str:
     metrics = ["no activity metric recorded"] if profile.feature_set == "none" else []
     if profile.epoch_s is None:
         return "; ".join([f"{where}: {source.no_seconds}, so ratios only", *metrics])
-    latency = f"{seconds_text(profile.epoch_s)} per {profile.unit}{source.kind}"
+    found = f"{seconds_text(profile.epoch_s)} per {profile.unit}{source.kind}"
     if profile.epoch_s_low is not None:
         between = interval_text(profile.epoch_s_low, profile.epoch_s_high)
-        latency += f", {between}" if source.kind else f" ({between})"
+        found += f", {between}" if source.kind else f" ({between})"
     if profile.epochs:
-        latency += f", median of {profile.epochs}"
+        found += f", median of {profile.epochs}"
     first = profile.first_epoch_s
     left_out = [] if first is None else [f"the first {profile.unit} ({seconds_text(first)})"]
     if profile.stalls:
         left_out.append(f"{profile.stalls} stall{'s' * (profile.stalls > 1)} ({seconds_text(profile.stall_s)} in all)")
-    return "; ".join([f"{where}: {latency}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), *metrics])
+    return "; ".join([f"{where}: {found}", *([f"left out: {' and '.join(left_out)}"] if left_out else []), *metrics])
 
 
 def _metrics(sources: Sequence[Source], answers: Sequence[Answer]) -> list[str]:
@@ -129,7 +129,7 @@ def job_text(profile: Profile, job: JobTime) -> str:
 
 def _energy_sentence(sources: Sequence[Source], answers: Sequence[Answer]) -> str:
     shown = [answer.energy.joules or answer.energy.watts for answer in answers if answer.energy]
-    low, high = min(energy.low / energy.value for energy in shown), max(energy.high / energy.value for energy in shown)
+    low, high = min(one.low / one.value for one in shown), max(one.high / one.value for one in shown)
     of = f"the {len(sources)} GPUs together" if len(sources) > 1 else "the GPU"
     what = f"energy: mean power of {of} x time" if sources[0].profile.unit else f"power: mean power of {of}"
     return f"{what}; 90 % interval where it is widest: {low:.2f} to {high:.2f} times the figure (each one's: --json)"
@@ -145,9 +145,9 @@ def _rests_on(answers: Sequence[Answer], sources: Sequence[Source]) -> list[str]
     lines = [f"{', '.join(names)}: {why}" for why, names in gpus.items()]
     if len(sources) > 1:
         lines += [
-            f"{answer.prediction.gpu}, GPU {number}: {prediction.ratio:.2f}x, {seconds_text(prediction.seconds)}"
+            f"{answer.prediction.gpu}, GPU {number}: {one.ratio:.2f}x, {seconds_text(one.seconds)}"
             for answer in answers
-            for number, prediction in enumerate(answer.predictions)
+            for number, one in enumerate(answer.predictions)
         ]
     return lines
 

@@ -82,17 +82,17 @@ class TraceScore:
 
     @property
     def right(self) -> bool:
-        """Whether it is a training whose period was found within 5 %."""
+        """Whether it is a training whose detected period is within 5 % of the true one."""
         return self.error is not None and self.error < 100 * TOLERANCE
 
     @property
     def false_alarm(self) -> bool:
-        """Whether epochs were found where there are none."""
+        """Whether epochs were detected where there are none."""
         return not self.training and self.verdict == "epochs"
 
 
 def period_error(detected: float, true: float) -> float:
-    """|found / true - 1| in percent. Raises InputError unless both are positive."""
+    """|detected / true - 1| in percent. Raises InputError unless both are positive."""
     if not (detected > 0 and true > 0):
         raise InputError(f"periods must be positive, got {detected} and {true}: an abstention has no error")
     return abs(detected / true - 1) * 100

@@ -20,13 +20,8 @@ Array = NDArray[np.float64]
 _NVML = ("gpu_utilization", "memory_utilization", "temperature", "memory_used", "sm_clock", "memory_clock")
 _POLL_S = 2.0  # see `RecordingFaults.averaged`
 _SECOND = round(1 / TICK_S)  # ticks
-_ANY_STEP = (
-    0.05,
-    0.05,
-    0.30,
-    0.50,
-    0.10,
-)  # shares as in `SimulatedTraining.step`; by choice, as are the defaults and noise below
+# Shares as in `SimulatedTraining.step`; by choice, as are the defaults and noise below.
+_ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,7 @@ class SimulatedProcess:
     """One process on the device.
 
     Attributes:
-        timeline: what it does; the first job's epochs, and a second one's, are the truth.
+        timeline: what it does; the epochs of the first training, and of a second one, are the truth.
         plan: of a training.
         contrast: of its validation, see `workload.draw`.
     """

@@ -25,7 +25,7 @@ MOST_BINS = 512
 
 @dataclass(frozen=True)
 class Search:
-    """An answer, and what it was found in.
+    """An answer, and the samples that were searched for it.
 
     Attributes:
         detection: without scores.

@@ -51,7 +51,7 @@ ENOUGH = 200
 
 @dataclass(frozen=True)
 class TrackedCycle:
-    """A cycle that was found.
+    """A cycle of the trace, with its boundaries.
 
     Attributes:
         period: seconds of the clock.
