@@ -77,9 +77,9 @@ RATES = {"samples_per_s": "samples/s", "tokens_per_s": "tokens/s"}
 """Key of a rate in JSON -> its unit."""
 
 
-def rates(source_rates: Throughput | None, ratio: float = 1.0) -> dict[str, float | None]:
+def rates(found: Throughput | None, ratio: float = 1.0) -> dict[str, float | None]:
     """As JSON, on a GPU that takes ``ratio`` times as long; null where they are not known."""
-    return {key: None if (rate := getattr(source_rates, key, None)) is None else rate / ratio for key in RATES}
+    return {key: None if (rate := getattr(found, key, None)) is None else rate / ratio for key in RATES}
 
 
 def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
@@ -94,9 +94,9 @@ def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_p
 NO_STEP = "samples and tokens per second are not known: no step shows in the telemetry"
 
 
-def second_job(detection: Detection) -> str | None:
+def second_job(found: Detection) -> str | None:
     """What to say of a second job on the GPU; None without one."""
-    return None if len(detection.jobs) < 2 else drifting(detection.jobs[0].period_s, detection.jobs[1].period_s)
+    return None if len(found.jobs) < 2 else drifting(found.jobs[0].period_s, found.jobs[1].period_s)
 
 
 def drifting(first_s: float, second_s: float) -> str:
