@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..detector import Detection
 from ..detector import detect as find_epochs
-from ..regressor import Predictor, load_catalog
+from ..regressor import LatencyPredictor, load_catalog
 from ..regressor.precision import Precision
 from .answers.job_result import JobQuestion, JobResult, answer_job
 from .answers.recommendations import Recommended, Renting
@@ -192,10 +192,10 @@ class Job:
         Raises:
             InputError: it was read from profiles, which hold no telemetry.
         """
-        first = next((source for source in self.sources if source.found is not None), None)
-        if first is None or first.found is None:
+        first = next((source for source in self.sources if source.detection is not None), None)
+        if first is None or first.detection is None:
             raise InputError("a profile holds no telemetry; read the trace to see its epochs")
-        return Epochs(first.found, read_trace(first.name) if len(self.sources) == 1 else None)
+        return Epochs(first.detection, read_trace(first.name) if len(self.sources) == 1 else None)
 
     def predict(
         self,
@@ -292,8 +292,8 @@ def _several(names: str | Sequence[str]) -> Sequence[str]:
 
 
 @cache
-def _predictor() -> Predictor:
-    return Predictor.load(None, load_catalog())
+def _predictor() -> LatencyPredictor:
+    return LatencyPredictor.load(None, load_catalog())
 
 
 @cache

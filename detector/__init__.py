@@ -1,7 +1,7 @@
 """Epoch detection: arrays in, epochs (or steps) out; no input or output of its own."""
 
 from .detection import detect
-from .epochs import Cycle, Detection, Epoch, Job, Kind, Reason, Stretch, Unit, cycle_of, unit_of
+from .epochs import Cycle, Detection, Epoch, JobEpochs, Kind, Reason, Stretch, Unit, cycle_of, unit_of
 from .errors import InputError
 from .job import JobDetection, detect_job, elected
 from .methods import METHODS
@@ -12,8 +12,8 @@ __all__ = [
     "Detection",
     "Epoch",
     "InputError",
-    "Job",
     "JobDetection",
+    "JobEpochs",
     "Kind",
     "Reason",
     "Stretch",

@@ -14,7 +14,7 @@ from .epochs import ClockName
 from .errors import InputError
 from .signals import Signals
 
-#: Columns that only a GPU has; a trace with one of them runs on the wall clock unless told otherwise.
+#: Columns that only a GPU has; a trace with one of them runs on the wall clock unless `clock` says otherwise.
 GPU_METRICS = frozenset(
     {
         *("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active"),
@@ -24,7 +24,7 @@ GPU_METRICS = frozenset(
     }
 )
 
-#: Columns that say how active the device is, the best first.
+#: Columns that measure how active the device is, the best first.
 ACTIVITY = ("sm_active", "gr_engine_active", "gpu_utilization", "process_cpu_utilization", "cpu_utilization", "cpu")
 
 #: Columns that are states of the device: they do not grow with the work done, so that the work clock leaves them alone.
@@ -117,7 +117,7 @@ def choose(signals: Signals, name: Literal["wall", "work", "auto"] = "auto") -> 
 
 
 def other(signals: Signals, clock: Clock) -> Clock | None:
-    """The work clock for the wall clock and the reverse; None where no metric says how active the device is."""
+    """The work clock for the wall clock and the reverse; None where no metric measures the device's activity."""
     try:
         return choose(signals, "work" if clock.name == "wall" else "wall")
     except InputError:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 Verdict = Literal["epochs", "steps", "none"]
 ClockName = Literal["wall", "work"]
 
-#: What happens at the boundaries of a cycle; `unknown` where nothing tells.
+#: What happens at the boundaries of a cycle; `unknown` where no metric shows it.
 Kind = Literal["step", "checkpoint", "evaluation", "epoch", "unknown"]
 
-#: What a period is of: an epoch, a step, or a cycle that is neither: between two checkpoints, say, or nobody knows what.
+#: What repeats with a period: an epoch, a step, or another cycle, such as the time between two checkpoints.
 Unit = Literal["epoch", "step", "cycle"]
 
-#: Why there is no answer: fewer samples than can tell a cycle; nothing repeats clearly; a cycle and its part or multiple are
+#: Why there is no answer: too few samples to see a cycle; nothing repeats clearly; a cycle and its part or multiple are
 #: about equally likely; the period changes and no part of the trace has most of its time.
 Reason = Literal["too_few_samples", "no_cycle", "rival_cycles", "period_changes"]
 
@@ -55,7 +55,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobEpochs:
     """The epochs of one training job, where several share a trace."""
 
     period_s: float
@@ -72,7 +72,7 @@ class Cycle:
         period_s: wall seconds.
         confidence: 0..1 that the period is right.
         evidence: why it has this kind: what happens at its boundary, and how often it is there in the next longer cycle.
-        idle_share: 0..1, the part of it in which the GPU waited or copied; None where no metric tells.
+        idle_share: 0..1, the part of it in which the GPU waited or copied; None where no metric shows it.
         boundary_idle_s: seconds of that at its boundary; None where nothing happens there.
     """
 
@@ -95,10 +95,10 @@ class Detection:
         epochs: in the order of time, none overlapping; empty unless the verdict is `epochs`.
         confidence: 0..1, in the convention of the method (stated in its docstring).
         method: key of `METHODS`.
-        clock: the clock that was asked for, or chosen; a method may have searched another as well (`track` does).
+        clock: the requested or chosen clock; a method may have searched another as well (`track` does).
         step_s: wall seconds of one cycle, only with verdict `steps`.
         jobs: one entry per job found; methods that know only one job give that one.
-        reason: with verdict `none`, why; None otherwise, and from methods that do not say.
+        reason: with verdict `none`, why; None otherwise, and from methods that give no reason.
         samples_per_epoch: samples of the trace in one period; None without a period.
         stretches: in the order of time, the parts of the trace with a period each. Several where the period changes: `period_s`
             is then that of the longest part, or None (reason `period_changes`) where none has most of the time.
@@ -115,7 +115,7 @@ class Detection:
     method: str
     clock: ClockName
     step_s: float | None = None
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[JobEpochs, ...] = ()
     reason: Reason | None = None
     samples_per_epoch: float | None = None
     stretches: tuple[Stretch, ...] = ()
@@ -124,12 +124,12 @@ class Detection:
 
     @property
     def cycle(self) -> Cycle | None:
-        """The one of `cycles` that `period_s` is of; None without any."""
+        """The member of `cycles` with the period `period_s`; None without any."""
         return cycle_of(self.period_s, self.cycles)
 
     @property
     def unit(self) -> Unit | None:
-        """What `period_s` is of; None with verdict `none`."""
+        """What repeats every `period_s`; None with verdict `none`."""
         return unit_of(self.verdict, self.period_s, self.cycles)
 
     def to_json(self) -> dict[str, Any]:
@@ -159,14 +159,14 @@ class Detection:
 
 
 def cycle_of(period_s: float | None, cycles: Sequence[Cycle]) -> Cycle | None:
-    """The cycle that a period is of; None without any."""
+    """The cycle whose period is nearest to this one; None without any."""
     if period_s is None or not cycles:
         return None
     return min(cycles, key=lambda cycle: abs(math.log(cycle.period_s / period_s)))
 
 
 def unit_of(verdict: Verdict, period_s: float | None, cycles: Sequence[Cycle]) -> Unit | None:
-    """What a period is of; None with verdict `none`."""
+    """What repeats with this period; None with verdict `none`."""
     if verdict == "none":
         return None
     cycle = cycle_of(period_s, cycles)

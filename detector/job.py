@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import clock as clocks
 from .confidence import ANSWERS
-from .epochs import Detection, Epoch, Job
+from .epochs import Detection, Epoch, JobEpochs
 from .errors import InputError
 from .methods import track
 from .methods.track.cycles.activity import RESTING
@@ -47,7 +47,7 @@ FEW, OFTEN = 0.25, 0.02
 
 @dataclass(frozen=True)
 class JobDetection:
-    """What was found on the GPUs of one job.
+    """The detections on the GPUs of one job.
 
     Attributes:
         job: the answer for all of them; None where their times hardly overlap: these are no GPUs of one job.
@@ -83,33 +83,37 @@ def detect_job(
         raise InputError("a job has no trace: give at least one")
     signals = [clean(time, metrics) for time, metrics in traces]
 
-    def found_in(one: Signals) -> Detection:
-        return track.detect(one.select(metric), clocks.choose(one, clock), **parameters)
+    def search(gpu: Signals) -> Detection:
+        return track.detect(gpu.select(metric), clocks.choose(gpu, clock), **parameters)
 
-    alone = [found_in(one) for one in signals]
+    alone = [search(gpu) for gpu in signals]
     if len(signals) == 1:
         return JobDetection(alone[0], tuple(alone), {})
-    first, last = max(one.time[0] for one in signals), min(one.time[-1] for one in signals)
-    if last - first < TOGETHER * min(one.time[-1] - one.time[0] for one in signals):
+    first, last = max(gpu.time[0] for gpu in signals), min(gpu.time[-1] for gpu in signals)
+    if last - first < TOGETHER * min(gpu.time[-1] - gpu.time[0] for gpu in signals):
         return JobDetection(None, tuple(alone), {})
-    votes = {place: found for place, found in enumerate(alone) if found.period_s is not None and found.confidence >= ANSWERS}
+    votes = {
+        place: detection
+        for place, detection in enumerate(alone)
+        if detection.period_s is not None and detection.confidence >= ANSWERS
+    }
     # One of eight H100 that saves has 0.05 of the utilisation of those that spin until it is done, and shows the cycle best.
     idle = _idle(signals) - votes.keys()
     working = [place for place in range(len(signals)) if place not in idle]
-    chosen = elected({place: found.period_s for place, found in votes.items() if found.period_s})
+    chosen = elected({place: detection.period_s for place, detection in votes.items() if detection.period_s})
     if votes and not chosen:
         chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock)
     kept = [place for place in working if place in chosen or place not in votes]
     together = _together([signals[place] for place in kept], first, last)
     waits = _waits(together)
-    job = found_in(_mean(together, waits)) if together and together[0].metrics else alone[0]
+    job = search(_mean(together, waits)) if together and together[0].metrics else alone[0]
     if votes and not chosen:
         job = Detection("none", None, None, (), job.confidence / 2, "track", job.clock, reason="rival_cycles")
     elif 2 * len(chosen) > len(working) and not _agree(job, alone[min(chosen)]):
-        job = max((alone[place] for place in chosen), key=lambda found: found.confidence)
+        job = max((alone[place] for place in chosen), key=lambda detection: detection.confidence)
     if waits is not None:
         job = _with_waits(job, together[0].time, waits)
-    gpus = [_own(found, one.select(metric), clock, job) for found, one in zip(alone, signals, strict=True)]
+    gpus = [_own(detection, gpu.select(metric), clock, job) for detection, gpu in zip(alone, signals, strict=True)]
     odd = _apart(gpus, signals, job, idle) | _contradicting(votes, job, chosen) | dict.fromkeys(idle, "is idle")
     return JobDetection(job, tuple(gpus), dict(sorted(odd.items())))
 
@@ -129,17 +133,17 @@ def elected(periods: Mapping[int, float], apart: float = SAME) -> set[int]:
     return best if len(best) >= MAJORITY * (len(periods) - len(best)) else set()
 
 
-def _agree(one: Detection, other: Detection) -> bool:
+def _agree(first: Detection, second: Detection) -> bool:
     """Whether two answers have one period."""
-    return one.period_s is not None and other.period_s is not None and same(one.period_s, other.period_s)
+    return first.period_s is not None and second.period_s is not None and same(first.period_s, second.period_s)
 
 
 def _idle(signals: Sequence[Signals]) -> set[int]:
     """Places of the GPUs that hardly do anything while the others work."""
     name = signals[0].main()
-    if any(name not in one.metrics for one in signals):
+    if any(name not in gpu.metrics for gpu in signals):
         return set()
-    levels = [one.metrics[name] for one in signals]
+    levels = [gpu.metrics[name] for gpu in signals]
     floor = min(float(np.percentile(level, 1)) for level in levels) if name.startswith("power") else 0.0
     means = np.array([level.mean() - floor for level in levels])
     return set(np.flatnonzero(means < IDLE * means.max()).tolist())
@@ -148,11 +152,11 @@ def _idle(signals: Sequence[Signals]) -> set[int]:
 def _shown(votes: Mapping[int, Detection], working: Mapping[int, Signals], clock: ClockChoice) -> set[int]:
     """Of voters without a majority those whose cycle most GPUs show, be it weakly: GPUs of one job wait for each other."""
     groups: dict[frozenset[int], int] = {}
-    for found in votes.values():
-        group = frozenset(place for place, other in votes.items() if _agree(found, other))
+    for detection in votes.values():
+        group = frozenset(place for place, other in votes.items() if _agree(detection, other))
         if group not in groups:
-            others = [one for place, one in working.items() if place not in group]
-            groups[group] = len(group) + sum(bool(_followed(one, clock, found)) for one in others)
+            others = [gpu for place, gpu in working.items() if place not in group]
+            groups[group] = len(group) + sum(bool(_followed(gpu, clock, detection)) for gpu in others)
     best = max(groups, key=lambda group: groups[group])
     return set(best) if list(groups.values()).count(groups[best]) == 1 else set()
 
@@ -170,17 +174,17 @@ def _together(signals: Sequence[Signals], first: float, last: float) -> list[Sig
     if not signals:
         return []
     time = signals[0].time[(signals[0].time >= first) & (signals[0].time <= last)]
-    names = sorted(set.intersection(*(set(one.metrics) for one in signals)))
+    names = sorted(set.intersection(*(set(gpu.metrics) for gpu in signals)))
     return [
-        Signals(time, {name: np.interp(time, one.time, one.metrics[name]) for name in names}, one.intervals) for one in signals
+        Signals(time, {name: np.interp(time, gpu.time, gpu.metrics[name]) for name in names}, gpu.intervals) for gpu in signals
     ]
 
 
 def _mean(signals: Sequence[Signals], waits: NDArray[np.bool_] | None) -> Signals:
-    """The mean GPU; while all wait for one, they are as little used as that one."""
-    metrics = {name: np.mean([one.metrics[name] for one in signals], axis=0) for name in signals[0].metrics}
+    """The mean GPU; while all wait for a GPU, it is as little used as that GPU."""
+    metrics = {name: np.mean([gpu.metrics[name] for gpu in signals], axis=0) for name in signals[0].metrics}
     if waits is not None:
-        least = np.min([one.metrics["gpu_utilization"] for one in signals], axis=0)
+        least = np.min([gpu.metrics["gpu_utilization"] for gpu in signals], axis=0)
         metrics["gpu_utilization"] = np.where(waits, least, metrics["gpu_utilization"])
     return replace(signals[0], metrics=metrics)
 
@@ -195,20 +199,20 @@ def _own(alone: Detection, signals: Signals, clock: ClockChoice, job: Detection)
     if not epochs:
         return alone
     period = float(np.median([epoch.end - epoch.start for epoch in epochs]))
-    one = Job(period, epochs, job.confidence)
-    return replace(job, period_s=period, epochs=epochs, jobs=(one,), stretches=(), scores=alone.scores)
+    own = JobEpochs(period, epochs, job.confidence)
+    return replace(job, period_s=period, epochs=epochs, jobs=(own,), stretches=(), scores=alone.scores)
 
 
 def _contradicting(votes: Mapping[int, Detection], job: Detection, chosen: Collection[int]) -> dict[int, str]:
     """GPUs that are sure of a cycle which is none of the job's."""
     known = [cycle.period_s for cycle in job.cycles] or ([job.period_s] if job.period_s else [])
     reasons = {}
-    for place, found in votes.items():
-        assert found.period_s is not None
-        if place not in chosen and not any(same(found.period_s, period) for period in known):
-            reasons[place] = f"shows a cycle of {found.period_s:.3g} s, the others do not"
+    for place, detection in votes.items():
+        assert detection.period_s is not None
+        if place not in chosen and not any(same(detection.period_s, period) for period in known):
+            reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, the others do not"
         elif not known:
-            reasons[place] = f"shows a cycle of {found.period_s:.3g} s, but the GPUs together show none"
+            reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, but the GPUs together show none"
     return reasons
 
 
@@ -216,7 +220,7 @@ def _apart(gpus: Sequence[Detection], signals: Sequence[Signals], job: Detection
     """GPUs that do not show the job's cycle where most do, and those whose cycles begin at other times."""
     if job.verdict != "epochs" or job.period_s is None:
         return {}
-    showing = [place for place, found in enumerate(gpus) if _agree(found, job) and found.epochs]
+    showing = [place for place, detection in enumerate(gpus) if _agree(detection, job) and detection.epochs]
     reasons = {}
     if 2 * len(showing) > len(gpus):
         silent = set(range(len(gpus))) - set(showing) - set(idle)
@@ -242,12 +246,12 @@ def _apart(gpus: Sequence[Detection], signals: Sequence[Signals], job: Detection
 def _waits(signals: Sequence[Signals]) -> NDArray[np.bool_] | None:
     """When all GPUs wait for a few: these rest, the others spin, which looks like work but for the power that they draw; (n,).
 
-    None where no metric tells.
+    None where no metric shows it.
     """
     power = next((name for name in ("power", "power_average") if signals and name in signals[0].metrics), None)
     if len(signals) < 2 or power is None or "gpu_utilization" not in signals[0].metrics:
         return None
-    used, drawn = (np.array([one.metrics[name] for one in signals]) for name in ("gpu_utilization", power))
+    used, drawn = (np.array([gpu.metrics[name] for gpu in signals]) for name in ("gpu_utilization", power))
     rests = used < RESTING * np.percentile(used, 99, axis=1, keepdims=True)
     spins = (used >= SPINNING) & (drawn <= DRAWN * np.percentile(drawn, 99, axis=1, keepdims=True))
     few = rests.any(axis=0) & (rests.sum(axis=0) <= max(1, FEW * len(signals)))
@@ -255,11 +259,11 @@ def _waits(signals: Sequence[Signals]) -> NDArray[np.bool_] | None:
 
 
 def _with_waits(job: Detection, time: Array, waits: NDArray[np.bool_]) -> Detection:
-    """The answer with what the GPUs say of each other: where all wait for one that itself rests, its host most likely saves."""
+    """The answer with the waits among the GPUs: where all wait for a GPU that itself rests, its host most likely saves."""
     cycles = []
     for cycle in job.cycles:
         # Where the period changes, each cycle has its own part of the time.
-        span = next((one for one in job.stretches if same(one.period_s, cycle.period_s)), None)
+        span = next((stretch for stretch in job.stretches if same(stretch.period_s, cycle.period_s)), None)
         inside = (time > span.start) & (time <= span.end) if span else np.zeros(time.size, dtype=bool)
         share = float(waits[inside].mean()) if inside.any() else 0.0
         if cycle.kind == "unknown" and share >= OFTEN:

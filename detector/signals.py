@@ -123,12 +123,12 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
 def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
     """What a caller handed in as floats, (n,). Raises InputError for something else; `what` names it."""
     try:
-        given = np.asarray(values)
-        array = given.astype(np.float64)
+        raw = np.asarray(values)
+        array = raw.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} holds something that is not a number ({error}): give floats") from error
-    if given.dtype.kind in "mM":  # pandas' date-times convert to nanoseconds without a word
-        raise InputError(f"{what} holds {given.dtype} values: give floats, times in unix seconds")
+    if raw.dtype.kind in "mM":  # pandas' date-times convert to nanoseconds without a word
+        raise InputError(f"{what} holds {raw.dtype} values: give floats, times in unix seconds")
     if array.ndim != 1:
         raise InputError(f"{what} has {array.ndim} dimensions: give one value per sample")
     return array

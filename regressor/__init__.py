@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .gpus import load_catalog as load_catalog
     from .paper_predictor import PaperPredictor as PaperPredictor
     from .prediction import Prediction as Prediction
-    from .predictor import Predictor as Predictor
+    from .predictor import LatencyPredictor as LatencyPredictor
     from .profile import Profile as Profile
     from .recipes import RECIPES as RECIPES
 
@@ -30,7 +30,7 @@ _MODULES = {
     "InputError": "errors",
     "PaperPredictor": "paper_predictor",
     "Prediction": "prediction",
-    "Predictor": "predictor",
+    "LatencyPredictor": "predictor",
     "Profile": "profile",
     "evaluate": "evaluation",
     "evaluate_split": "evaluation",

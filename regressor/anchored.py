@@ -11,7 +11,7 @@ from .anchors import Anchor, anchor_order
 from .answers import Answers
 from .calibration import FEWEST, ROUTE, Calibration
 from .errors import InputError
-from .intervals import Interval
+from .intervals import ScaledInterval
 from .pairs import Pair, actual_ratio, at
 
 # From the fewest that help to as many as anyone will measure; the deviation falls with k, so one quantile serves all.
@@ -89,7 +89,7 @@ class Anchoring:
     """
 
     anchors: list[Anchor]
-    interval: Interval
+    interval: ScaledInterval
     mape: dict[int, float]
 
     @classmethod
@@ -108,18 +108,18 @@ class Anchoring:
         actual = np.log(actual_ratio(pairs))
         orders = {gpu: chosen_anchors(pairs, gpu) for gpu in {pair.target_gpu.name for pair in pairs}}
         mape = {0: _mape(into.log_ratio - actual)}
-        found: dict[Side, list[tuple[NDArray[np.float64], Answers]]] = {"into": [], "out": []}
+        scored: dict[Side, list[tuple[NDArray[np.float64], Answers]]] = {"into": [], "out": []}
         for count in _COUNTS:
             try:
-                for side in found:
+                for side in scored:
                     rows, corrected = with_anchors(pairs, into if side == "into" else out, count, orders, side)
-                    found[side].append((corrected.log_ratio - actual[rows], corrected))
+                    scored[side].append((corrected.log_ratio - actual[rows], corrected))
             except InputError:
-                if not found["out"]:
+                if not scored["out"]:
                     raise
                 break
-            mape[count] = _mape(found["into"][-1][0])
-        interval = replace(_interval(found["into"]), multiple=_interval(found["out"]).multiple)
+            mape[count] = _mape(scored["into"][-1][0])
+        interval = replace(_interval(scored["into"]), multiple=_interval(scored["out"]).multiple)
         return cls(anchor_order(pairs), interval, mape)
 
     def state(self) -> dict[str, Any]:
@@ -133,14 +133,14 @@ class Anchoring:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
-        return cls(list(state["anchors"]), Interval(**state["interval"]), dict(state["mape"]))
+        return cls(list(state["anchors"]), ScaledInterval(**state["interval"]), dict(state["mape"]))
 
 
-def _interval(found: Sequence[tuple[NDArray[np.float64], Answers]]) -> Interval:
-    """Of the calibrated answers among these, with their log errors."""
-    errors, answers = np.concatenate([errors for errors, _ in found]), Answers.concatenate([answers for _, answers in found])
+def _interval(scored: Sequence[tuple[NDArray[np.float64], Answers]]) -> ScaledInterval:
+    """The interval of the calibrated answers; ``scored`` has log errors and answers for each number of anchors."""
+    errors, answers = np.concatenate([errors for errors, _ in scored]), Answers.concatenate([answers for _, answers in scored])
     calibrated = np.flatnonzero(answers.routes == ROUTE)
-    return Interval.of_errors(errors[calibrated], answers[calibrated], "P4-anchors")
+    return ScaledInterval.of_errors(errors[calibrated], answers[calibrated], "P4-anchors")
 
 
 def _mape(log_errors: NDArray[np.float64]) -> float:

@@ -20,7 +20,7 @@ _ABOUT_EQUAL = 0.95
 
 
 class Anchor(TypedDict):
-    """A workload to measure, and what of its library profile tells how long that will take.
+    """A workload to measure, and what its library profile shows of how long that will take.
 
     ``gpu`` is the library's GPU with the shortest epoch of it, ``epoch_s`` its seconds per epoch there and ``busy_share`` the
     share of time that this GPU was busy. ``covered`` is the share of the library's spread (the mean distance between two of

@@ -1,4 +1,4 @@
-"""What a recipe that knows its own uncertainty says of a list of pairs, before any interval is drawn."""
+"""The answers of a recipe that knows its own uncertainty to a list of pairs, before any interval is drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -20,7 +20,7 @@ class Answers:
             part of an answer counts by this share, the prior takes the rest.
         routes: how each pair is answered, a name of the recipe's own.
         sources: name of the source GPU.
-        origins: the collection that the source profile is of, empty where it is of none.
+        origins: the source profile's collection, empty where it has none.
     """
 
     log_ratio: NDArray[np.float64]

@@ -77,8 +77,8 @@ def part(arrays: Arrays, name: str, spec: Mapping[str, tuple[DTypeLike, Shape]] 
         array = own[key]
         if array.dtype != dtype or not _fits(array.shape, shape, lengths):
             expected = f"{np.dtype(dtype).name} of shape ({', '.join(str(length) for length in shape)})"
-            found = f"{array.dtype} of shape {array.shape}"
-            raise InputError(f"'{name}.{key}' in the model is {found}, not {expected}; train the model anew")
+            actual = f"{array.dtype} of shape {array.shape}"
+            raise InputError(f"'{name}.{key}' in the model is {actual}, not {expected}; train the model anew")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError(f"'{name}.{key}' in the model holds values that are not finite; train the model anew")
     return {key: own[key] for key in spec}

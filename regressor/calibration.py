@@ -23,7 +23,7 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Calibration:
-    """What anchors on one GPU say of a recipe's errors there.
+    """A recipe's errors on one GPU, from its anchors.
 
     Answers into the GPU and out of it have processes of their own: the telemetry of the new GPU and that of the others err in
     different ways, and one process for both, antisymmetric, was worse for either (docs/decisions/0015).
@@ -67,7 +67,7 @@ class Calibration:
         is less sure of this pair than of the anchors.
 
         An answer out of the GPU to one that no anchor was measured on stays as it is: how the recipe errs there is not known
-        (public data, two GPUs trained, one calibrated, one asked for: 14.0 % corrected, 13.1 % not, 79 % inside the interval).
+        (public data, two GPUs trained, one calibrated, one predicted: 14.0 % corrected, 13.1 % not, 79 % inside the interval).
         """
         log_ratio, scale, routes = base.log_ratio.copy(), base.scale.copy(), base.routes.astype(object)
         open_rows = _usable(self.gpu, pairs) & (base.routes != ROUTE)
@@ -77,8 +77,8 @@ class Calibration:
             rows = np.flatnonzero(open_rows & which)
             if process is None or not rows.size:
                 continue
-            asked = at(pairs, rows)
-            shift, deviation = process.predict(smooth_features(asked), _others(asked, other))
+            queried = at(pairs, rows)
+            shift, deviation = process.predict(smooth_features(queried), _others(queried, other))
             log_ratio[rows] += shift
             scale[rows] = deviation * np.maximum(base.scale[rows] / process.base_scale, 1.0)
             routes[rows] = ROUTE

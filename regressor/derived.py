@@ -1,6 +1,6 @@
 """Derived features: what of a profile carries over between GPUs, whichever metrics its source offers.
 
-The smooth ones tell how alike two jobs are: few, and of the source profile alone.
+The smooth ones measure how alike two jobs are: few, and of the source profile alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,18 +70,18 @@ class SourceFeatures:
     def choose(cls, pairs: Sequence[Pair]) -> "SourceFeatures":
         """Take every metric that all source profiles hold, and of its columns those that the paper's exclusion rule keeps.
 
-        A metric that keeps none (a counter that stands still in all of training) is not asked of a profile either, unless it is
-        one of activity, which the prior reads.
+        A metric that keeps none (a counter that stands still in all of training) is not required of a profile either, but for
+        metrics of activity, which the prior reads.
         """
         held = [usable_metrics(pair.source) for pair in pairs]
         everywhere, somewhere = set.intersection(*held), set.union(*(set(pair.source.metrics) for pair in pairs))
         excluded = {
-            name: NOT_USED.get(name, f"in {sum(name in one for one in held)} of {len(held)} training pairs only")
+            name: NOT_USED.get(name, f"in {sum(name in names for names in held)} of {len(held)} training pairs only")
             for name in sorted(somewhere - everywhere)
         }
         metrics = tuple(sorted(everywhere))
-        whole = cls(metrics, columns_of(metrics), {})
-        kept, dropped = exclude(pd.DataFrame(whole.matrix(pairs), columns=list(whole.columns)))
+        unfiltered = cls(metrics, columns_of(metrics), {})
+        kept, dropped = exclude(pd.DataFrame(unfiltered.matrix(pairs), columns=list(unfiltered.columns)))
         needed = {metric for metric in metrics if metric in BUSY or any(name.startswith(f"{metric}_") for name in kept)}
         if _RATIO_OF_UTILISATIONS in kept:
             needed.add("memory_utilization")
@@ -91,7 +91,7 @@ class SourceFeatures:
         """One row per pair, shape (n, len(columns)); NaN where the profile lacks the metric."""
         rows: dict[tuple[int, str], list[float]] = {}
         for pair in pairs:
-            key = (id(pair.source), pair.source_gpu.name)  # a profile asked for thirty GPUs is read once
+            key = (id(pair.source), pair.source_gpu.name)  # a profile paired with thirty GPUs is read once
             if key not in rows:
                 values = _values(pair.source, pair.source_gpu, self.metrics)
                 rows[key] = [values.get(column, np.nan) for column in self.columns]

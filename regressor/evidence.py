@@ -72,8 +72,10 @@ def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, ca
     names, correction = pair.gpus, recipe.correction_
     sheets = f"nothing was measured on {' and '.join(new)}: data sheets, by what they were worth on other GPUs"
     if route == CALIBRATED:
-        made = next(one for name in reversed(names) for one in calibrations if one.gpu == name)  # into comes first
-        return f"speeds of both GPUs, corrected by {made.workloads} anchor workloads measured on {made.gpu}"
+        applied = next(
+            calibration for name in reversed(names) for calibration in calibrations if calibration.gpu == name
+        )  # into comes first
+        return f"speeds of both GPUs, corrected by {applied.workloads} anchor workloads measured on {applied.gpu}"
     if correction is not None and route in ("ensemble", "incomplete"):
         filled = ", ".join(correction.missing(pair.source))
         like = f"jobs like this one between these GPUs: {correction.pairs_seen_[names].workloads} workloads with telemetry"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .answers import Answers
 from .derived import statistics_of
 from .pairs import Pair
-from .predictor import Predictor
+from .predictor import LatencyPredictor
 from .profile import RATIOS, Profile
 from .typical import Statistics, typical_metrics
 
@@ -52,7 +52,7 @@ class _Answering(Protocol):
     def answer(self, pairs: Sequence[Pair]) -> Answers: ...
 
 
-def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]:
+def explain(predictor: LatencyPredictor, profile: Profile, target: str) -> list[Effect]:
     """Split the ratio on ``target`` into factors, the one furthest from 1 first; none where source and target are the same.
 
     The data sheets have the ratio of a typical job of the source GPU; each metric has what it adds to that by being as it is in
@@ -62,7 +62,7 @@ def explain(predictor: Predictor, profile: Profile, target: str) -> list[Effect]
     Args:
         predictor: the fitted model.
         profile: one job on one GPU.
-        target: any name of the GPU asked for.
+        target: any name of the target GPU.
 
     Raises:
         InputError: the profile's GPU or the target is unknown or ambiguous.

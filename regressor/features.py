@@ -82,7 +82,7 @@ def exclude(frame: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
 
 
 def busy_share(profile: Profile) -> tuple[float, str | None]:
-    """Return the share of time that the GPU was busy, and the metric that says so.
+    """Return the share of time that the GPU was busy, and the metric that shows it.
 
     Without any activity metric the share is 1: the job is then taken for GPU-bound, and the ratio for that of the GPUs.
     """

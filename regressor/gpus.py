@@ -117,7 +117,7 @@ _TEXTS = {"name", "vendor", "nvml_name", "architecture", "memory_type", "source"
 _LISTS = {"aliases", "unverified"}
 _FIELDS = {f.name: f for f in fields(Gpu)}
 _REQUIRED = [f.name for f in fields(Gpu) if f.default is MISSING and f.default_factory is MISSING]
-_WHOLE = {f.name for f in fields(Gpu) if f.type in (int, int | None)}
+_INTEGERS = {f.name for f in fields(Gpu) if f.type in (int, int | None)}
 FIGURES: tuple[str, ...] = tuple(name for name in _FIELDS if name not in _TEXTS | _LISTS)
 """Names of the numeric attributes of a :class:`Gpu`."""
 
@@ -193,7 +193,7 @@ class Catalog(Mapping[str, Gpu]):
         begins = list(dict.fromkeys(gpu.name for known, gpu in self._by_key.items() if key and known.startswith(key)))
         if len(begins) > 1:
             usual = _USUAL.get(key)
-            names = sorted(begins, key=lambda one: one != usual)
+            names = sorted(begins, key=lambda full_name: full_name != usual)
             hint = " (AWS and Google Cloud rent the first)" if names[0] == usual else ""
             raise InputError(f"GPU name {name!r} is ambiguous; write {_either(names)}{hint}")
         inside = [gpu.name for known, gpu in self._by_key.items() if len(key) > 3 and key in known]
@@ -206,8 +206,8 @@ class Catalog(Mapping[str, Gpu]):
 
 def _without_count(name: str) -> tuple[str, str]:
     """A name and the number of GPUs that it has before or behind: ("H100", "8") of "H100:8", "1" where there is none."""
-    found = _COUNT.fullmatch(name.strip())
-    return ((found["a"] or found["b"]).strip(), found["before"] or found["after"]) if found else (name, "1")
+    match = _COUNT.fullmatch(name.strip())
+    return ((match["a"] or match["b"]).strip(), match["before"] or match["after"]) if match else (name, "1")
 
 
 def _either(names: Iterable[str]) -> str:
@@ -240,9 +240,9 @@ def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
             if value < 0 or (positive and value == 0):
                 raise InputError(f"{what}: {key} is {value!r}; it must be {'above 0' if positive else '0 or more'}")
             check_figure(what, key, value)
-            if key in _WHOLE and value != int(value):
+            if key in _INTEGERS and value != int(value):
                 raise InputError(f"{what}: {key} is {value!r}; it must be a whole number")
-            values[key] = int(value) if key in _WHOLE else value
+            values[key] = int(value) if key in _INTEGERS else value
     gpu = Gpu(**values)
     check_lanes(what, gpu.cuda_cores, gpu.sm_count)
     for name in (gpu.name, *gpu.aliases):

@@ -200,7 +200,7 @@ class PairProcesses:
         mean, unknown = np.full(len(X), np.nan), np.ones(len(X))
         for source in sorted(set(sources.tolist())):
             rows = np.flatnonzero(sources == source)
-            # One profile asked for thirty GPUs is thirty equal rows.
+            # One profile with thirty target GPUs is thirty equal rows.
             distinct, row_of = np.unique(X[rows], axis=0, return_inverse=True)
             known = [names for names in self._processes if names[0] == source]
             smallest = np.ones(len(distinct))

@@ -26,7 +26,7 @@ Multiple = Annotated[float, Field(ge=0, le=100)]
 
 
 @dataclass(frozen=True)
-class Interval:
+class ScaledInterval:
     """Half-width of the 90 % interval of one route, as a multiple of an answer's scale in log seconds.
 
     Attributes:
@@ -80,7 +80,7 @@ def _factors(by_name: Mapping[str, float], names: NDArray[np.str_], other: float
     return np.array([by_name.get(name, other) for name in names.tolist()], dtype=np.float64)
 
 
-def half_widths(intervals: Mapping[str, Interval], answers: Answers) -> NDArray[np.float64]:
+def half_widths(intervals: Mapping[str, ScaledInterval], answers: Answers) -> NDArray[np.float64]:
     """Half-width of each answer's interval by its route, in log seconds, shape (n,)."""
     widths = np.full(len(answers.routes), np.nan)
     for route in np.unique(answers.routes).tolist():

@@ -11,13 +11,13 @@ MOST_EPOCHS = 10**9
 
 
 @dataclass(frozen=True)
-class Job:
+class JobTime:
     """Seconds of a whole job on one GPU.
 
     Attributes:
         epochs: how many epochs (or steps) it has.
         seconds: of all of it.
-        first_epoch_s: seconds of the first epoch in it; None where that was not told apart.
+        first_epoch_s: seconds of the first epoch in it; None where it was not measured apart.
         stall_s: seconds of stalls in it.
     """
 
@@ -32,7 +32,7 @@ class Job:
         return {**self.seconds.to_json("seconds"), **rest}
 
 
-def estimate_job(profile: Profile, prediction: Prediction, epochs: int) -> Job:
+def estimate_job(profile: Profile, prediction: Prediction, epochs: int) -> JobTime:
     """Add up a job of ``epochs`` epochs (or steps, by the profile's unit) on the prediction's GPU.
 
     The first epoch takes longer by what it took longer on the source, in proportion. Stalls come as often as in the profile and
@@ -51,4 +51,4 @@ def estimate_job(profile: Profile, prediction: Prediction, epochs: int) -> Job:
     first = epoch if first_s is None else ratio.times(first_s)
     stall_s = (epochs - 1) * profile.stall_s / max(profile.epochs + profile.stalls, 1)
     seconds = first.plus(epoch.times(epochs - 1)).plus(Estimate(stall_s, stall_s, stall_s))
-    return Job(epochs, seconds, None if first_s is None else first.value, stall_s)
+    return JobTime(epochs, seconds, None if first_s is None else first.value, stall_s)

@@ -6,13 +6,13 @@ from pydantic import AfterValidator, Field, model_validator
 
 from .derived import SMOOTH, columns_of
 from .features import PAPER_COLUMNS
-from .intervals import Interval
+from .intervals import ScaledInterval
 from .model_folder import Manifest, Name, Part, Sha256
 from .precision import Kind, Precision
 from .profile import LONGEST_NAME, Profile, feature_set
 from .recipes.default import Route
 from .residual_process import MOST_PAIRS
-from .scaling import Scaling
+from .scaling import GpuCountScaling
 from .speeds import FIGURES
 
 # Bounds are by choice, here and below: far above what a training writes; what is beyond was forged.
@@ -73,7 +73,7 @@ class RecipeState(Part):
     correction: CorrectionState | None
 
 
-class Training(Part):
+class FitRecord(Part):
     """What the model was fitted on."""
 
     profiles: Count
@@ -119,7 +119,7 @@ class AnchoringState(Part):
     """An :class:`~epochcast.regressor.anchored.Anchoring`."""
 
     anchors: Annotated[list[AnchorState], Field(max_length=1000)]
-    interval: Interval
+    interval: ScaledInterval
     mape: list[tuple[Count, Annotated[float, Field(ge=0)]]]
 
 
@@ -160,9 +160,9 @@ class RegressorManifest(Manifest):
 
     recipe: RecipeState
     parameters: Parameters
-    scaling: Scaling
-    intervals: Annotated[dict[Route | Literal["calibrated"], Interval], Field(min_length=len(get_args(Route)) + 1)]
-    training: Training
+    scaling: GpuCountScaling
+    intervals: Annotated[dict[Route | Literal["calibrated"], ScaledInterval], Field(min_length=len(get_args(Route)) + 1)]
+    training: FitRecord
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]
     typical: dict[Name, Typical]
     anchoring: AnchoringState | None
@@ -196,6 +196,6 @@ class PaperManifest(Manifest):
     parameters: PaperParameters
     columns: Annotated[list[Name], Field(min_length=1, max_length=1000), AfterValidator(_are_features)]
     seconds: tuple[Positive, Positive]
-    intervals: Annotated[dict[Literal["stack", "new-gpu"], Interval], Field(min_length=2)]
-    training: Training
+    intervals: Annotated[dict[Literal["stack", "new-gpu"], ScaledInterval], Field(min_length=2)]
+    training: FitRecord
     accuracy: dict[Literal["P2", "P3", "P4"], Accuracy]

@@ -46,7 +46,10 @@ def in_order(log_ratio: Vector, gpus: Sequence[Gpu], precisions: Iterable[Precis
 
 def _is_better(gpus: Sequence[Gpu], precisions: Sequence[Precision]) -> NDArray[np.bool_]:
     """Whether the GPU of a row is better than that of a column, shape (n, n)."""
-    counts = [[gpu.memory_bandwidth for gpu in gpus], *([arithmetic_rate(gpu, one) for gpu in gpus] for one in precisions)]
+    counts = [
+        [gpu.memory_bandwidth for gpu in gpus],
+        *([arithmetic_rate(gpu, precision) for gpu in gpus] for precision in precisions),
+    ]
     each = [np.array(count) for count in counts]
     better: NDArray[np.bool_] = np.all([count[:, None] >= _BETTER * count[None] for count in each], axis=0)
     return better

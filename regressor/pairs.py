@@ -17,12 +17,12 @@ _LARGEST_RATIO = 1e6
 
 @dataclass(frozen=True)
 class Pair:
-    """A job seen on one GPU, and the GPU that its latency is asked or known for.
+    """A job seen on a source GPU, and a target GPU for which its latency is wanted or known.
 
     Attributes:
         source: the profile on the source GPU.
         source_gpu: the catalogue entry of ``source.gpu``.
-        target_gpu: the GPU asked for.
+        target_gpu: the GPU to predict for.
         target_s: measured seconds per epoch on the target, ``None`` where it is the question.
     """
 
@@ -95,7 +95,7 @@ def gpu_names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]
 
 
 def origins(pairs: Sequence[Pair]) -> NDArray[np.str_]:
-    """The collection that each source profile is of, shape (n,); empty where it is of none."""
+    """The collection of each source profile, shape (n,); empty where it has none."""
     return np.array([pair.source.origin or "" for pair in pairs], dtype=np.str_)
 
 

@@ -13,17 +13,17 @@ from .answers import Answers
 from .errors import InputError
 from .evidence import LEFT_OUT
 from .gpus import Catalog, Gpu, load_catalog
-from .intervals import Interval, half_widths
+from .intervals import ScaledInterval, half_widths
 from .manifest import PaperManifest
 from .model_folder import load, save
 from .pairs import Pair, gpu_names, make_pairs, origins, source_seconds, target_seconds
 from .prediction import Prediction
-from .predictor import Predictor, training_of, with_epoch
+from .predictor import LatencyPredictor, training_of, with_epoch
 from .profile import METRICS, STATISTICS, Profile
 from .protocols import Rows, out_of_fold
 from .recipes import Recipe
 from .recipes.paper import PaperRecipe
-from .scaling import Scaling
+from .scaling import GpuCountScaling
 from .scoring import conformal_quantile, score
 
 Route = Literal["stack", "new-gpu"]
@@ -36,18 +36,18 @@ class PaperPredictor:
     """A fitted :class:`~epochcast.regressor.recipes.paper.PaperRecipe` with what its answers need.
 
     Attributes:
-        catalog: the GPUs that can be asked for.
+        catalog: the possible target GPUs.
         recipe: the fitted recipe.
         accuracy: error figures per protocol, one shuffle of the folds.
         intervals: ``stack`` between GPUs of the training, ``new-gpu`` where one is not among them.
-        training: what it was fitted on, as of :class:`~epochcast.regressor.predictor.Predictor`.
+        training: what it was fitted on, as of :class:`~epochcast.regressor.predictor.LatencyPredictor`.
         seconds: the shortest and the longest epoch of the training; trees answer nothing beyond.
     """
 
     catalog: Catalog
     recipe: PaperRecipe
     accuracy: dict[str, dict[str, float]]
-    intervals: dict[str, Interval]
+    intervals: dict[str, ScaledInterval]
     training: dict[str, Any]
     seconds: tuple[float, float]
 
@@ -61,7 +61,7 @@ class PaperPredictor:
     ) -> "PaperPredictor":
         """Fit on measured profiles, and measure intervals by leaving models (else workloads) and GPUs out: a dozen fits.
 
-        ``progress`` is told of each step before it.
+        ``progress`` is called with the name of each step before it.
 
         Raises:
             InputError: fewer than five workloads were seen on two GPUs, or a profile cannot be trained on.
@@ -83,7 +83,7 @@ class PaperPredictor:
 
         from_new: list[NDArray[np.float64]] = []  # P4 seen from the other end, where the recipe errs more
 
-        def ask_from_new(fitted: Recipe, test: Rows) -> None:
+        def add_from_new(fitted: Recipe, test: Rows) -> None:
             out = [pair for pair in pairs if pair.source_gpu == pairs[test[0]].target_gpu]
             from_new.append(np.log(fitted.predict(out) / target_seconds(out)))
 
@@ -92,10 +92,10 @@ class PaperPredictor:
         except InputError:
             protocol, left_out = "P2", errors("P2")
         answers = _answers(pairs, seconds, training["gpus"])
-        intervals = {"stack": Interval.of_errors(left_out, answers, protocol)}
+        intervals = {"stack": ScaledInterval.of_errors(left_out, answers, protocol)}
         try:
-            of_new = np.concatenate([errors("P4", ask_from_new), *from_new])
-            intervals["new-gpu"] = Interval(conformal_quantile(of_new), "P4", len(of_new))
+            of_new = np.concatenate([errors("P4", add_from_new), *from_new])
+            intervals["new-gpu"] = ScaledInterval(conformal_quantile(of_new), "P4", len(of_new))
         except InputError:  # of two GPUs none can be left out
             intervals["new-gpu"] = intervals["stack"]
         progress("fit")
@@ -116,9 +116,9 @@ class PaperPredictor:
         """
         self._check(profile)
         source = self.catalog.resolve(profile.gpu)
-        asked = list(self.catalog.values()) if targets is None else [self.catalog.resolve(name) for name in targets]
-        others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(asked) if gpu != source]
-        predictions = [Predictor.same_gpu(profile, source)] if source in asked else []
+        requested = list(self.catalog.values()) if targets is None else [self.catalog.resolve(name) for name in targets]
+        others = [Pair(profile, source, gpu) for gpu in dict.fromkeys(requested) if gpu != source]
+        predictions = [LatencyPredictor.same_gpu(profile, source)] if source in requested else []
         if others:
             seconds = self.recipe.predict(others)
             if not (np.isfinite(seconds) & (seconds > 0)).all():
@@ -131,8 +131,8 @@ class PaperPredictor:
     def note(self, profile: Profile) -> str:
         """What a reader of the answers should know of this recipe."""
         of = f"recipe paper, fitted on {self.training['workloads']} workloads on {', '.join(self.training['gpus'])}"
-        says = f"{_BEYOND}, it does not know the precision, and its intervals are ours, as the paper has none"
-        return f"{of}: {says}{self._beyond(profile)}"
+        limits = f"{_BEYOND}, it does not know the precision, and its intervals are ours, as the paper has none"
+        return f"{of}: {limits}{self._beyond(profile)}"
 
     def _beyond(self, profile: Profile) -> str:
         if self._is_within(profile):
@@ -183,7 +183,7 @@ class PaperPredictor:
 
     def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
         """The prediction for ``gpus`` of its GPU in each machine, by our figures: the paper has none."""
-        return Scaling().on_gpus(prediction, self.catalog[prediction.gpu], gpus)
+        return GpuCountScaling().on_gpus(prediction, self.catalog[prediction.gpu], gpus)
 
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """Refuse: the stack knows no batch."""
@@ -225,7 +225,7 @@ class PaperPredictor:
 
 
 def _answers(pairs: Sequence[Pair], seconds: NDArray[np.float64], known: Sequence[str], within: bool = True) -> Answers:
-    """The stack's seconds as answers; it says nothing of its own uncertainty, so each has the same scale."""
+    """The stack's seconds as answers; it has no uncertainty of its own, so each has the same scale."""
     routes: list[Route] = ["stack" if set(pair.gpus) <= set(known) else "new-gpu" for pair in pairs]
     return Answers(
         np.log(seconds / source_seconds(pairs)),

@@ -52,7 +52,7 @@ _UNKNOWN: Mapping[Precision, float] = {"tf32": 0.5, "mixed": 0.5}
 
 
 def precision_of(word: str | None) -> Precision | None:
-    """Return the precision that a label file or a configuration means by ``word``; None where it says nothing we know."""
+    """Return the precision that a label file or a configuration means by ``word``; None where it is none we know."""
     return None if word is None else _WORDS.get(word.strip().lower())
 
 
@@ -93,10 +93,10 @@ def share_of_kinds(kinds: Set[Kind], profile: "Profile", gpu: "Gpu") -> float:
 
 
 def likely_precisions(profile: "Profile", gpu: "Gpu") -> tuple[dict[Precision, float], str]:
-    """Return how likely each precision is for the job of a profile on ``gpu``, adding up to 1, and what says so.
+    """Return how likely each precision is for the job of a profile on ``gpu``, adding up to 1, and the evidence for it.
 
     What the user declares counts; else what the telemetry shows; else both of FP32 code and mixed precision are as likely.
-    FP32 code counts as ``tf32``. The FP32 pipe says nothing: under autocast it does the work that is no matrix product.
+    FP32 code counts as ``tf32``. The FP32 pipe shows nothing: under autocast it does the work that is no matrix product.
     """
     if profile.precision is not None:
         return {profile.precision: 1.0}, "declared"

@@ -14,7 +14,7 @@ _LIKE_TRAINING = 0.5
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and the ends of its 90 % interval, in the unit that its owner says."""
+    """A figure and the ends of its 90 % interval, in the unit of its owner."""
 
     value: float
     low: float

@@ -29,7 +29,7 @@ from .prediction import Prediction
 from .profile import Profile
 from .recipes.default import DefaultRecipe
 from .reliability import Reliability
-from .scaling import Scaling, growths_in
+from .scaling import GpuCountScaling, growths_in
 from .speeds import batch_growth
 from .typical import typical_by_gpu
 
@@ -41,11 +41,11 @@ _TAIL = 1.645
 
 
 @dataclass(frozen=True)
-class Predictor:
+class LatencyPredictor:
     """A fitted recipe with what its answers need.
 
     Attributes:
-        catalog: the GPUs that can be asked for.
+        catalog: the possible target GPUs.
         recipe: the fitted recipe.
         reliability: what its answers are worth, measured on pairs that it was fitted without.
         scaling: what another number of GPUs changes.
@@ -57,7 +57,7 @@ class Predictor:
     catalog: Catalog
     recipe: DefaultRecipe
     reliability: Reliability
-    scaling: Scaling
+    scaling: GpuCountScaling
     training: dict[str, Any]
     typical: dict[str, dict[str, dict[str, float]]]
     calibrations: tuple[Calibration, ...] = ()
@@ -69,10 +69,10 @@ class Predictor:
         catalog: Catalog,
         recipe: DefaultRecipe | None = None,
         progress: Callable[[str], object] = lambda step: None,
-    ) -> "Predictor":
+    ) -> "LatencyPredictor":
         """Fit on measured profiles, and measure accuracy and intervals by leaving workloads, models and GPUs out.
 
-        ``progress`` is told of each step before it.
+        ``progress`` is called with the name of each step before it.
 
         Raises:
             InputError: fewer than five workloads were seen on two GPUs, or a profile cannot be trained on.
@@ -80,10 +80,10 @@ class Predictor:
         recipe = DefaultRecipe() if recipe is None else clone(recipe)
         pairs = make_pairs(profiles, catalog)
         reliability = Reliability.measure(pairs, recipe, progress)
-        fitted, scaling = recipe.fit(pairs).forgetting_jobs(), Scaling.fit(growths_in(profiles, catalog))
+        fitted, scaling = recipe.fit(pairs).forgetting_jobs(), GpuCountScaling.fit(growths_in(profiles, catalog))
         return cls(catalog, fitted, reliability, scaling, training_of(profiles, pairs), typical_by_gpu(profiles, catalog))
 
-    def calibrate(self, profiles: Sequence[Profile]) -> "Predictor":
+    def calibrate(self, profiles: Sequence[Profile]) -> "LatencyPredictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
 
         A GPU calibrated before is calibrated anew, from these measurements alone.
@@ -93,7 +93,7 @@ class Predictor:
                 :func:`~epochcast.regressor.calibration.calibrate`.
         """
         new = calibrate(self.recipe, make_pairs(profiles, self.catalog))
-        kept = [one for one in self.calibrations if one.gpu not in {other.gpu for other in new}]
+        kept = [calibration for calibration in self.calibrations if calibration.gpu not in {other.gpu for other in new}]
         return replace(self, calibrations=(*kept, *new))
 
     def answer(self, pairs: Sequence[Pair]) -> Answers:
@@ -110,10 +110,10 @@ class Predictor:
             InputError: the profile's GPU or a target is unknown or ambiguous.
         """
         source = self.catalog.resolve(profile.gpu)
-        asked = set(self.catalog) if targets is None else {self.catalog.resolve(name).name for name in targets}
-        # All of them, also where few are asked for: answers depend on each other's order.
+        requested = set(self.catalog) if targets is None else {self.catalog.resolve(name).name for name in targets}
+        # All of them, also for few targets: answers depend on each other's order.
         others = [Pair(profile, source, gpu) for gpu in self.catalog.values() if gpu != source]
-        predictions = [self.same_gpu(profile, source)] if source.name in asked else []
+        predictions = [self.same_gpu(profile, source)] if source.name in requested else []
         if others:
             answers = self.answer(others)
             by_precision = self._by_precision(profile, others)
@@ -122,7 +122,7 @@ class Predictor:
                 ordered = np.clip(ordered, np.min([*by_precision.values()], axis=0), np.max([*by_precision.values()], axis=0))
             widths = half_widths(self.reliability.intervals, answers)
             for row, pair in enumerate(others):
-                if pair.target_gpu.name in asked:
+                if pair.target_gpu.name in requested:
                     each = {name: _waited(profile, float(of[row])) for name, of in by_precision.items()}
                     predictions.append(self._prediction(pair, answers, row, float(ordered[row]), float(widths[row]), each))
         return sorted(predictions, key=lambda prediction: prediction.ratio)
@@ -147,8 +147,8 @@ class Predictor:
         likely = likely_precisions(profile, pairs[0].source_gpu)[0]
         if len(likely) == 1:
             return {}
-        asked = [replace(profile, precision=name) for name in likely]
-        log_ratios = self.answer([replace(pair, source=source) for source in asked for pair in pairs]).log_ratio
+        variants = [replace(profile, precision=name) for name in likely]
+        log_ratios = self.answer([replace(pair, source=source) for source in variants for pair in pairs]).log_ratio
         each = zip(likely, np.split(log_ratios, len(likely)), strict=True)
         return {precision: _ordered(pairs, log_ratio, [precision]) for precision, log_ratio in each}
 
@@ -236,7 +236,7 @@ class Predictor:
         save(Path(folder), RegressorManifest, state, self.recipe.arrays())
 
     @classmethod
-    def load(cls, folder: Path | None = None, catalog: Catalog | None = None) -> "Predictor":
+    def load(cls, folder: Path | None = None, catalog: Catalog | None = None) -> "LatencyPredictor":
         """Read a model that :meth:`save` wrote, or the shipped one; nothing is unpickled.
 
         Raises:
@@ -264,7 +264,7 @@ class Predictor:
 
 
 def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str, Any]:
-    """What a model file says of the data that a model was fitted on."""
+    """What a model file holds about the data that a model was fitted on."""
     return {
         "profiles": len(profiles),
         "pairs": len(pairs),

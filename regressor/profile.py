@@ -93,7 +93,7 @@ class Profile:
         stall_s: seconds that these took above ``epoch_s`` in all.
         precision: of the job's matrix products, where it is known.
         batch: items in one step, where known.
-        origin: the collection of measurements that a training profile is of; jobs of one share software and habits.
+        origin: the collection of measurements that a training profile comes from; jobs of one share software and habits.
         gpus: how many GPUs of one machine the job ran on, this one included.
         wait_share: 0..1, the part of its time in which the job waits for its checkpoints, which another GPU does not shorten.
 
@@ -135,7 +135,7 @@ class Profile:
             raise InputError(
                 f"the profile's epoch_s is {self.epoch_s!r:.60}; it must be a number of seconds above 0, at most {_LARGEST:g}"
             )
-        if not _is_whole(self.epochs, 0, _LARGEST):
+        if not _is_integer(self.epochs, 0, _LARGEST):
             raise InputError(f"the profile's epochs is {self.epochs!r:.60}; it must be a whole number, 0 or more")
         if self.feature_set not in ("nvml", "dcgm", "none"):
             raise InputError(f"the profile's feature_set is {self.feature_set!r}; it must be 'nvml', 'dcgm' or 'none'")
@@ -144,7 +144,7 @@ class Profile:
             raise InputError(f"the profile's precision is {self.precision!r:.60}; it must be one of {known}, or null")
         if self.batch is not None and not (_is_number(self.batch) and 0 < self.batch <= _LARGEST):
             raise InputError(f"the profile's batch is {self.batch!r:.60}; it must be a number above 0, or null")
-        if not _is_whole(self.gpus, 1, MOST_GPUS):
+        if not _is_integer(self.gpus, 1, MOST_GPUS):
             raise InputError(f"the profile's gpus is {self.gpus!r:.60}; it must be a whole number from 1 to {MOST_GPUS}")
         if not _is_number(self.wait_share) or not 0 <= self.wait_share <= 1:
             raise InputError(f"the profile's wait_share is {self.wait_share!r:.60}; it must be a number from 0 to 1")
@@ -179,7 +179,7 @@ class Profile:
             value = getattr(self, key)
             if value is not None and not _is_duration(value):
                 raise InputError(f"the profile's {key} is {value!r:.60}; it must be a number of seconds above 0, or null")
-        if not _is_whole(self.stalls, 0, _LARGEST):
+        if not _is_integer(self.stalls, 0, _LARGEST):
             raise InputError(f"the profile's stalls is {self.stalls!r:.60}; it must be a whole number, 0 or more")
         is_seconds = _is_number(self.stall_s) and (self.stall_s == 0 or _is_duration(self.stall_s))
         if not is_seconds or (self.stall_s > 0) != (self.stalls > 0):
@@ -224,7 +224,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _is_whole(value: object, least: float, most: float) -> bool:
+def _is_integer(value: object, least: float, most: float) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 

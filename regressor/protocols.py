@@ -37,7 +37,7 @@ Rows = NDArray[np.intp]
 
 @runtime_checkable
 class AnsweringRecipe(Recipe, Protocol):
-    """A recipe that also says how it came to each answer, and how sure it is."""
+    """A recipe that also gives the route and the uncertainty of each answer."""
 
     def answer(self, pairs: Sequence[Pair]) -> Answers:
         """Answer each pair; needs no epoch seconds."""
@@ -96,8 +96,8 @@ _NETWORKS = ("resnext", "resnet", "rn50", "transformerxl", "electra", "bert", "n
 def network_family(group: str) -> str:
     """The network that a group's name holds, whatever else an origin adds to it ("PyTorch/LanguageModeling/BERT": bert)."""
     plain = "".join(letter for letter in group.lower() if letter.isalnum())
-    found = next((network for network in _NETWORKS if network in plain), plain)
-    return "resnet" if found == "rn50" else found
+    network = next((name for name in _NETWORKS if name in plain), plain)
+    return "resnet" if network == "rn50" else network
 
 
 def _by_gpu(pairs: Sequence[Pair], anchors: int) -> Iterator[tuple[Rows, Rows]]:
@@ -133,7 +133,7 @@ def out_of_fold(
         unfitted: the recipe.
         seed: as in :func:`splits`.
         progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
-        also: called with each fitted recipe and the rows that it was fitted without: a second question needs no second fit.
+        also: called with each fitted recipe and the rows that it was fitted without: further rows need no second fit.
         anchors, families: as in :func:`splits`.
 
     Returns:
@@ -148,13 +148,13 @@ def out_of_fold(
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit(at(pairs, train))
-        asked = at(pairs, test)
+        held_out = at(pairs, test)
         folds[test] = fold
         if isinstance(recipe, AnsweringRecipe):
-            answers.append(recipe.answer(asked))
-            seconds[test] = source_seconds(asked) * np.exp(answers[-1].log_ratio)
+            answers.append(recipe.answer(held_out))
+            seconds[test] = source_seconds(held_out) * np.exp(answers[-1].log_ratio)
         else:
-            seconds[test] = recipe.predict(asked)
+            seconds[test] = recipe.predict(held_out)
         also(recipe, test)
     if not answers:
         return seconds, folds, None

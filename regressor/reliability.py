@@ -13,7 +13,7 @@ from .answers import Answers
 from .calibration import ROUTE
 from .errors import InputError
 from .features import BUSY
-from .intervals import Interval
+from .intervals import ScaledInterval
 from .pairs import Pair, actual_ratio, at, gpu_names, target_seconds
 from .profile import feature_set
 from .protocols import Rows, out_of_fold
@@ -35,7 +35,7 @@ class Reliability:
     """
 
     accuracy: dict[str, dict[str, float]]
-    intervals: dict[str, Interval]
+    intervals: dict[str, ScaledInterval]
     anchoring: Anchoring | None
 
     @classmethod
@@ -45,10 +45,10 @@ class Reliability:
         """Leave workloads (P2), models (P3) and GPUs (P4) out in turn.
 
         A protocol that the data are too few for is left out: intervals then come from P2 instead of P3, and those for new GPUs
-        from the scale of known ones. A model that is asked about a new workload does not know whether its architecture is new
+        from the scale of known ones. A model that predicts a new workload does not know whether its architecture is new
         too, so P3 stands for both: too wide rather than too narrow.
 
-        ``progress`` is told of each step before it: there are some dozen fits.
+        ``progress`` is called with the name of each step before it: there are some dozen fits.
 
         Raises:
             InputError: fewer than five workloads were seen on two GPUs.
@@ -59,14 +59,14 @@ class Reliability:
 
         log_ratio = np.log(actual_ratio(pairs))
         accuracy: dict[str, dict[str, float]] = {}
-        intervals: dict[str, Interval] = {}
+        intervals: dict[str, ScaledInterval] = {}
         anchoring = None
         recorded = np.flatnonzero([has_telemetry(pair.source) for pair in pairs])
         for protocol in ("P2", "P3", "P4"):  # a later one leaves more out, and its errors take the place of an earlier one's
             poorer, new_jobs, out = with_metrics_missing(pairs), new_jobs_without_telemetry(pairs), from_new_gpus(pairs)
-            asked = (new_jobs, out) if protocol == "P4" else (new_jobs, poorer)
+            collected = (new_jobs, out) if protocol == "P4" else (new_jobs, poorer)
             try:
-                predicted, _, answers = out_of_fold(pairs, protocol, unfitted, progress=fold(protocol), also=both(*asked))
+                predicted, _, answers = out_of_fold(pairs, protocol, unfitted, progress=fold(protocol), also=both(*collected))
             except InputError:
                 if protocol == "P2":
                     raise
@@ -77,32 +77,32 @@ class Reliability:
             errors_of_new_jobs = of_new_jobs.log_ratio - log_ratio
             if protocol == "P4":
                 intervals |= _by_route(errors, answers, ("residual", "job"), protocol)
-                intervals["specifications"] = Interval.of_errors(errors_of_new_jobs, of_new_jobs, protocol)
+                intervals["specifications"] = ScaledInterval.of_errors(errors_of_new_jobs, of_new_jobs, protocol)
                 progress("anchors")
                 anchoring = _anchoring(at(pairs, recorded), answers[recorded], out.answers())
             else:
                 intervals |= _by_route(errors, answers, ("ensemble",), protocol)
                 with_less = poorer.answers()
                 intervals |= _by_route(with_less.log_ratio - log_ratio[recorded], with_less, ("incomplete",), protocol)
-                intervals["speeds"] = Interval.of_errors(errors_of_new_jobs, of_new_jobs, protocol)
+                intervals["speeds"] = ScaledInterval.of_errors(errors_of_new_jobs, of_new_jobs, protocol)
                 widest = conformal_quantile(errors_of_new_jobs)
         if anchoring is not None:
             intervals[ROUTE] = anchoring.interval
         return cls(accuracy, _with_all_routes(intervals, widest), anchoring)
 
 
-class SecondQuestion:
-    """Asks the recipe of each fold a second question, while it is there; for ``also`` of out_of_fold."""
+class FoldAnswers:
+    """Further answers of the recipe of each fold, without another fit; for ``also`` of out_of_fold."""
 
-    def __init__(self, ask: Callable[[DefaultRecipe, Rows], tuple[Rows, Answers]]) -> None:
-        """``ask`` gives, for the recipe of a fold and its test rows, the rows that it asked about and the answers."""
-        self._ask = ask
+    def __init__(self, answer: Callable[[DefaultRecipe, Rows], tuple[Rows, Answers]]) -> None:
+        """``answer`` gives, for the recipe of a fold and its test rows, the rows of the further answers and these."""
+        self._answer = answer
         self._rows: list[Rows] = []
         self._answers: list[Answers] = []
 
     def __call__(self, recipe: Recipe, test: Rows) -> None:
-        """Ask the recipe that was fitted without these rows."""
-        rows, answers = self._ask(cast(DefaultRecipe, recipe), test)
+        """Collect the answers of the recipe that was fitted without these rows."""
+        rows, answers = self._answer(cast(DefaultRecipe, recipe), test)
         if len(rows):
             self._rows.append(rows)
             self._answers.append(answers)
@@ -114,37 +114,37 @@ class SecondQuestion:
         return Answers.concatenate(self._answers)[np.argsort(np.concatenate(self._rows))]
 
 
-def both(*questions: SecondQuestion) -> Callable[[Recipe, Rows], None]:
-    """Ask one after the other."""
+def both(*collectors: FoldAnswers) -> Callable[[Recipe, Rows], None]:
+    """Call one after the other."""
 
-    def ask(recipe: Recipe, test: Rows) -> None:
-        for question in questions:
-            question(recipe, test)
+    def call_all(recipe: Recipe, test: Rows) -> None:
+        for collector in collectors:
+            collector(recipe, test)
 
-    return ask
+    return call_all
 
 
-def from_new_gpus(pairs: Sequence[Pair]) -> SecondQuestion:
+def from_new_gpus(pairs: Sequence[Pair]) -> FoldAnswers:
     """Every pair with telemetry, of the recipe fitted without its source GPU: protocol P4 seen from the other end."""
     sources, _ = gpu_names(pairs)
     recorded = np.array([has_telemetry(pair.source) for pair in pairs])
 
-    def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
+    def answer(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
         rows = np.flatnonzero((sources == pairs[test[0]].target_gpu.name) & recorded)
         return rows, _answered(recipe, at(pairs, rows))
 
-    return SecondQuestion(ask)
+    return FoldAnswers(answer)
 
 
-def with_metrics_missing(pairs: Sequence[Pair]) -> SecondQuestion:
+def with_metrics_missing(pairs: Sequence[Pair]) -> FoldAnswers:
     """Every pair with telemetry, when some of its metrics are missing."""
     recorded = np.array([has_telemetry(pair.source) for pair in pairs])
 
-    def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
+    def answer(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
         rows = test[recorded[test]]
         return rows, _answered(recipe, without_some_metrics(at(pairs, rows)))
 
-    return SecondQuestion(ask)
+    return FoldAnswers(answer)
 
 
 def without_some_metrics(pairs: Sequence[Pair]) -> list[Pair]:
@@ -164,45 +164,47 @@ def without_some_metrics(pairs: Sequence[Pair]) -> list[Pair]:
     return poorer
 
 
-def new_jobs_without_telemetry(pairs: Sequence[Pair]) -> SecondQuestion:
+def new_jobs_without_telemetry(pairs: Sequence[Pair]) -> FoldAnswers:
     """Every pair, when nothing of its telemetry is known, and no rate of its job on any GPU."""
     bare = [replace(pair, source=replace(pair.source, metrics={}, feature_set="none")) for pair in pairs]
 
-    def ask(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
+    def answer(recipe: DefaultRecipe, test: Rows) -> tuple[Rows, Answers]:
         by_job: dict[str, list[int]] = defaultdict(list)
         for row in test.tolist():
             by_job[job_of(pairs[row]) or ""].append(row)
         parts = [recipe.speeds_.without(job).answer([bare[row] for row in rows]) for job, rows in by_job.items()]
         return np.concatenate([np.array(rows) for rows in by_job.values()]), Answers.concatenate(parts)
 
-    return SecondQuestion(ask)
+    return FoldAnswers(answer)
 
 
 def _answered(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> Answers:
     return recipe.answer(pairs) if pairs else Answers.none()
 
 
-def _by_route(errors: NDArray[np.float64], answers: Answers, routes: Sequence[Route], protocol: str) -> dict[str, Interval]:
+def _by_route(
+    errors: NDArray[np.float64], answers: Answers, routes: Sequence[Route], protocol: str
+) -> dict[str, ScaledInterval]:
     """An interval for each of these routes that enough answers took.
 
-    A fold may answer by a route that says nothing of the whole model: where it leaves too little of two known GPUs, it takes
+    A fold may answer by a route that the whole model would not take: where it leaves too little of two known GPUs, it takes
     them for new ones.
     """
     rows = {route: np.flatnonzero(answers.routes == route) for route in routes}
     return {
-        route: Interval.of_errors(errors[here], answers[here], protocol)
+        route: ScaledInterval.of_errors(errors[here], answers[here], protocol)
         for route, here in rows.items()
         if len(here) >= FEWEST_ERRORS
     }
 
 
-def _with_all_routes(intervals: dict[str, Interval], widest: float) -> dict[str, Interval]:
+def _with_all_routes(intervals: dict[str, ScaledInterval], widest: float) -> dict[str, ScaledInterval]:
     """Of a route that no protocol took, the interval of a new job, the scale of which knows what a new GPU adds.
 
     The scale of what telemetry corrects is another one: it gets at least ``widest``, the half-width of all new jobs.
     """
     speeds = intervals["speeds"]
-    wide = Interval(widest / SCALE_FLOOR, speeds.protocol, speeds.n)
+    wide = ScaledInterval(widest / SCALE_FLOOR, speeds.protocol, speeds.n)
     return {
         **dict.fromkeys(("job", "specifications"), speeds),
         **dict.fromkeys(("ensemble", "incomplete", "residual", ROUTE), wide),

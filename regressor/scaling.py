@@ -29,7 +29,7 @@ Vector = NDArray[np.float64]
 # Bytes/s of one lane of PCI Express 3.0 in both directions, as NVLink's figures count; each generation doubles it. 8 GT/s, of
 # which 128 in 130 bits are data.
 _PCIE3_LANE = 2 * 0.985e9
-# Of a GPU of one's own whose data sheet says neither. By choice: sixteen lanes of PCI Express 4.0.
+# Of a custom GPU whose data sheet gives neither. By choice: sixteen lanes of PCI Express 4.0.
 _TYPICAL_LINK = 16 * 2 * _PCIE3_LANE
 
 # The units of link and rate, so that the cost is that of a GPU like a V100 with PCI Express.
@@ -39,7 +39,7 @@ _LINK, _RATE = 1e11, 1e13
 # By choice.
 _OUTLIER = 0.05
 
-# Fewer groups of workloads say less than what the public rates said (the defaults below). By choice.
+# Fewer groups of workloads know less than the public rates (the defaults below). By choice.
 _FEWEST_GROUPS = 5
 
 
@@ -63,7 +63,7 @@ class Growth(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scaling:
+class GpuCountScaling:
     """The fitted model; the defaults are what it learnt from ../shared/data/cross_gpu (benchmarks/regressor/scaling.py).
 
     Attributes:
@@ -104,8 +104,8 @@ class Scaling:
 
         # Bounds by choice: links and rates help, and no more than in proportion.
         start, bounds = [cls.log_cost, cls.link, cls.rate], ([-10, 0, 0], [5, 1, 1])
-        found = least_squares(errors, start, bounds=bounds, loss="soft_l1", f_scale=_OUTLIER)
-        return cls(*found.x.tolist())
+        fitted = least_squares(errors, start, bounds=bounds, loss="soft_l1", f_scale=_OUTLIER)
+        return cls(*fitted.x.tolist())
 
     def error(self, growth: Growth) -> float:
         """Log of predicted over measured seconds."""
@@ -141,7 +141,7 @@ class Scaling:
 
 
 def growths_in(profiles: Sequence[Profile], catalog: Catalog) -> list[Growth]:
-    """What the profiles say of each work on one kind of GPU, from the smallest number of them to each larger one."""
+    """The growths of each workload on one kind of GPU, from the smallest number of them to each larger one."""
     runs: dict[tuple[str, str], list[Profile]] = defaultdict(list)
     for profile in profiles:
         if profile.workload is not None and profile.epoch_s is not None:
@@ -149,11 +149,11 @@ def growths_in(profiles: Sequence[Profile], catalog: Catalog) -> list[Growth]:
     growths = []
     for (workload, gpu), of_work in runs.items():
         first, *larger = sorted(of_work, key=lambda profile: profile.gpus)
-        for one in larger:
-            if one.gpus > first.gpus and first.epoch_s and one.epoch_s:
-                log_seconds = float(np.log(one.epoch_s / first.epoch_s))
-                share = _batch_share(first, one)
-                growths.append(Growth(catalog[gpu], first.group or workload, first.gpus, one.gpus, log_seconds, share))
+        for profile in larger:
+            if profile.gpus > first.gpus and first.epoch_s and profile.epoch_s:
+                log_seconds = float(np.log(profile.epoch_s / first.epoch_s))
+                share = _batch_share(first, profile)
+                growths.append(Growth(catalog[gpu], first.group or workload, first.gpus, profile.gpus, log_seconds, share))
     return growths
 
 

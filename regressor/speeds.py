@@ -76,7 +76,7 @@ _LARGEST_COEFFICIENT = 10.0
 _FLAT = 1e3
 
 
-class Rate(NamedTuple):
+class MeasuredRate(NamedTuple):
     """One measured rate of a work.
 
     Attributes:
@@ -115,14 +115,14 @@ class Comparison:
 class Speeds:
     """The fitted model; see the module."""
 
-    def fit(self, rates: Sequence[Rate]) -> Self:
+    def fit(self, rates: Sequence[MeasuredRate]) -> Self:
         """Learn from rates of works that were measured on two GPUs or more."""
         self._gpus = {name: number for number, name in enumerate(sorted({rate.gpu.name for rate in rates}))}
         self._architectures = {name: number for number, name in enumerate(sorted({_architecture(rate.gpu) for rate in rates}))}
         self._centre = (
             np.mean([log_figures(rate.gpu, rate.precision) for rate in rates], axis=0) if rates else np.zeros(len(FIGURES))
         )
-        by_job: dict[str, list[Rate]] = defaultdict(list)
+        by_job: dict[str, list[MeasuredRate]] = defaultdict(list)
         for rate in rates:
             by_job[rate.job].append(rate)
         self._measured = _measured(by_job)
@@ -133,7 +133,7 @@ class Speeds:
         self._fit_jobs(by_job)
         return self
 
-    def _fit_jobs(self, by_job: dict[str, list[Rate]]) -> None:
+    def _fit_jobs(self, by_job: dict[str, list[MeasuredRate]]) -> None:
         self._jobs = {job: _Job.of(self, rates) for job, rates in by_job.items()}
         precision = np.diag(1 / self._shared_scales() ** 2)
         evidence = precision @ self._shared_means()
@@ -171,7 +171,7 @@ class Speeds:
         for name in set(names.tolist()) - {""}:
             rows, job = np.flatnonzero(names == name), self._jobs[name]
             weights = own[rows] @ job.gain
-            shared[rows] -= weights @ job.shared  # what the job's own rates say already
+            shared[rows] -= weights @ job.shared  # what the job's own rates cover already
             mean[rows] = shared[rows] @ self._mean + weights @ job.log_speed
             left[rows] -= (weights @ job.own * scales * own[rows]).sum(axis=1)
         variance = (shared @ self._covariance * shared).sum(axis=1) + left
@@ -192,7 +192,7 @@ class Speeds:
         return len(set(source_jobs) & set(target_jobs))
 
     def forgetting_jobs(self) -> "Speeds":
-        """The same model without what is known of each job: every job it is asked about counts as one never measured."""
+        """The same model without what is known of each job: every job counts as never measured."""
         other = Speeds()
         other.__dict__ |= self.__dict__ | {"_jobs": {}}
         return other
@@ -211,7 +211,7 @@ class Speeds:
                 variance[row] += len(architectures - self._architectures.keys()) * _ARCHITECTURE_OF_JOB**2
         return variance
 
-    def _scatter(self, by_job: dict[str, list[Rate]]) -> dict[str, float]:
+    def _scatter(self, by_job: dict[str, list[MeasuredRate]]) -> dict[str, float]:
         """Standard deviation of a single rate by origin, one step of a fixed point (MacKay 1992, "Bayesian interpolation")."""
         squares: dict[str, float] = defaultdict(float)
         freedom: dict[str, float] = defaultdict(float)
@@ -294,14 +294,14 @@ class Speeds:
 
     def _x(self, gpus: Sequence[Gpu], precisions: Sequence[Precision]) -> Matrix:
         keys = [(gpu.name, precision) for gpu, precision in zip(gpus, precisions, strict=True)]
-        distinct = dict(zip(keys, zip(gpus, precisions, strict=True), strict=True))  # one source is asked about thirty targets
+        distinct = dict(zip(keys, zip(gpus, precisions, strict=True), strict=True))  # one source has thirty targets
         figures = {key: log_figures(*of) for key, of in distinct.items()}
         return np.array([figures[key] for key in keys]) - self._centre
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What the rates of one job say, its own coefficients integrated out.
+    """The rates of one job, its own coefficients integrated out.
 
     Attributes:
         shared, own: rows of the coefficients, shape (rates, …).
@@ -317,7 +317,7 @@ class _Job:
     inverse: Matrix
 
     @classmethod
-    def of(cls, speeds: Speeds, rates: Sequence[Rate]) -> "_Job":
+    def of(cls, speeds: Speeds, rates: Sequence[MeasuredRate]) -> "_Job":
         gpus, precisions = [rate.gpu for rate in rates], [rate.precision for rate in rates]
         batch = np.array([rate.log_batch for rate in rates])
         shared, own = speeds._shared(gpus, precisions, batch), speeds._own(gpus, precisions, batch)
@@ -346,7 +346,7 @@ class _Job:
         return left, np.diag(self.inverse) - (weighted @ covariance * weighted).sum(axis=1)
 
 
-def _measured(by_job: Mapping[str, Sequence[Rate]]) -> dict[str, dict[str, list[int]]]:
+def _measured(by_job: Mapping[str, Sequence[MeasuredRate]]) -> dict[str, dict[str, list[int]]]:
     """GPU -> precision -> numbers of the jobs that were measured there; the jobs' names stay behind."""
     jobs: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, name in enumerate(sorted(by_job)):
@@ -373,7 +373,7 @@ def log_figures(gpu: Gpu, precision: Precision) -> list[float]:
     return [math.log(figure) for figure in figures]
 
 
-# Bytes per SM, the median of the catalogue; for a GPU of one's own that does not say.
+# Bytes per SM, the median of the catalogue; for a custom GPU that does not give them.
 _TYPICAL_L2 = 105_000
 
 

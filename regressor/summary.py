@@ -70,21 +70,21 @@ def summarise(
     kept = [span for span, left_out in zip(counted, long.tolist(), strict=True) if not left_out]
     statistics = _all_statistics(clock, metrics, _inside(clock, kept))
     stalls = long & ~_with_hole(clock, counted)
-    found = {} if not kept else _lengths(lengths[~long], lengths[stalls], clock)
+    latency = {} if not kept else _lengths(lengths[~long], lengths[stalls], clock)
     return Profile(
         gpu=gpu,
-        epoch_s=found.get("epoch_s"),
+        epoch_s=latency.get("epoch_s"),
         unit=unit if kept else None,
         epochs=len(kept),
         metrics=statistics,
         feature_set=feature_set(statistics),
         first_epoch_excluded=drop_first,
         simulated=simulated,
-        epoch_s_low=found.get("epoch_s_low"),
-        epoch_s_high=found.get("epoch_s_high"),
+        epoch_s_low=latency.get("epoch_s_low"),
+        epoch_s_high=latency.get("epoch_s_high"),
         first_epoch_s=spans[0][1] - spans[0][0] if drop_first else None,
         stalls=int(stalls.sum()),
-        stall_s=found.get("stall_s", 0.0),
+        stall_s=latency.get("stall_s", 0.0),
     )
 
 
@@ -104,14 +104,14 @@ def too_long(lengths: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _lengths(kept: NDArray[np.float64], stalls: NDArray[np.float64], clock: NDArray[np.float64]) -> dict[str, float]:
     """``epoch_s``, its interval (from two epochs on) and the seconds of the stalls above it."""
     median = float(np.median(kept))
-    found = {"epoch_s": median, "stall_s": float((stalls - median).sum())}
+    latency = {"epoch_s": median, "stall_s": float((stalls - median).sum())}
     if kept.size > 1:
         error = _MEDIAN_EFFICIENCY * float(kept.std(ddof=1)) / np.sqrt(kept.size)
         sample = float(np.median(np.diff(clock))) if clock.size > 1 else 0.0
         half = max(float(stdtrit(kept.size - 1, (1 + LEVEL) / 2)) * error, sample)
         # In logarithms, so that the interval of few and uneven epochs stays above 0.
-        found |= {"epoch_s_low": median / (1 + half / median), "epoch_s_high": median + half}
-    return found
+        latency |= {"epoch_s_low": median / (1 + half / median), "epoch_s_high": median + half}
+    return latency
 
 
 def _with_hole(clock: NDArray[np.float64], spans: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
@@ -139,7 +139,7 @@ def _inside(clock: NDArray[np.float64], spans: Sequence[tuple[float, float]]) ->
 def _all_statistics(
     clock: NDArray[np.float64], metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]
 ) -> dict[str, dict[str, float]]:
-    found = {}
+    statistics = {}
     for name, values in metrics.items():
         if name not in METRICS:
             continue
@@ -148,8 +148,8 @@ def _all_statistics(
             raise InputError(f"metric {name!r} has shape {readings.shape} but time has {clock.shape}; give one per sample")
         readings = readings[inside & np.isfinite(readings)]
         if readings.size:
-            found[name] = _statistics(readings)
-    return found
+            statistics[name] = _statistics(readings)
+    return statistics
 
 
 def _statistics(readings: NDArray[np.float64]) -> dict[str, float]:

@@ -59,7 +59,7 @@ class TelemetryCorrection:
 
     Attributes:
         features_: the source features in use, and what was excluded.
-        kinds_: kinds of arithmetic among the training profiles; what was learnt of FP32 code says nothing of half precision.
+        kinds_: kinds of arithmetic among the training profiles; FP32 code teaches nothing about half precision.
         pairs_seen_: (source GPU, target GPU) -> workloads measured on both, and the range of their log ratios.
         gpu_range_: the range of data sheets among the training GPUs.
         support_bound_: how unknown a profile may be and still count as inside the training support.
@@ -70,7 +70,7 @@ class TelemetryCorrection:
         self.residual_step = residual_step
 
     def fit(self, pairs: Sequence[Pair], base: NDArray[np.float64], forest: ExtraTreesRegressor) -> Self:
-        """Fit on measured pairs with telemetry and what the speeds say of them, log ratios of shape (n,).
+        """Fit on measured pairs with telemetry and the speeds' answers for them, log ratios of shape (n,).
 
         Raises:
             InputError: no activity metric that all of the pairs hold varies between them.
@@ -96,7 +96,7 @@ class TelemetryCorrection:
         return self
 
     def applies(self, pairs: Sequence[Pair], measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which pairs it says something of, shape (n,).
+        """Which pairs it corrects, shape (n,).
 
         Args:
             pairs: the questions.
@@ -131,13 +131,13 @@ class TelemetryCorrection:
         share = np.array([self._share(pair) for pair in pairs])
         log_ratio = base.log_ratio + share * support * correction
         scale = np.sqrt(_FLOOR + unknown + np.where(routes == "residual", _NEW_GPU, 0.0)) * (1 + self.gpu_range_.beyond(pairs))
-        whole = share == 1
+        certain = share == 1
         return replace(
             base,
-            log_ratio=np.where(whole, self._clipped(log_ratio, pairs), log_ratio),
-            scale=np.where(whole, scale, base.scale),
-            support=np.where(whole, support, base.support),
-            routes=np.where(whole, routes, base.routes),
+            log_ratio=np.where(certain, self._clipped(log_ratio, pairs), log_ratio),
+            scale=np.where(certain, scale, base.scale),
+            support=np.where(certain, support, base.support),
+            routes=np.where(certain, routes, base.routes),
         )
 
     @property
@@ -160,7 +160,7 @@ class TelemetryCorrection:
     def _clipped(self, log_ratio: NDArray[np.float64], pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Hold each pair of GPUs with a process to the range of its measured ratios: no extrapolation beyond what was observed.
 
-        Fewer workloads than a process needs say little of the range.
+        Fewer workloads than a process needs show little of the range.
         """
         anything = PairSeen(0, -np.inf, np.inf)
         seen = [self.pairs_seen_[pair.gpus] if pair.gpus in self.processes_ else anything for pair in pairs]

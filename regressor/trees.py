@@ -80,7 +80,7 @@ class Trees:
 
         All nodes of a level ask the same there: bit ``i`` of a leaf's number is the answer to the ``i``-th split.
         """
-        with TemporaryDirectory() as folder:  # CatBoost tells its splits to a file alone
+        with TemporaryDirectory() as folder:  # CatBoost writes its splits to a file only
             path = Path(folder) / "model.json"
             model.save_model(str(path), format="json")
             stored = json.loads(path.read_text("utf-8"))

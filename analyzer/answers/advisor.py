@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from ...regressor import Catalog, Predictor, Profile, load_catalog
+from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
 from ..instances import Instance, load_instances
 from ..recommendation import Limits, Objective
 from ..recommendation import recommend as rank
@@ -30,7 +30,7 @@ class Advisor:
     def __init__(
         self,
         catalog: Catalog,
-        predictor: Predictor,
+        predictor: LatencyPredictor,
         instances: Sequence[Instance],
         *,
         objective: Objective = "cost",
@@ -72,12 +72,12 @@ class Advisor:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
             log.warning("%s", note)
-        return cls(catalog, Predictor.load(model, catalog), instances, objective=objective, limits=limits)
+        return cls(catalog, LatencyPredictor.load(model, catalog), instances, objective=objective, limits=limits)
 
     @property
     def oldest_price(self) -> date:
         """Day of the oldest price."""
-        return min(one.date for one in self.instances)
+        return min(instance.date for instance in self.instances)
 
     def answer(self, sources: Sequence[Profile | Source], question: JobQuestion) -> JobResult:
         """Answer the job of these GPUs.
@@ -89,11 +89,11 @@ class Advisor:
         Raises:
             InputError: as `answer_job`.
         """
-        read = [self._source(number, one) for number, one in enumerate(sources)]
+        read = [self._source(number, profile) for number, profile in enumerate(sources)]
         with self._turns:
             return answer_job(read, self._predictor, self.instances, question)
 
-    def _source(self, number: int, one: Profile | Source) -> Source:
-        if isinstance(one, Source):
-            return one
-        return Source(f"profile {number + 1}", one, self.catalog.resolve(one.gpu))
+    def _source(self, number: int, profile: Profile | Source) -> Source:
+        if isinstance(profile, Source):
+            return profile
+        return Source(f"profile {number + 1}", profile, self.catalog.resolve(profile.gpu))

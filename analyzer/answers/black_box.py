@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
-from ...regressor import Catalog, Predictor, Profile, load_catalog
+from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
 from ...regressor.explain import Effect
 from ...regressor.explain import explain as explain_ratio
 from ...regressor.precision import Precision
@@ -164,10 +164,10 @@ def predicted(advisor: Advisor, body: PredictionBody) -> PredictionAnswer:
         return prediction_answer(advisor.answer(body.profiles, question.of_job()))
 
 
-def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Predictor | PaperPredictor:
+def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> LatencyPredictor | PaperPredictor:
     """The model in a folder, or the shipped one; raises InputError where it is of another recipe, or none is shipped."""
     if recipe == "default":
-        return Predictor.load(model, catalog)
+        return LatencyPredictor.load(model, catalog)
     if model is None:
         raise InputError(
             "no model of recipe 'paper' is shipped; train one with `epochcast fit regressor --recipe paper` "
@@ -179,6 +179,6 @@ def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Pred
 
 
 def _explanations(result: JobResult) -> dict[str, Sequence[Effect]]:
-    assert isinstance(result.predictor, Predictor)  # --explain belongs to it
+    assert isinstance(result.predictor, LatencyPredictor)  # --explain belongs to it
     slowest = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
     return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in slowest}

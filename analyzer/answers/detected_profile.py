@@ -36,7 +36,13 @@ _RIGHT = 0.05
 
 
 def profile_of_detection(
-    gpu: str, time: Array, metrics: Mapping[str, Array], found: Detection | None, *, simulated: bool, first_epoch: bool = True
+    gpu: str,
+    time: Array,
+    metrics: Mapping[str, Array],
+    detection: Detection | None,
+    *,
+    simulated: bool,
+    first_epoch: bool = True,
 ) -> Profile:
     """Summarise a job's metrics over the epochs found in them (paper section III-C, "Defining Input Features").
 
@@ -50,29 +56,29 @@ def profile_of_detection(
         gpu: its name in the catalogue.
         time: (n,) unix seconds.
         metrics: name -> (n,) base units, NaN where there is no reading.
-        found: what the detector found in them; None for nothing yet.
+        detection: the answer of the detector; None for nothing yet.
         simulated: no hardware was read.
         first_epoch: the first of the epochs is the first of its job, to be left out if there are others; else it already is.
 
     Raises:
         InputError (of the regressor): values that no profile can hold.
     """
-    if found is not None and found.epochs:
-        spans = [(epoch.start, epoch.end) for epoch in found.epochs]
+    if detection is not None and detection.epochs:
+        spans = [(epoch.start, epoch.end) for epoch in detection.epochs]
         profile = summarise(gpu, time, metrics, spans, exclude_first=first_epoch, simulated=simulated)
         if not first_epoch:
             profile = replace(profile, first_epoch_excluded=True)
-        if found.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
+        if detection.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
             profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
         else:
-            profile = replace(profile, unit=found.unit)
+            profile = replace(profile, unit=detection.unit)
     else:
         profile = summarise(gpu, *busy_part(time, metrics), [], simulated=simulated)
-    if found is None:
+    if detection is None:
         return profile
-    if found.verdict == "steps":
-        profile = replace(profile, epoch_s=found.step_s, unit="step")
-    return widened(replace(profile, wait_share=_checkpoint_share(found.cycles)), found.confidence)
+    if detection.verdict == "steps":
+        profile = replace(profile, epoch_s=detection.step_s, unit="step")
+    return widened(replace(profile, wait_share=_checkpoint_share(detection.cycles)), detection.confidence)
 
 
 def _checkpoint_share(cycles: Sequence[Cycle]) -> float:

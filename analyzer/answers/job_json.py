@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...detector import Detection
-from ...regressor import Predictor
+from ...regressor import LatencyPredictor
 from ...regressor.explain import Effect
 from ...regressor.precision import likely_precisions
 from ...regressor.prediction import by_data_sheet
@@ -75,7 +75,7 @@ def _of_job(result: JobResult) -> dict[str, Any]:
     """What both documents say of the job."""
     slowest = result.slowest
     return {
-        "recipe": "default" if isinstance(result.predictor, Predictor) else "paper",
+        "recipe": "default" if isinstance(result.predictor, LatencyPredictor) else "paper",
         "source": slowest.profile.gpu,
         "simulated": result.simulated,
         "cycle": None if slowest.cycle is None else asdict(slowest.cycle),
@@ -106,7 +106,7 @@ def _gpu(result: JobResult, place: int) -> dict[str, Any]:
         "metrics": sorted(source.profile.metrics),
         "cycle": None if source.cycle is None else asdict(source.cycle),
         **{key: getattr(source.profile, key) for key in _OF_PROFILE},
-        "detection": _detection(source.found),
+        "detection": _detection(source.detection),
         "predictions": [answer.predictions[place].to_json() for answer in result.answers] if several else [],
     }
 

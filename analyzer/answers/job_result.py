@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...detector import Detection
-from ...regressor import Catalog, Predictor, Profile
+from ...regressor import Catalog, LatencyPredictor, Profile
 from ..errors import InputError
 from ..instances import Instance
 from ..recommendation import MemoryNeed, Work
@@ -68,7 +68,7 @@ class JobResult:
     sources: tuple[Source, ...]
     answers: tuple[Answer, ...]
     recommended: Recommended | None
-    predictor: Predictor | PaperPredictor
+    predictor: LatencyPredictor | PaperPredictor
     work: Work | None
     throughput: Throughput | None
     idle_at_boundaries: tuple[str, ...]
@@ -82,7 +82,7 @@ class JobResult:
     @property
     def detection(self) -> Detection | None:
         """Its detection; None for a profile."""
-        return self.slowest.found
+        return self.slowest.detection
 
     @property
     def profile(self) -> Profile:
@@ -112,7 +112,7 @@ class JobResult:
 
 def answer_job(
     read: Sequence[Source],
-    predictor: Predictor | PaperPredictor,
+    predictor: LatencyPredictor | PaperPredictor,
     instances: Sequence[Instance],
     question: JobQuestion,
     *,
@@ -153,7 +153,7 @@ def answer_job(
     answers = predict_job(
         predictor, catalog, sources, names, epochs, target_gpus=question.target_gpus, batch_may_grow=grows, need=need
     )
-    notes.append(of_precision(slowest, answers) if isinstance(predictor, Predictor) else predictor.note(slowest.profile))
+    notes.append(of_precision(slowest, answers) if isinstance(predictor, LatencyPredictor) else predictor.note(slowest.profile))
     notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=grows))
     notes += of_memory(sources, answers, need)
     recommended = None
@@ -182,7 +182,7 @@ def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:
     """
     lines: list[str] = []
     for sentence, number in Counter(sentence for _, sentence in said).items():
-        names = [name for name, one in said if one == sentence]
+        names = [name for name, text in said if text == sentence]
         more = f" and {number - 3} more" if number > 3 else ""
         lines.append(sentence if number >= gpus else f"{', '.join(names[:3])}{more}: {sentence}")
     return lines

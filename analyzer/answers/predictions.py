@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...regressor import Catalog, Prediction, Predictor
+from ...regressor import Catalog, LatencyPredictor, Prediction
 from ...regressor.energy import Energy, has_sparse_sensor, predict_energy
 from ...regressor.features import busy_share
-from ...regressor.job import Job, estimate_job
+from ...regressor.job import JobTime, estimate_job
 from ...regressor.precision import CODE, likely_precisions
 from ...regressor.prediction import Estimate
 from ...regressor.profile import Unit
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.
-_ONE_JOB = 1.15
+_SAME_PACE = 1.15
 
 # By choice. Less work is what a desktop or a driver does, no job; with less than a tenth, what the job waits for sets its pace.
 _IDLE, _LITTLE = 0.005, 0.1
@@ -53,7 +53,7 @@ class Answer:
     slowest: int
     spread: float
     energy: Energy | None
-    job: Job | None
+    job: JobTime | None
     fits: bool | None
 
     @property
@@ -100,7 +100,7 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
             "as if it stayed on the target, so the answer is rather too long"
         )
     lengths = [source.profile.epoch_s for source in kept if source.profile.epoch_s is not None]
-    if lengths and max(lengths) > _ONE_JOB * min(lengths):
+    if lengths and max(lengths) > _SAME_PACE * min(lengths):
         notes.append(
             f"their {unit}s take {min(lengths):.3g} to {max(lengths):.3g} s, though the GPUs of a job keep pace: is it one job?"
         )
@@ -128,7 +128,7 @@ def _why_not(source: Source) -> str:
 
 
 def predict_job(
-    predictor: Predictor | PaperPredictor,
+    predictor: LatencyPredictor | PaperPredictor,
     catalog: Catalog,
     sources: Sequence[Source],
     targets: Sequence[str] | None,
@@ -153,13 +153,13 @@ def predict_job(
     def moved(source: Source) -> dict[str, Prediction]:
         predictions = predictor.predict(source.profile, targets)
         if batch_may_grow:
-            predictions = [predictor.with_larger_batch(one, source.gpu) for one in predictions]
+            predictions = [predictor.with_larger_batch(prediction, source.gpu) for prediction in predictions]
         if target_gpus is not None:
-            predictions = [predictor.on_gpus(one, target_gpus) for one in predictions]
-        return {one.gpu: one for one in predictions}
+            predictions = [predictor.on_gpus(prediction, target_gpus) for prediction in predictions]
+        return {prediction.gpu: prediction for prediction in predictions}
 
     by_source, need = [moved(source) for source in sources], need or most_memory(sources)
-    answers = [_answer(catalog, sources, [found[gpu] for found in by_source], epochs, need) for gpu in by_source[0]]
+    answers = [_answer(catalog, sources, [moved_to[gpu] for moved_to in by_source], epochs, need) for gpu in by_source[0]]
     return sorted(answers, key=lambda answer: _pace(answer.prediction))
 
 
@@ -237,7 +237,7 @@ def _answer(
     slowest = max(range(len(sources)), key=lambda number: _pace(predictions[number]))
     spread = _pace(predictions[slowest]) / min(map(_pace, predictions)) - 1
     pairs = list(zip(sources, predictions, strict=True))
-    energy = _sum([predict_energy(source.profile, one, source.gpu, target) for source, one in pairs])
+    energy = _sum([predict_energy(source.profile, prediction, source.gpu, target) for source, prediction in pairs])
     if energy is not None:
         energy = energy.times(predictions[0].gpus / sources[0].profile.gpus)
     fits = None if need is None else need.fits(target, here=any(source.gpu == target for source in sources))

@@ -13,12 +13,12 @@ REASONS: dict[Reason, str] = {
 }
 
 
-def no_answer(found: Detection) -> str | None:
+def no_answer(detection: Detection) -> str | None:
     """Why, and in a second line how it was searched; None where the method does not say why."""
-    if found.reason is None:
+    if detection.reason is None:
         return None
-    how = f"method {found.method}, {found.clock} clock"
+    how = f"method {detection.method}, {detection.clock} clock"
     # Plain "confidence" would read as that of finding nothing. Where the period changes, each stretch has its own.
-    if found.confidence > 0 and not found.stretches:
-        how += f", confidence of the best candidate {found.confidence:.2f}"
-    return f"{REASONS[found.reason]}\n({how})"
+    if detection.confidence > 0 and not detection.stretches:
+        how += f", confidence of the best candidate {detection.confidence:.2f}"
+    return f"{REASONS[detection.reason]}\n({how})"

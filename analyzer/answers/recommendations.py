@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from ...regressor import Prediction, Predictor
+from ...regressor import LatencyPredictor, Prediction
 from ...regressor.profile import Unit
 from ..instances import Instance, stale
 from ..instances.rented import Rented, rented
@@ -85,7 +85,7 @@ class Recommended:
 def recommend_job(
     sources: Sequence[Source],
     answers: Sequence[Answer],
-    predictor: Predictor | PaperPredictor,
+    predictor: LatencyPredictor | PaperPredictor,
     instances: Sequence[Instance],
     renting: Renting,
     *,
@@ -159,7 +159,7 @@ def _notes(
 ) -> list[str]:
     rows, gpus, notes = ranking.recommendations, sources[0].profile.gpus, list(on.notes)
     if not rows:
-        reasons = [one.reason for one in ranking.left_out]
+        reasons = [excluded.reason for excluded in ranking.left_out]
         why = ", ".join(f"{reasons.count(reason)} {MISSED[reason]}" for reason in dict.fromkeys(reasons))
         notes.append(f"no instance qualifies{f': {why}' if why else ''}")
     if any(row.gpus != gpus for row in rows):

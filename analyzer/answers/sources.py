@@ -31,7 +31,7 @@ class Source:
         profile: the profile.
         gpu: the GPU that it was taken on; made of the trace's static attributes where no catalogue has it.
         notes: sentences on what was found beside it.
-        found: what was detected in its trace; None of a profile.
+        detection: in its trace; None of a profile.
         odd: why the GPU says nothing of its job, a sentence that follows its name; None where it does.
     """
 
@@ -39,20 +39,20 @@ class Source:
     profile: Profile
     gpu: Gpu
     notes: tuple[str, ...] = ()
-    found: Detection | None = None
+    detection: Detection | None = None
     odd: str | None = None
 
     @property
     def cycle(self) -> Cycle | None:
         """What the profile's unit is, where it is a cycle and a trace was read."""
-        return None if self.found is None or self.profile.unit != "cycle" else self.found.cycle
+        return None if self.detection is None or self.profile.unit != "cycle" else self.detection.cycle
 
     @property
     def no_seconds(self) -> str:
         """Why its profile has no seconds, in a few words."""
-        if self.found is None or self.found.verdict != "epochs":
+        if self.detection is None or self.detection.verdict != "epochs":
             return "no epochs found"
-        return f"{self.found.unit}s found with confidence {self.found.confidence:.2f} only"
+        return f"{self.detection.unit}s found with confidence {self.detection.confidence:.2f} only"
 
     @property
     def kind(self) -> str:
@@ -125,8 +125,8 @@ def _sources_of_job(named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: s
         shared = None if second_job(job) else second_job(own)
         notes = [*([odd] if odd and counts else []), *([shared] if shared else [])]
         with _naming(name):
-            profile, found = profile_of(trace, catalog, gpu, _of_job(own, job))
-        sources.append(_source(once, name, catalog, profile, found, notes, None if counts else odd))
+            profile, detection = profile_of(trace, catalog, gpu, _of_job(own, job))
+        sources.append(_source(once, name, catalog, profile, detection, notes, None if counts else odd))
     return sources, [APART] if job is None else notes_on(job)
 
 
@@ -137,14 +137,14 @@ def _of_job(own: Detection, job: Detection) -> Detection:
     return own if job.verdict == "epochs" else job
 
 
-def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None, found: Detection | None = None) -> Source:
+def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None, detection: Detection | None = None) -> Source:
     """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``.
 
-    ``found`` is what was detected in it, where that is known.
+    ``detection`` is that of the trace, where it is known.
     """
     with _naming(name):
-        profile, found = profile_of(trace, catalog, gpu, found)
-    return _source(trace, name, catalog, profile, found, notes_on(found))
+        profile, detection = profile_of(trace, catalog, gpu, detection)
+    return _source(trace, name, catalog, profile, detection, notes_on(detection))
 
 
 def _source(
@@ -152,12 +152,12 @@ def _source(
     name: str,
     catalog: Catalog,
     profile: Profile,
-    found: Detection,
+    detection: Detection,
     notes: Sequence[str],
     odd: str | None = None,
 ) -> Source:
     notes = [*trace.notes, *_contradiction(trace, profile.gpu, catalog), *notes]
-    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), tuple(notes), found, odd)
+    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), tuple(notes), detection, odd)
 
 
 @contextmanager
@@ -191,8 +191,8 @@ def on_gpus(sources: Sequence[Source], gpus: int | None = None) -> list[Source]:
 
 def throughput_of(source: Source, samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
     """`throughput` of the source's job; of a profile's only where its unit is a step."""
-    cycles = () if source.found is None else source.found.cycles
-    if source.found is None and source.profile.unit == "step" and source.profile.epoch_s is not None:
+    cycles = () if source.detection is None else source.detection.cycles
+    if source.detection is None and source.profile.unit == "step" and source.profile.epoch_s is not None:
         cycles = (Cycle("step", source.profile.epoch_s, 1.0, "the profile's unit", None, None),)
     return throughput(cycles, samples_per_step, tokens_per_step)
 
@@ -204,7 +204,7 @@ def slowest_of(sources: Sequence[Source]) -> Source:
 
 def waits_of(job: Source, sources: Sequence[Source], instances: Sequence[Instance], usd: float | None = None) -> list[str]:
     """`waits` of a job's cycles, at ``usd`` per hour; None: the price of all of its GPUs by this price table."""
-    cycles = () if job.found is None else job.found.cycles
+    cycles = () if job.detection is None else job.detection.cycles
     if not waits(cycles):
         return []
     if usd is None:
@@ -219,15 +219,15 @@ def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
 
 
 def profile_of(
-    trace: Trace, catalog: Catalog, gpu: str | None = None, found: Detection | None = None
+    trace: Trace, catalog: Catalog, gpu: str | None = None, detection: Detection | None = None
 ) -> tuple[Profile, Detection]:
-    """Detect the epochs of ``trace``, unless they are ``found``, and summarise its metrics over them (`profile_of_detection`).
+    """Detect epochs, unless ``detection`` has them, and summarise the metrics over them (`profile_of_detection`).
 
     Raises InputError for a trace of no known GPU.
     """
     device = device_of(trace, catalog, gpu)
-    found = found or detect(trace.time, trace.metrics())
-    return profile_of_detection(device.name, trace.time, trace.metrics(), found, simulated=trace.simulated), found
+    detection = detection or detect(trace.time, trace.metrics())
+    return profile_of_detection(device.name, trace.time, trace.metrics(), detection, simulated=trace.simulated), detection
 
 
 def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
@@ -245,30 +245,30 @@ def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
     if trace.gpu is None:
         return ()
     try:
-        told = gpu_of(trace.gpu, trace.static, catalog).name
+        recorded_on = gpu_of(trace.gpu, trace.static, catalog).name
     except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
         return ()
-    return () if told == gpu else (f"the trace says that it was recorded on {told}; by --gpu it counts as {gpu}",)
+    return () if recorded_on == gpu else (f"the trace says that it was recorded on {recorded_on}; by --gpu it counts as {gpu}",)
 
 
-def notes_on(found: Detection) -> list[str]:
+def notes_on(detection: Detection) -> list[str]:
     """A sentence on each thing that a reader should know of what was found, in a trace or while the job runs."""
     notes = []
-    if found.reason is not None:
-        notes.append(REASONS[found.reason])
-    elif found.verdict == "none":
+    if detection.reason is not None:
+        notes.append(REASONS[detection.reason])
+    elif detection.verdict == "none":
         notes.append("no epochs or steps were found so far, so there are ratios between GPUs and no seconds")
-    elif found.verdict == "epochs" and found.confidence < LEAST_CONFIDENCE:
+    elif detection.verdict == "epochs" and detection.confidence < LEAST_CONFIDENCE:
         notes.append(
-            f"there may be {found.unit}s of {found.period_s:.3g} s, but with confidence {found.confidence:.2f} they are too "
-            "unsure to give seconds: record more of the job, or more metrics"
+            f"there may be {detection.unit}s of {detection.period_s:.3g} s, but with confidence {detection.confidence:.2f} "
+            "they are too unsure to give seconds: record more of the job, or more metrics"
         )
-    elif found.unit == "step":
+    elif detection.unit == "step":
         notes.append("only steps were found, no epochs: seconds and cost are of one step")
-    elif found.unit == "cycle":
-        cycle = found.cycle
+    elif detection.unit == "cycle":
+        cycle = detection.cycle
         kind = "unknown" if cycle is None else cycle.kind
         why = "" if cycle is None or kind == "unknown" else f" ({cycle.evidence})"
         notes.append(f"seconds and cost are of one cycle, whose kind is {kind}{why}")
-    shared = second_job(found)
+    shared = second_job(detection)
     return [*notes, *([shared] if shared else [])]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ...regressor import Predictor, load_catalog
+from ...regressor import LatencyPredictor, load_catalog
 from ...regressor.anchors import Anchor, anchor_order, expected_seconds
 from ...regressor.calibration import FEWEST
 from ...regressor.pairs import make_pairs
@@ -46,7 +46,7 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
     """
     catalog = load_catalog(gpus)
     target = catalog.resolve(gpu)
-    predictor = Predictor.load(model, catalog)
+    predictor = LatencyPredictor.load(model, catalog)
     chosen = _order(predictor, data, count)
     correction = predictor.recipe.correction_
     known = correction is not None and target.name in correction.gpus
@@ -90,7 +90,7 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
     return 0
 
 
-def _order(predictor: Predictor, data: Path | None, count: int) -> list[Anchor]:
+def _order(predictor: LatencyPredictor, data: Path | None, count: int) -> list[Anchor]:
     if data is not None:
         profiles, left_out = load_training_data([data], predictor.catalog)
         for sentence in left_out:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ...regressor import Predictor, load_catalog
+from ...regressor import LatencyPredictor, load_catalog
 from ...regressor.model_folder import is_kind
 from ..backends.distributed.fitted_model import DistributedManifest, FittedModel
 from ..corpus.training_data import load_training_data
@@ -42,19 +42,19 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
     if _is_distributed(model):
         return _calibrate_distributed(model, data, out, as_json)
     # A folder of that name is meant by ./default.
-    predictor = Predictor.load(None if model == "default" else Path(model), load_catalog(gpus))
+    predictor = LatencyPredictor.load(None if model == "default" else Path(model), load_catalog(gpus))
     profiles, left_out = load_training_data(data, predictor.catalog)
     for sentence in left_out:
         terminal.note(sentence)
     calibrated = predictor.calibrate(profiles)
     calibrated.save(out)
-    before = {one.gpu: one for one in predictor.calibrations}
-    new = [one for one in calibrated.calibrations if one is not before.get(one.gpu)]
+    before = {calibration.gpu: calibration for calibration in predictor.calibrations}
+    new = [calibration for calibration in calibrated.calibrations if calibration is not before.get(calibration.gpu)]
     if as_json:
-        click.echo(json.dumps({"rows": len(profiles), "gpus": {one.gpu: one.workloads for one in new}}))
+        click.echo(json.dumps({"rows": len(profiles), "gpus": {calibration.gpu: calibration.workloads for calibration in new}}))
         return 0
-    for one in new:
-        terminal.say(f"{out}: answers for {one.gpu} are corrected by {one.workloads} workloads measured on it")
+    for calibration in new:
+        terminal.say(f"{out}: answers for {calibration.gpu} are corrected by {calibration.workloads} workloads measured on it")
     return 0
 
 

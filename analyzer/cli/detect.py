@@ -102,69 +102,78 @@ def detect(
     several = len(read) > 1
     looked_at = metrics or None
     if several and method == "track":
-        found = detect_together(named, clock=clock, metric=looked_at)
+        detected = detect_together(named, clock=clock, metric=looked_at)
     else:
         each = [
-            find_epochs(one.time, one.metrics(), method=method, clock=clock, metric=looked_at, **parameters) for one in read
+            find_epochs(trace.time, trace.metrics(), method=method, clock=clock, metric=looked_at, **parameters)
+            for trace in read
         ]
-        found = JobDetection(None, tuple(each), {})
-    answers = found.gpus if found.job is None else (found.job,)
-    rates = [throughput(one.cycles, samples_per_step, tokens_per_step) for one in answers]
+        detected = JobDetection(None, tuple(each), {})
+    answers = detected.gpus if detected.job is None else (detected.job,)
+    rates = [throughput(answer.cycles, samples_per_step, tokens_per_step) for answer in answers]
     notes = list(dict.fromkeys(note for trace in read for note in trace.notes))
-    notes += [APART] if several and method == "track" and found.job is None else []
-    notes += _second_jobs(found, read)
+    notes += [APART] if several and method == "track" and detected.job is None else []
+    notes += _second_jobs(detected, read)
     notes += [NO_STEP] if (samples_per_step or tokens_per_step) and not any(rates) else []
     for note in notes:
         terminal.note(note)
     if plot is not None:
-        for trace, one in zip(read, found.gpus, strict=True):
-            _draw(trace, one, path_of(trace, plot) if several else plot, metrics, trace.title if several else traces[0])
+        for trace, detection in zip(read, detected.gpus, strict=True):
+            _draw(trace, detection, path_of(trace, plot) if several else plot, metrics, trace.title if several else traces[0])
     if as_json:
-        click.echo(json.dumps(_json(found, read, rates, notes), indent=2))
-    elif found.job is not None:
+        click.echo(json.dumps(_json(detected, read, rates, notes), indent=2))
+    elif detected.job is not None:
         terminal.say(
             "\n".join(
-                [sentences(found.job, read, rates[0]), f"each of the {len(read)} GPUs:", *_of_gpus(found.job, found, read)]
+                [
+                    sentences(detected.job, read, rates[0]),
+                    f"each of the {len(read)} GPUs:",
+                    *_of_gpus(detected.job, detected, read),
+                ]
             )
         )
     else:
-        for trace, one, rate in zip(read, found.gpus, rates, strict=True):
-            terminal.say(f"{trace.title}: " * several + sentences(one, [trace], rate))
-    return 1 if all(one.verdict == "none" for one in answers) else 0
+        for trace, detection, rate in zip(read, detected.gpus, rates, strict=True):
+            terminal.say(f"{trace.title}: " * several + sentences(detection, [trace], rate))
+    return 1 if all(answer.verdict == "none" for answer in answers) else 0
 
 
-def _second_jobs(found: JobDetection, read: Sequence[Trace]) -> list[str]:
+def _second_jobs(detected: JobDetection, read: Sequence[Trace]) -> list[str]:
     """A sentence where two jobs share all of the GPUs, else on each GPU that two share."""
-    if found.job is not None and (sentence := second_job(found.job)) is not None:
+    if detected.job is not None and (sentence := second_job(detected.job)) is not None:
         return [sentence]
     title = "{}: " if len(read) > 1 else ""
-    several = zip(read, found.gpus, strict=True)
-    return [title.format(trace.title) + sentence for trace, one in several if (sentence := second_job(one)) is not None]
+    several = zip(read, detected.gpus, strict=True)
+    return [
+        title.format(trace.title) + sentence for trace, detection in several if (sentence := second_job(detection)) is not None
+    ]
 
 
-def _draw(trace: Trace, found: Detection, path: Path, metrics: tuple[str, ...], title: str) -> None:
+def _draw(trace: Trace, detection: Detection, path: Path, metrics: tuple[str, ...], title: str) -> None:
     from ..figures import detection_figure, save_figure
 
     looked_at = replace(trace, frame=trace.frame[["time", *dict.fromkeys(metrics)]]) if metrics else trace
-    save_figure(detection_figure(looked_at, found, title=title), path)
+    save_figure(detection_figure(looked_at, detection, title=title), path)
 
 
-def _json(found: JobDetection, read: Sequence[Trace], rates: Sequence[Throughput | None], notes: list[str]) -> dict[str, Any]:
+def _json(
+    detected: JobDetection, read: Sequence[Trace], rates: Sequence[Throughput | None], notes: list[str]
+) -> dict[str, Any]:
     """One trace's answer; of several the job's, and each one's with how it differs."""
 
-    def shown(one: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
-        return {**one.to_json(), **rates_of(rate), "first_sample": float(first.time[0])}
+    def shown(detection: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
+        return {**detection.to_json(), **rates_of(rate), "first_sample": float(first.time[0])}
 
-    of_job = None if found.job is None else shown(found.job, _earliest(read), rates[0])
+    of_job = None if detected.job is None else shown(detected.job, _earliest(read), rates[0])
     of_gpus = [
-        shown(one, trace, rate)
-        for one, trace, rate in zip(found.gpus, read, rates if of_job is None else [*rates] * len(read), strict=True)
+        shown(detection, trace, rate)
+        for detection, trace, rate in zip(detected.gpus, read, rates if of_job is None else [*rates] * len(read), strict=True)
     ]
     if len(read) == 1:
         return of_gpus[0]
     named = [
-        {"label": trace.label, "gpu": trace.gpu, "uuid": trace.uuid, "odd": found.odd.get(place), **one}
-        for place, (trace, one) in enumerate(zip(read, of_gpus, strict=True))
+        {"label": trace.label, "gpu": trace.gpu, "uuid": trace.uuid, "odd": detected.odd.get(place), **answer}
+        for place, (trace, answer) in enumerate(zip(read, of_gpus, strict=True))
     ]
     return {"job": of_job, "gpus": named, "notes": notes}
 
@@ -173,42 +182,51 @@ def _earliest(read: Sequence[Trace]) -> Trace:
     return min(read, key=lambda trace: float(trace.time[0]))
 
 
-def _of_gpus(job: Detection, found: JobDetection, read: Sequence[Trace]) -> list[str]:
+def _of_gpus(job: Detection, detected: JobDetection, read: Sequence[Trace]) -> list[str]:
     """A line on each GPU of the job; an odd one's says first how it differs."""
     lines = []
-    for place, (trace, one) in enumerate(zip(read, found.gpus, strict=True)):
-        if one.verdict == "none":
-            text = "no epochs found" if one.reason is None else REASONS[one.reason].partition(".")[0]
-        elif one.verdict == "steps":
-            text = f"steps of {one.step_s:.3f} s"
+    for place, (trace, detection) in enumerate(zip(read, detected.gpus, strict=True)):
+        if detection.verdict == "none":
+            text = "no epochs found" if detection.reason is None else REASONS[detection.reason].partition(".")[0]
+        elif detection.verdict == "steps":
+            text = f"steps of {detection.step_s:.3f} s"
         else:
-            unit = job.unit if shows(one, job) else one.unit
-            text = f"{count(len(one.epochs), unit or 'epoch')}, period {one.period_s:.3f} s"
-        odd = found.odd.get(place)
+            unit = job.unit if shows(detection, job) else detection.unit
+            text = f"{count(len(detection.epochs), unit or 'epoch')}, period {detection.period_s:.3f} s"
+        odd = detected.odd.get(place)
         lines.append(f"  {trace.title}: {text if odd is None else f'{odd} ({text})'}")
     return lines
 
 
-def sentences(found: Detection, read: Sequence[Trace], rate: Throughput | None) -> str:
+def sentences(detection: Detection, read: Sequence[Trace], rate: Throughput | None) -> str:
     """The answer for these traces as text; times count from the first sample, as in the plot."""
     origin = float(_earliest(read).time[0])
-    how = f"method {found.method}, {found.clock} clock, confidence {found.confidence:.2f}"
-    samples = "" if found.samples_per_epoch is None else f", {number(found.samples_per_epoch)} samples per"
-    cost = usd_of(read) if waits(found.cycles) else None
-    about = [*cycle_lines(found.cycles, cost), *([] if rate is None else [rate.sentence()])]
-    if found.verdict == "none":
-        return "\n".join([no_answer(found) or f"no epochs found ({how})", *about, *_stretches(found.stretches, origin)])
-    if found.verdict == "steps":
-        return "\n".join([f"{found.unit}s of {found.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})", *about])
-    unit = found.unit or "epoch"
-    lines = [f"{count(len(found.epochs), unit)}, period {found.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})"]
+    how = f"method {detection.method}, {detection.clock} clock, confidence {detection.confidence:.2f}"
+    samples = "" if detection.samples_per_epoch is None else f", {number(detection.samples_per_epoch)} samples per"
+    cost = usd_of(read) if waits(detection.cycles) else None
+    about = [*cycle_lines(detection.cycles, cost), *([] if rate is None else [rate.sentence()])]
+    if detection.verdict == "none":
+        return "\n".join([no_answer(detection) or f"no epochs found ({how})", *about, *_stretches(detection.stretches, origin)])
+    if detection.verdict == "steps":
+        return "\n".join(
+            [f"{detection.unit}s of {detection.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})", *about]
+        )
+    unit = detection.unit or "epoch"
+    lines = [
+        f"{count(len(detection.epochs), unit)}, period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})"
+    ]
     lines += (
-        [] if found.confidence >= SURE else [f"confidence below {SURE}: too unsure for predict and recommend to give seconds"]
+        []
+        if detection.confidence >= SURE
+        else [f"confidence below {SURE}: too unsure for predict and recommend to give seconds"]
     )
     lines += about
-    if len(found.stretches) > 1:
-        lines += ["the period changes; this is the period of the longest stretch:", *_stretches(found.stretches, origin, unit)]
-    return "\n".join([*lines, *_epochs(found.epochs, origin)])
+    if len(detection.stretches) > 1:
+        lines += [
+            "the period changes; this is the period of the longest stretch:",
+            *_stretches(detection.stretches, origin, unit),
+        ]
+    return "\n".join([*lines, *_epochs(detection.epochs, origin)])
 
 
 def _epochs(epochs: Sequence[Epoch], origin: float) -> list[str]:

@@ -20,11 +20,12 @@ _MOST_ROWS = 20
 
 def recommend_text(result: JobResult) -> str:
     """What to do, the table of instances, and what is to know about it, a line each."""
-    found, rate, unit = result.recommended, result.throughput, result.profile.unit or "epoch"
-    assert found is not None
-    ranking, decision, need, objective = found.ranking, found.decision, found.need, found.renting.objective
+    recommended, rate, unit = result.recommended, result.throughput, result.profile.unit or "epoch"
+    assert recommended is not None
+    ranking, decision, need = recommended.ranking, recommended.decision, recommended.need
+    objective = recommended.renting.objective
     rows = ranking.recommendations
-    lines = [found.verdict.text, f"why: {found.verdict.why}"]
+    lines = [recommended.verdict.text, f"why: {recommended.verdict.why}"]
     if rows:
         lines.append(f"{job_title(result)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
@@ -46,7 +47,7 @@ def recommend_text(result: JobResult) -> str:
     if not rows:
         lines += _nearest(ranking)
     if need is not None:
-        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{' on the GPU that has most in use' if found.gpus > 1 else ''}")
+        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{' on the GPU that has most in use' if recommended.gpus > 1 else ''}")
     if decision is not None:
         lines.append(_decision(decision, objective, unit))
     return "\n".join(lines)
@@ -97,13 +98,17 @@ def _spent(row: Recommendation, unit: str) -> str:
 
 def _left_out(ranking: Ranking) -> list[str]:
     """How many instances miss what; a note names the GPUs that are too small."""
-    reasons = Counter(one.reason for one in ranking.left_out)
+    reasons = Counter(excluded.reason for excluded in ranking.left_out)
     return [f"left out: {count(number, 'instance')} that {MISSED[reason]}" for reason, number in reasons.items()]
 
 
 def _nearest(ranking: Ranking) -> list[str]:
     """How far the limits would have to be loosened: the fastest and the cheapest of what misses them."""
-    rows = [one.recommendation for one in ranking.left_out if one.recommendation and one.reason in ("deadline", "budget")]
+    rows = [
+        excluded.recommendation
+        for excluded in ranking.left_out
+        if excluded.recommendation and excluded.reason in ("deadline", "budget")
+    ]
     missed = Ranking(tuple(rows), ())
     named = (("the fastest of them", missed.fastest), ("the cheapest", missed.cheapest))
     return [f"{name}: {_place(row)}" for name, row in named if row is not None]

@@ -20,7 +20,7 @@ from ...detector import Detection, detect
 from ...detector import InputError as DetectorInputError
 from ...detector.evaluation import TOLERANCE, Labels, period_error, score_trace
 from ...regressor import InputError as RegressorInputError
-from ...regressor import Prediction, Predictor, load_catalog
+from ...regressor import LatencyPredictor, Prediction, load_catalog
 from ..answers.job_json import prediction_answer
 from ..answers.job_result import JobQuestion, answer_job
 from ..answers.reasons import REASONS
@@ -111,7 +111,7 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
     trace = replay_trace(original, labels, out, progress)
     progress("looking for its epochs")
     source = source_of(trace, "the replayed trace", load_catalog())
-    found, gpu = source.found, source.profile.gpu
+    found, gpu = source.detection, source.profile.gpu
     assert found is not None  # of a trace
     title = f"{gpu}, {'simulated' if trace.simulated else 'recorded'}, 10 Hz"
     figures["replay"] = detection_figure(trace, found, title=title, true_starts=labels.epoch_starts)
@@ -120,7 +120,9 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
 
 def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
     """The predictions for the job, and where to run it."""
-    result = answer_job([source], Predictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting()))
+    result = answer_job(
+        [source], LatencyPredictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting())
+    )
     found, predictions = result.recommended, [answer.prediction for answer in result.answers]
     assert found is not None
     ranking = found.ranking

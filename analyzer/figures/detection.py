@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ...detector import Detection, Epoch, Job, Stretch
+from ...detector import Detection, Epoch, JobEpochs, Stretch
 from ..answers.reasons import no_answer
 from ..traces.trace import Trace
 from ..words import length as in_words
@@ -142,7 +142,9 @@ def _metric(axes: Axes, name: str, time: NDArray[np.float64], values: NDArray[np
 
 def _rows(found: Detection) -> dict[str, Sequence[Epoch | Stretch]]:
     """What the ribbon shows, by name: the epochs of each job; without an answer, the stretches."""
-    jobs = [job.epochs for job in found.jobs or (Job(found.period_s or 0.0, found.epochs, found.confidence),) if job.epochs]
+    jobs = [
+        job.epochs for job in found.jobs or (JobEpochs(found.period_s or 0.0, found.epochs, found.confidence),) if job.epochs
+    ]
     if not jobs:
         return {"stretches": found.stretches} if found.stretches else {}
     return {f"job {index}": epochs for index, epochs in enumerate(jobs, start=1)} if len(jobs) > 1 else {"epochs": jobs[0]}

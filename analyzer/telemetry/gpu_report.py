@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from ...detector import Cycle, Detection, Epoch, Job, Reason, Unit, unit_of
+from ...detector import Cycle, Detection, Epoch, JobEpochs, Reason, Unit, unit_of
 from ...regressor.profile import Profile
 from ..errors import InputError
 
@@ -164,7 +164,7 @@ class Report:
             method="track",
             clock="wall",
             step_s=self.period_s if self.verdict == "steps" else None,
-            jobs=tuple(Job(period, (), self.confidence) for period in periods),
+            jobs=tuple(JobEpochs(period, (), self.confidence) for period in periods),
             reason=self.reason,
             cycles=self.cycles,
         )

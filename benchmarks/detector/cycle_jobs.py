@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from epochcast.detector.simulator import other_classes, other_jobs, training_classes
 from epochcast.detector.simulator.draws import draw_training, log_uniform
-from epochcast.detector.simulator.timeline import Phase, Timeline, join, pause
-from epochcast.detector.simulator.training import Training, evaluate, train
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.training import SimulatedTraining, evaluate, train
 
 Indices = NDArray[np.int64]
 
@@ -33,12 +33,12 @@ WORK = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.VALIDATE, Phase.SAVE,
 class Drawn:
     """What runs, and the names of its cycles: (names, index of the segment at which each begins, whether they show at all)."""
 
-    timeline: Timeline
+    timeline: SimulatedTimeline
     cycles: list[tuple[tuple[str, ...], Indices, bool]]
-    plan: Training | None = None
+    plan: SimulatedTraining | None = None
 
 
-def onsets(timeline: Timeline, phase: Phase) -> Indices:
+def onsets(timeline: SimulatedTimeline, phase: Phase) -> Indices:
     """Where the process turns to a phase from other work: each step's update, each first batch of a validation, each save."""
     work = np.flatnonzero(np.isin(timeline.phases, WORK))
     here = timeline.phases[work] == phase
@@ -46,7 +46,7 @@ def onsets(timeline: Timeline, phase: Phase) -> Indices:
 
 
 def steps_of(
-    timeline: Timeline, phase: Phase = Phase.UPDATE, plan: Training | None = None
+    timeline: SimulatedTimeline, phase: Phase = Phase.UPDATE, plan: SimulatedTraining | None = None
 ) -> list[tuple[tuple[str, ...], Indices, bool]]:
     """Its steps, the micro-batches that some are made of, and the groups of which each ends with a wait for the loader."""
     steps = np.flatnonzero(timeline.phases == phase)
@@ -84,7 +84,7 @@ def cycle_s(rng: np.random.Generator, interval_s: float, low: float = 8, high: f
     return log_uniform(rng, low, high) if interval_s < 1 else log_uniform(rng, 5 * low, 2 * high)
 
 
-def stalls(rng: np.random.Generator, plan: Training, epoch_s: float) -> Training:
+def stalls(rng: np.random.Generator, plan: SimulatedTraining, epoch_s: float) -> SimulatedTraining:
     """Every third job stalls now and then."""
     if rng.random() > 0.3:
         return plan
@@ -149,7 +149,7 @@ def evaluations(rng: np.random.Generator, interval_s: float) -> Drawn:
     )
 
 
-def even_steps(rng: np.random.Generator, seconds: float, length_s: float) -> tuple[Timeline, int]:
+def even_steps(rng: np.random.Generator, seconds: float, length_s: float) -> tuple[SimulatedTimeline, int]:
     """A loop of steps of about a length [s], half of them of micro-batches, and the number of segments in each step."""
     if rng.random() < 0.5:
         return other_jobs.steps(seconds, rng, step_s=length_s), 5
@@ -164,13 +164,13 @@ def language_model(rng: np.random.Generator, interval_s: float, every: int) -> D
     step = log_uniform(rng, 0.3, min(4.0, length_s / 10))
     whole, segments = even_steps(rng, cycles * length_s, step)
     segments *= max(4, round(len(whole.phases) / segments / cycles))
-    batch = Training(epochs=cycles, steps=4, step_s=step, batch_s=step * rng.uniform(0.3, 0.8), jitter=0.02)
+    batch = SimulatedTraining(epochs=cycles, steps=4, step_s=step, batch_s=step * rng.uniform(0.3, 0.8), jitter=0.02)
     evaluation_s = event_s(rng, interval_s, length_s, 0.05, 0.2) if every > 1 else 0.0
     save_s = event_s(rng, interval_s, length_s, 0.02, 0.15)
     parts = []
     for number, first in enumerate(range(0, len(whole.phases) - segments + 1, segments), 1):
         chunk = slice(first, first + segments)
-        parts += [Timeline.of(whole.phases[chunk], whole.seconds[chunk]), evaluate(batch, evaluation_s, rng)]
+        parts += [SimulatedTimeline.of(whole.phases[chunk], whole.seconds[chunk]), evaluate(batch, evaluation_s, rng)]
         if number % every == 0:
             parts.append(pause(Phase.SAVE, save_s * rng.lognormal(0, 0.08)))
     timeline = join(*parts)
@@ -207,8 +207,8 @@ def nothing(rng: np.random.Generator, interval_s: float) -> Drawn:
     names = ("idle", "serving", "bursts", "random_walk", "notebook")
     which = int(rng.integers(len(names) + 2))
     if which < len(names):
-        return Drawn(getattr(other_classes, names[which])(rng).jobs[0].timeline, [])
-    timeline = training_classes.no_gap(rng).jobs[0].timeline
+        return Drawn(getattr(other_classes, names[which])(rng).processes[0].timeline, [])
+    timeline = training_classes.no_gap(rng).processes[0].timeline
     return Drawn(timeline, [*steps_of(timeline), (("epoch",), timeline.starts, False)])
 
 

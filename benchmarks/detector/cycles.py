@@ -39,8 +39,8 @@ from epochcast.detector import detect
 from epochcast.detector.evaluation import TOLERANCE
 from epochcast.detector.simulator import SimulatedTrace
 from epochcast.detector.simulator.draws import log_uniform, uncropped
-from epochcast.detector.simulator.scenario import Job, Recording, Scenario, observe
-from epochcast.detector.simulator.timeline import Phase, Timeline
+from epochcast.detector.simulator.scenario import RecordingFaults, Scenario, SimulatedProcess, observe
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline
 
 from ..page import options
 from .cycle_jobs import SHARES, Family, Indices
@@ -87,7 +87,12 @@ class Truth:
 
 
 def true_cycle(
-    timeline: Timeline, kinds: tuple[str, ...], marks: Indices, shows: bool, interval_s: float, busy: NDArray[np.float64]
+    timeline: SimulatedTimeline,
+    kinds: tuple[str, ...],
+    marks: Indices,
+    shows: bool,
+    interval_s: float,
+    busy: NDArray[np.float64],
 ) -> Truth | None:
     """The cycle that begins at each mark; None if it has no length. `busy`: (phases,) share in which the device computes."""
     if marks.size < 2:
@@ -128,7 +133,8 @@ def simulated(family: Family, seed: int) -> tuple[SimulatedTrace, list[Truth]]:
     interval_s = 1.0 if rng.random() < NVML_SHARE else 0.1
     drawn = family(rng, interval_s)
     scenario = Scenario(
-        (Job(uncropped(rng, drawn.timeline), drawn.plan, log_uniform(rng, 0.14, 0.6)),), Recording(interval_s=interval_s)
+        (SimulatedProcess(uncropped(rng, drawn.timeline), drawn.plan, log_uniform(rng, 0.14, 0.6)),),
+        RecordingFaults(interval_s=interval_s),
     )
     trace = observe(family.__name__, seed, scenario, rng)
     busy = np.array(trace.settings["busy"][0])

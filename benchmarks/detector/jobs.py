@@ -34,11 +34,11 @@ from epochcast.detector.evaluation import TOLERANCE, boundary_f1
 from epochcast.detector.simulator import other_jobs
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
-from epochcast.detector.simulator.scenario import Recording, draw_noise, record
+from epochcast.detector.simulator.scenario import RecordingFaults, draw_noise, record
 from epochcast.detector.simulator.telemetry import measure
-from epochcast.detector.simulator.timeline import TICK_S, Phase, Timeline, join, pause
-from epochcast.detector.simulator.training import Training, train
-from epochcast.detector.simulator.workload import Workload, draw
+from epochcast.detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.training import SimulatedTraining, train
+from epochcast.detector.simulator.workload import SimulatedWorkload, draw
 
 from ..page import options
 from .traces import REAL, LabelledTrace, recorded
@@ -74,7 +74,7 @@ class SimulatedJob:
     odd: int | None
 
 
-def plan_of(rng: np.random.Generator, epoch_s: float, seconds: float) -> Training:
+def plan_of(rng: np.random.Generator, epoch_s: float, seconds: float) -> SimulatedTraining:
     """A training with a validation at each epoch's end, and a gap in every second one."""
     return draw_training(
         rng,
@@ -85,14 +85,14 @@ def plan_of(rng: np.random.Generator, epoch_s: float, seconds: float) -> Trainin
     )
 
 
-def blink(rng: np.random.Generator, period_s: float, seconds: float) -> Timeline:
+def blink(rng: np.random.Generator, period_s: float, seconds: float) -> SimulatedTimeline:
     """Work and no work in turn, as evenly as a clock."""
     count, share = int(seconds / period_s) + 1, rng.uniform(0.3, 0.7)
     spans = np.outer(period_s * rng.lognormal(0, 0.003, count), (1 - share, share))
-    return Timeline.of(np.tile((Phase.WAIT, Phase.SERVE), count), spans.ravel())
+    return SimulatedTimeline.of(np.tile((Phase.WAIT, Phase.SERVE), count), spans.ravel())
 
 
-def late(timeline: Timeline, wait_s: float) -> Timeline:
+def late(timeline: SimulatedTimeline, wait_s: float) -> SimulatedTimeline:
     """Each epoch begins later and does its work in less time, so that it ends as before."""
     seconds = timeline.seconds.copy()
     for start, end in zip(timeline.starts, timeline.ends, strict=True):
@@ -101,7 +101,7 @@ def late(timeline: Timeline, wait_s: float) -> Timeline:
     lost = np.add.reduceat(timeline.seconds - seconds, np.column_stack([timeline.starts, timeline.ends]).ravel())[::2]
     phases = np.insert(timeline.phases, timeline.starts, Phase.WAIT)
     moved = np.arange(1, timeline.starts.size + 1)
-    return Timeline(
+    return SimulatedTimeline(
         phases,
         np.insert(seconds, timeline.starts, lost),
         np.ones(phases.size),
@@ -110,7 +110,7 @@ def late(timeline: Timeline, wait_s: float) -> Timeline:
     )
 
 
-def elsewhere(rng: np.random.Generator, work: Workload) -> Workload:
+def elsewhere(rng: np.random.Generator, work: SimulatedWorkload) -> SimulatedWorkload:
     """The same work on another GPU of the kind: each metric's level is a little higher or lower."""
     return replace(work, levels={name: level * rng.lognormal(0, 0.03) for name, level in work.levels.items()})
 
@@ -129,7 +129,7 @@ def simulated(kind: str, gpus: int, seed: int) -> SimulatedJob:
     odd = None if kind == "even" else int(rng.integers(gpus))
     other_s = period_s * rng.choice([rng.uniform(0.35, 0.45), rng.uniform(1.3, 1.7), rng.uniform(2.3, 2.7)])
     second = seed % 2 == 1
-    running: list[tuple[Timeline, Workload]] = [(timeline, work)]
+    running: list[tuple[SimulatedTimeline, SimulatedWorkload]] = [(timeline, work)]
     if kind == "contradicts" and second:
         other = plan_of(rng, other_s, seconds)
         running = [(uncropped(rng, train(other, rng)), draw(device, other.step, contrast, rng))]
@@ -151,7 +151,7 @@ def simulated(kind: str, gpus: int, seed: int) -> SimulatedJob:
     for gpu in range(gpus):
         jobs = running if gpu == odd else [(timeline, work)]
         metrics = measure([(one, elsewhere(rng, its)) for one, its in jobs], device, noise, ticks, rng)
-        traces.append(record(time, metrics, Recording(), rng))
+        traces.append(record(time, metrics, RecordingFaults(), rng))
         runs = gpu != odd or (kind == "lags" and not second)
         starts.append(begin + jobs[0][0].marks()[0] if runs else np.empty(0))
     return SimulatedJob(traces, starts, period_s, odd)

@@ -15,8 +15,8 @@ import pandas as pd
 
 from epochcast.analyzer.recommendation import Objective, Work, decide, recommend, trial_run, whole_job
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
-from epochcast.regressor import Predictor, load_catalog
-from epochcast.regressor.evaluation.fastest_gpu import Question
+from epochcast.regressor import LatencyPredictor, load_catalog
+from epochcast.regressor.evaluation.fastest_gpu import MeasuredProfile
 from epochcast.regressor.protocols import splits
 
 from ..page import RECOMMENDATION, markdown_table, options, publish
@@ -29,7 +29,9 @@ STARTUP_S = 300.0
 CHANCES = (0.0, 0.5, 0.8, 0.95, 0.999, 1.0)
 
 
-def outcome(data: PublicQuestions, question: Question, predictor: Predictor, objective: Objective) -> dict[str, float]:
+def outcome(
+    data: PublicQuestions, question: MeasuredProfile, predictor: LatencyPredictor, objective: Objective
+) -> dict[str, float]:
     """Ask as the command does, and compare with what was measured.
 
     Stated are ``sure``, ``chance`` and ``stated``, the expected regret, and of the proposed ``runs`` whether they are ``worth``
@@ -84,7 +86,7 @@ def outcomes(data: PublicQuestions, protocol: str) -> dict[Objective, pd.DataFra
     records: dict[Objective, list[dict[str, float]]] = {objective: [] for objective in OBJECTIVES}
     for train, test in splits(public.pairs, protocol, SEED):
         profiles = {id(public.pairs[row].source): public.pairs[row].source for row in train.tolist()}
-        predictor = Predictor.fit(list(profiles.values()), load_catalog())
+        predictor = LatencyPredictor.fit(list(profiles.values()), load_catalog())
         tested = set(public.workloads[test].tolist())
         for question, objective in product(data.asked, OBJECTIVES):
             if question.source.workload in tested:

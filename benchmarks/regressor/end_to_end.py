@@ -17,7 +17,7 @@ import pandas as pd
 
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.detector.simulator import CLASSES
-from epochcast.regressor import Catalog, Predictor, load_catalog
+from epochcast.regressor import Catalog, LatencyPredictor, load_catalog
 from epochcast.regressor.pairs import Pair, actual_ratio
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.summary import summarise
@@ -64,17 +64,17 @@ def simulate(rows: Sequence[Sequence[Pair]]) -> Iterator[tuple[Sequence[Pair], S
                 break
 
 
-def predictors(pairs: Sequence[Pair], catalog: Catalog) -> dict[str, Predictor]:
+def predictors(pairs: Sequence[Pair], catalog: Catalog) -> dict[str, LatencyPredictor]:
     """Workload -> a predictor trained without it (P2), with the intervals that it gives itself."""
     by_workload = {}
     for train, test in splits(pairs, "P2", SEED):
         profiles = {id(pairs[row].source): pairs[row].source for row in train.tolist()}
-        predictor = Predictor.fit(list(profiles.values()), catalog)
+        predictor = LatencyPredictor.fit(list(profiles.values()), catalog)
         by_workload.update(dict.fromkeys((pairs[row].source.workload or "" for row in test.tolist()), predictor))
     return by_workload
 
 
-def outcomes(pairs: Sequence[Pair], simulated: SimulatedRow, predictor: Predictor) -> Iterator[dict[str, object]]:
+def outcomes(pairs: Sequence[Pair], simulated: SimulatedRow, predictor: LatencyPredictor) -> Iterator[dict[str, object]]:
     """One record per target GPU: relative errors with the true epoch and with the detected one, and what was found.
 
     ``pairs`` are the row as a source, with each GPU that its workload was measured on.

@@ -15,7 +15,7 @@ from itertools import permutations, product
 import numpy as np
 
 from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.regressor import Catalog, Gpu, Predictor, Profile, load_catalog, load_corpus
+from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate, likely_precisions
@@ -34,7 +34,7 @@ BETTER, SLOWER = 1.1, 1.03
 
 def lines() -> Iterator[str]:
     """Both tables."""
-    predictor, catalog = Predictor.load(), load_catalog()
+    predictor, catalog = LatencyPredictor.load(), load_catalog()
     example, rows = Profile.from_json(example_profile()), []
     for kind, busy in KINDS.items():
         by_recipe: list[float] = []

@@ -9,7 +9,7 @@ the shipped model was trained on these workloads. How good its advice is for new
 from epochcast.analyzer.figures import cost_figure, relative_figure
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.recommendation import Work, recommend, whole_job
-from epochcast.regressor import Predictor, Profile, load_catalog, load_corpus
+from epochcast.regressor import LatencyPredictor, Profile, load_catalog, load_corpus
 
 from ..page import RECOMMENDATION, options
 from .public_pairs import DATA
@@ -24,7 +24,7 @@ def draw(size: str, profile: Profile) -> None:
     """Draw the bars of a workload, and the front of the large one."""
     catalog = load_catalog()
     instances, _ = load_instances(None, catalog)
-    predictions = Predictor.load().predict(profile)
+    predictions = LatencyPredictor.load().predict(profile)
     rows = recommend(predictions, instances, catalog, job_of=lambda one: whole_job(profile, one, WORK)).recommendations
     what = f"{WORK.epochs} epochs of {profile.workload} seen on {SOURCE}, {len(instances)} instances"
     if size == "large":

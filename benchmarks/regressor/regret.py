@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from epochcast.analyzer.instances import Instance, Market, load_instances
 from epochcast.analyzer.recommendation import Objective
 from epochcast.regressor import load_catalog
-from epochcast.regressor.evaluation.fastest_gpu import Question, questions
+from epochcast.regressor.evaluation.fastest_gpu import MeasuredProfile, measured_profiles
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PaperRecipe, PriorRecipe
 
@@ -66,7 +66,7 @@ class PublicQuestions:
     rows: NDArray[np.intp]
     instances: dict[str, Instance]
     usd_per_hour: dict[str, float]
-    asked: list[Question]
+    asked: list[MeasuredProfile]
 
     @classmethod
     def of(cls, public: PublicPairs, market: Market = "on-demand", share: bool = False) -> "PublicQuestions":
@@ -85,12 +85,12 @@ class PublicQuestions:
             if _price_per_gpu(instance, market) < np.inf and (share or instance.count == 1):
                 rented.setdefault(instance.gpu, instance)
         rows = np.flatnonzero(np.isin(public.sources, list(rented)) & np.isin(public.targets, list(rented)))
-        asked = questions([public.pairs[row] for row in rows.tolist()])
+        asked = measured_profiles([public.pairs[row] for row in rows.tolist()])
         used = sorted({gpu for question in asked for gpu in question.gpus})
         prices = {gpu: _price_per_gpu(rented[gpu], market) for gpu in used}
         return cls(public, rows, {gpu: rented[gpu] for gpu in used}, prices, asked)
 
-    def weighed(self, question: Question, seconds: Array, objective: Objective) -> Array:
+    def weighed(self, question: MeasuredProfile, seconds: Array, objective: Objective) -> Array:
         """What is to be least on each candidate, shape (k,): seconds, or seconds x price; from those of all public pairs."""
         on_candidates = question.seconds(seconds[self.rows])
         return on_candidates * [self.usd_per_hour[gpu] for gpu in question.gpus] if objective == "cost" else on_candidates

@@ -15,7 +15,7 @@ from epochcast.regressor.evaluation.interval_scores import score_intervals
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import SpeedsRecipe
-from epochcast.regressor.scaling import Growth, Scaling, growths_in
+from epochcast.regressor.scaling import GpuCountScaling, Growth, growths_in
 from epochcast.regressor.scoring import conformal_quantile
 
 from ..page import REGRESSOR, markdown_table, options, publish
@@ -31,10 +31,10 @@ def lines() -> Iterator[str]:
     """The fitted model, and both tables."""
     profiles, catalog = load_corpus(RATES), load_catalog()
     growths = growths_in(profiles, catalog)
-    yield f"Fitted on all: {Scaling.fit(growths)}."
+    yield f"Fitted on all: {GpuCountScaling.fit(growths)}."
     yield ""
     groups = {growth.group for growth in growths}
-    without = {group: Scaling.fit([growth for growth in growths if growth.group != group]) for group in groups}
+    without = {group: GpuCountScaling.fit([growth for growth in growths if growth.group != group]) for group in groups}
     origins = {str(profile.group): str(profile.origin) for profile in profiles if profile.gpus > 1}
     of_one = [growth for growth in growths if growth.before == 1]
     yield from markdown_table(COLUMNS, same_kind(of_one, without, origins))
@@ -42,7 +42,7 @@ def lines() -> Iterator[str]:
     yield from markdown_table(COLUMNS, other_kind(profiles, catalog, without))
 
 
-def same_kind(growths: list[Growth], without: dict[str, Scaling], origins: dict[str, str]) -> Iterator[Row]:
+def same_kind(growths: list[Growth], without: dict[str, GpuCountScaling], origins: dict[str, str]) -> Iterator[Row]:
     """From one GPU to several of its kind, beside three rules that learn less or know more."""
     groups, after = np.array([growth.group for growth in growths]), np.array([growth.after for growth in growths])
     origin = np.array([origins[group] for group in groups.tolist()])
@@ -61,7 +61,7 @@ def same_kind(growths: list[Growth], without: dict[str, Scaling], origins: dict[
     yield _row("... the group's own median (not known to a new job)", own - actual, none, groups)
 
 
-def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Scaling]) -> Iterator[Row]:
+def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, GpuCountScaling]) -> Iterator[Row]:
     """From one GPU to several of another kind: the speeds at equal numbers, and then the number."""
     at_equal = make_pairs(profiles, catalog)
     moved = [
@@ -85,7 +85,7 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Sca
     multiple = {group: conformal_quantile(scaled[of_equal != group]) for group in set(groups.tolist())}
     width = np.array([multiple[group] for group in groups.tolist()]) * scale
     for row, (pair, number) in enumerate(moved):
-        scaling = without.get(groups[row], Scaling())
+        scaling = without.get(groups[row], GpuCountScaling())
         error[row] += scaling.log_seconds(pair.target_gpu, number) - np.log(actual_ratio([pair])[0])
         width[row] = np.hypot(width[row], scaling.width(1, number))
     yield from _rows("another", np.array([number for _, number in moved]), error, width, groups)

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from epochcast.analyzer.traces.trace import Trace, make_trace
 from epochcast.detector.simulator import CLASSES
-from epochcast.detector.simulator.scenario import Job, Scenario, observe
+from epochcast.detector.simulator.scenario import Scenario, SimulatedProcess, observe
 from epochcast.detector.simulator.trace import SimulatedTrace
 from epochcast.regressor import Profile
 
@@ -90,7 +90,7 @@ def _stretched(cls: str, epoch_s: float, rng: np.random.Generator) -> Scenario |
     best: tuple[float, Scenario] | None = None
     for _ in range(_ATTEMPTS):
         scenario = CLASSES[cls].draw(rng)
-        timeline = scenario.jobs[0].timeline
+        timeline = scenario.processes[0].timeline
         if timeline.starts.size < 3:
             continue
         lengths = np.diff(timeline.marks()[0])
@@ -99,11 +99,11 @@ def _stretched(cls: str, epoch_s: float, rng: np.random.Generator) -> Scenario |
         if factor * timeline.length_s > _LONGEST_S or stretch > np.log(_MOST_STRETCH):
             continue
         if best is None or stretch < best[0]:
-            best = stretch, replace(scenario, jobs=tuple(_at_speed(job, factor) for job in scenario.jobs))
+            best = stretch, replace(scenario, processes=tuple(_at_speed(process, factor) for process in scenario.processes))
     return None if best is None else best[1]
 
 
-def _at_speed(job: Job, factor: float) -> Job:
+def _at_speed(job: SimulatedProcess, factor: float) -> SimulatedProcess:
     plan = job.plan and replace(job.plan, step_s=job.plan.step_s * factor)
     return replace(job, timeline=replace(job.timeline, seconds=job.timeline.seconds * factor), plan=plan)
 

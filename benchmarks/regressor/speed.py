@@ -15,7 +15,7 @@ import numpy as np
 import sklearn
 from sklearn.ensemble import ExtraTreesRegressor
 
-from epochcast.regressor import Predictor, load_catalog, load_corpus
+from epochcast.regressor import LatencyPredictor, load_catalog, load_corpus
 from epochcast.regressor.derived import static_features
 from epochcast.regressor.pairs import actual_ratio, make_pairs
 from epochcast.regressor.predictor import SHIPPED
@@ -39,14 +39,19 @@ def lines(calls: int) -> Iterator[str]:
         f"{calls} predictions."
     )
     yield ""
-    predictor = Predictor.load()
+    predictor = LatencyPredictor.load()
     for profile in profiles[:WARM_UP]:
         predictor.predict(profile)
     training = "training on {}, with its accuracy and intervals measured"
     rows = [
-        timed(training.format("cloud-hw-trainpred alone"), lambda call: Predictor.fit(profiles, catalog), 1, "60 s"),
-        timed(training.format("the shipped model's data"), lambda call: Predictor.fit(profiles + rates, catalog), 1, "180 s"),
-        timed("loading the shipped model", lambda call: Predictor.load(), LOADS),
+        timed(training.format("cloud-hw-trainpred alone"), lambda call: LatencyPredictor.fit(profiles, catalog), 1, "60 s"),
+        timed(
+            training.format("the shipped model's data"),
+            lambda call: LatencyPredictor.fit(profiles + rates, catalog),
+            1,
+            "180 s",
+        ),
+        timed("loading the shipped model", lambda call: LatencyPredictor.load(), LOADS),
         timed("one prediction", lambda call: predictor.predict(profiles[call % len(profiles)]), calls, "15 ms (wall, p99)"),
         timed(
             "the same, precision not known",

@@ -18,14 +18,14 @@ from scipy.optimize import minimize
 
 from epochcast.regressor import Profile, evaluate, load_catalog, load_corpus, speeds
 from epochcast.regressor.evaluation.interval_scores import fold_wise, score_intervals
-from epochcast.regressor.intervals import Interval
+from epochcast.regressor.intervals import ScaledInterval
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
 from epochcast.regressor.reliability import SecondQuestion, both, new_jobs_without_telemetry
-from epochcast.regressor.speeds import Rate, Speeds
+from epochcast.regressor.speeds import MeasuredRate, Speeds
 
 from ..page import REGRESSOR, markdown_table, options, publish
 from .public_pairs import RATES
@@ -78,7 +78,7 @@ def lines() -> Iterator[str]:
     yield from nothing_measured(pairs)
 
 
-def most_likely(rates: list[Rate]) -> dict[str, float]:
+def most_likely(rates: list[MeasuredRate]) -> dict[str, float]:
     """The standard deviations that maximise the marginal likelihood, the origins' scatter as the model estimates it."""
 
     def scales(logarithms: np.ndarray) -> dict[str, float]:
@@ -128,7 +128,7 @@ def asked_otherwise(pairs: list[Pair]) -> Iterator[str]:
         half = np.full(len(pairs), np.nan)
         for fold in np.unique(folds).tolist():
             here, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-            interval = Interval.of_errors(known.log_ratio[others] - truth[others], known[others], "")
+            interval = ScaledInterval.of_errors(known.log_ratio[others] - truth[others], known[others], "")
             half[here] = interval.half_widths(answers[here])
         error, before = (100 * np.abs(np.expm1(of.log_ratio - truth)) for of in (answers, known))
         changed = answers.log_ratio != known.log_ratio

@@ -17,9 +17,9 @@ from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
 from epochcast.detector import detect
 from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
-from epochcast.detector.simulator.scenario import Job, Scenario, observe
+from epochcast.detector.simulator.scenario import Scenario, SimulatedProcess, observe
 from epochcast.detector.simulator.trace import SimulatedTrace
-from epochcast.detector.simulator.training import Training, train
+from epochcast.detector.simulator.training import SimulatedTraining, train
 
 from ..page import ANALYZER, markdown_table, options, publish
 
@@ -28,15 +28,15 @@ AFTER = (6, 8, 12, 20)
 SLOWER = 0.005  # standard deviation of the share by which one device of a model is slower than another
 
 
-def plan_of(rng: np.random.Generator) -> Training:
+def plan_of(rng: np.random.Generator) -> SimulatedTraining:
     """Epochs of 10 to 60 s with a validation and a gap, as most training loops have."""
     epoch_s = log_uniform(rng, 10, 60)
     return draw_training(rng, epochs=EPOCHS, epoch_s=epoch_s, validation=rng.uniform(0.05, 0.22), gap_s=rng.uniform(0.3, 1.0))
 
 
-def observed(timeline: Any, plan: Training, contrast: float, seed: int) -> SimulatedTrace:
+def observed(timeline: Any, plan: SimulatedTraining, contrast: float, seed: int) -> SimulatedTrace:
     """The timeline as one GPU shows it."""
-    return observe("validation", seed, Scenario((Job(timeline, plan, contrast),)), np.random.default_rng(seed))
+    return observe("validation", seed, Scenario((SimulatedProcess(timeline, plan, contrast),)), np.random.default_rng(seed))
 
 
 def report_of(trace: SimulatedTrace, began: float, until: float) -> Report:

@@ -7,33 +7,33 @@ from numpy.typing import ArrayLike, NDArray
 _LAGS = 400
 
 
-def boundary_f1(truth: ArrayLike, found: ArrayLike, tolerance: float) -> float:
+def boundary_f1(truth: ArrayLike, detected: ArrayLike, tolerance: float) -> float:
     """F1 of boundaries that match one to one within the tolerance; 1 if there are none on either side.
 
     Args:
-        truth, found: (k,) and (m,) seconds.
+        truth, detected: (k,) and (m,) seconds.
         tolerance: seconds, inclusive.
     """
     left = np.sort(np.asarray(truth, dtype=np.float64))
-    right = np.sort(np.asarray(found, dtype=np.float64))
+    right = np.sort(np.asarray(detected, dtype=np.float64))
     if not left.size + right.size:
         return 1.0
     return 2 * _matched(left, right, tolerance) / (left.size + right.size)
 
 
-def lagged_boundary_f1(truth: ArrayLike, found: ArrayLike, tolerance: float, reach: float) -> tuple[float, float]:
+def lagged_boundary_f1(truth: ArrayLike, detected: ArrayLike, tolerance: float, reach: float) -> tuple[float, float]:
     """The highest F1 that one constant lag of the marks gives, and that lag [s]; (0, 0) where no lag matches anything.
 
     Marks that a program writes lag behind what the telemetry shows, or lead it, by a constant. Boundaries that lie outside of
     the marks, beyond the tolerance, are not counted as wrong: marks may cover complete epochs only.
 
     Args:
-        truth, found: (k,) and (m,) seconds.
+        truth, detected: (k,) and (m,) seconds.
         tolerance: seconds, inclusive.
         reach: the lag is looked for up to so many seconds to either side.
     """
     left = np.sort(np.asarray(truth, dtype=np.float64))
-    right = np.sort(np.asarray(found, dtype=np.float64))
+    right = np.sort(np.asarray(detected, dtype=np.float64))
     if not (left.size and right.size):
         return 0.0, 0.0
     lags = (left[:, None] - right[None, :]).ravel()
@@ -54,17 +54,17 @@ def lagged_boundary_f1(truth: ArrayLike, found: ArrayLike, tolerance: float, rea
     return best
 
 
-def boundary_error(truth: ArrayLike, found: ArrayLike, reach: float) -> float | None:
+def boundary_error(truth: ArrayLike, detected: ArrayLike, reach: float) -> float | None:
     """Median distance in seconds of the boundaries that are each other's nearest, within `reach`; None if there are none.
 
     Unlike `boundary_f1` it pairs each boundary with the nearest one, not with the earliest that fits: at half a period two fit.
 
     Args:
-        truth, found: (k,) and (m,) seconds.
+        truth, detected: (k,) and (m,) seconds.
         reach: seconds, inclusive.
     """
     left = np.asarray(truth, dtype=np.float64)
-    right = np.asarray(found, dtype=np.float64)
+    right = np.asarray(detected, dtype=np.float64)
     if not (left.size and right.size):
         return None
     distance = np.abs(left[:, None] - right[None, :])

@@ -13,8 +13,8 @@ from .scores import TOLERANCE
 #: A true regime has so many epochs within this share of their median; neighbours differ by more than that. By choice.
 EPOCHS, ALIKE, DIFFERENT = 3, 0.10, 0.20
 
-#: An answer is one for the whole if it covers this share of the labelled span. By choice.
-WHOLE = 0.6
+#: An answer is one period for the whole trace if it covers this share of the labelled span. By choice.
+COVERED = 0.6
 
 
 def true_regimes(labels: Labels) -> list[tuple[float, float, float]]:
@@ -48,7 +48,7 @@ def score_regimes(detections: Mapping[str, tuple[Detection, Labels]]) -> dict[st
     sure = several = right = 0
     for name, (detection, labels) in detections.items():
         regimes = true_regimes(labels)
-        sure += _one_for_the_whole(detection, labels)
+        sure += _has_one_period(detection, labels)
         if len(regimes) > 1:
             several += 1
             right += all(
@@ -72,12 +72,12 @@ def _alike(lengths: np.ndarray) -> bool:
     return bool((np.abs(lengths / np.median(lengths) - 1) <= ALIKE).all())
 
 
-def _one_for_the_whole(detection: Detection, labels: Labels) -> bool:
+def _has_one_period(detection: Detection, labels: Labels) -> bool:
     if detection.verdict != "epochs" or detection.confidence < ANSWERS or len(detection.stretches) > 1:
         return False
     start, end = labels.epoch_starts[0], labels.epoch_ends[-1]
     covered = min(end, detection.epochs[-1].end) - max(start, detection.epochs[0].start)
-    return covered >= WHOLE * (end - start)
+    return covered >= COVERED * (end - start)
 
 
 def _spans(spans: Sequence[tuple[float, float, float]]) -> list[dict[str, float]]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import clock as clocks
 from ..clock import Clock
 from ..detection import detect
-from ..epochs import ClockName, Detection, Job, Verdict
+from ..epochs import ClockName, Detection, JobEpochs, Verdict
 from ..errors import InputError
 from ..methods import METHODS
 from ..signals import Signals, clean
@@ -28,9 +28,9 @@ class TraceScore:
 
     Attributes:
         name, cls: the trace's, and the class to group it by (`training` or `other` where the labels name none).
-        repo, simulated: what the labels say of its origin.
-        training, steps: what the labels say: epochs; or a strictly even loop without epochs.
-        verdict, confidence, clock: what the detection says.
+        repo, simulated: its origin, from the labels.
+        training, steps: whether the labels have epochs, or mark a strictly even loop without epochs.
+        verdict, confidence, clock: from the detection.
         true_period, found_period, baseline_period: seconds of the clock; None without a true period or an answer. The
             baseline is the trivial one, the trace's length / 10. With two jobs labelled the true one is that of the job that
             the answer is nearest to (the main one without an answer).
@@ -82,20 +82,20 @@ class TraceScore:
 
     @property
     def right(self) -> bool:
-        """Whether it is a training whose period was found within 5 %."""
+        """Whether it is a training whose detected period is within 5 % of the true one."""
         return self.error is not None and self.error < 100 * TOLERANCE
 
     @property
     def false_alarm(self) -> bool:
-        """Whether epochs were found where there are none."""
+        """Whether epochs were detected where there are none."""
         return not self.training and self.verdict == "epochs"
 
 
-def period_error(found: float, true: float) -> float:
-    """|found / true - 1| in percent. Raises InputError unless both are positive."""
-    if not (found > 0 and true > 0):
-        raise InputError(f"periods must be positive, got {found} and {true}: an abstention has no error")
-    return abs(found / true - 1) * 100
+def period_error(detected: float, true: float) -> float:
+    """|detected / true - 1| in percent. Raises InputError unless both are positive."""
+    if not (detected > 0 and true > 0):
+        raise InputError(f"periods must be positive, got {detected} and {true}: an abstention has no error")
+    return abs(detected / true - 1) * 100
 
 
 def score_trace(
@@ -127,17 +127,17 @@ def score_trace(
     for starts, _ in labels.jobs:
         _check_inside(starts, signals.time)
     clock = clocks.choose(signals, detection.clock)
-    found = detection.period_s if detection.clock == "wall" else detection.period_work
+    detected = detection.period_s if detection.clock == "wall" else detection.period_work
     sample_s = float(np.median(np.diff(signals.time)))
     true = baseline = error = baseline_error = f1 = apart = lagged = lag = wall = ends = None
     count: int | None = None
     if labels.jobs:
         truths = [_period(clock.at(np.array(starts))) for starts, _ in labels.jobs]
-        nearest = 0 if found is None else min(range(len(truths)), key=lambda job: period_error(found, truths[job]))
+        nearest = 0 if detected is None else min(range(len(truths)), key=lambda job: period_error(detected, truths[job]))
         true = truths[nearest]
         baseline = float(clock.reading[-1] - clock.reading[0]) / 10  # all of the authors' runs have ten epochs
         baseline_error = min(period_error(baseline, period) for period in truths)
-        error = None if found is None else period_error(found, true)
+        error = None if detected is None else period_error(detected, true)
         starts, ends_of = labels.jobs[nearest]
         bounds = np.unique([*starts, ends_of[-1]])
         marks = np.unique([time for epoch in detection.epochs for time in (epoch.start, epoch.end)])
@@ -159,7 +159,7 @@ def score_trace(
         confidence=detection.confidence,
         clock=detection.clock,
         true_period=true,
-        found_period=found,
+        found_period=detected,
         baseline_period=baseline,
         error=error,
         baseline_error=baseline_error,
@@ -172,7 +172,7 @@ def score_trace(
         epochs_found=None if count is None else len(detection.epochs),
         ends_right=ends,
         jobs=len(labels.jobs),
-        jobs_found=_jobs_found(detection.jobs, labels, clock),
+        jobs_found=_matched_jobs(detection.jobs, labels, clock),
         samples=signals.time.size,
         sample_s=sample_s,
         telemetry_s=float(signals.time[-1] - signals.time[0]),
@@ -191,21 +191,21 @@ def _check_inside(starts: tuple[float, ...], time: NDArray[np.float64]) -> None:
         )
 
 
-def _jobs_found(jobs: tuple[Job, ...], labels: Labels, clock: Clock) -> int:
+def _matched_jobs(jobs: tuple[JobEpochs, ...], labels: Labels, clock: Clock) -> int:
     """How many labelled jobs have a reported one within 5 % of their period, each reported one used once."""
     reported = [period for job in jobs if (period := _reported_period(job, clock))]
-    found = 0
+    matched = 0
     for starts, _ in labels.jobs:
         true = _period(clock.at(np.array(starts)))
         near = [period for period in reported if period_error(period, true) < 100 * TOLERANCE]
         if near:
-            found += 1
+            matched += 1
             reported.remove(min(near, key=lambda period: abs(period - true)))
-    return found
+    return matched
 
 
-def _reported_period(job: Job, clock: Clock) -> float | None:
-    """Of a job, in seconds of the clock; `Job.period_s` is in wall seconds."""
+def _reported_period(job: JobEpochs, clock: Clock) -> float | None:
+    """Of a job, in seconds of the clock; `JobEpochs.period_s` is in wall seconds."""
     if clock.name == "wall":
         return job.period_s
     bounds = clock.at(np.unique([time for epoch in job.epochs for time in (epoch.start, epoch.end)]))
@@ -245,12 +245,12 @@ def evaluate_trace(
     reason = None
     began = process_time()
     try:
-        found = detect(time, metrics, method=method, clock=clock, **parameters)
+        detection = detect(time, metrics, method=method, clock=clock, **parameters)
     except InputError as error:
         reason = str(error)
-        found = Detection("none", None, None, (), 0.0, method, _clock_name(signals, clock))
+        detection = Detection("none", None, None, (), 0.0, method, _clock_name(signals, clock))
     spent = process_time() - began
-    return score_trace(name, found, labels, time, metrics, cpu_s=spent, reason=reason)
+    return score_trace(name, detection, labels, time, metrics, cpu_s=spent, reason=reason)
 
 
 def _clock_name(signals: Signals, clock: Literal["wall", "work", "auto"]) -> ClockName:

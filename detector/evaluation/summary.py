@@ -180,7 +180,7 @@ def reliability(rows: Sequence[TraceScore]) -> dict[str, object]:
 
 
 def _fit(periods: Sequence[tuple[float | None, float | None]], names: set[ClockName]) -> tuple[float | None, float | None]:
-    """RMSE and R2 of (found, true) periods; None on more than one clock."""
+    """RMSE and R2 of (detected, true) periods; None on more than one clock."""
     pairs = np.array([pair for pair in periods if None not in pair], dtype=np.float64).reshape(-1, 2)
     if len(names) != 1 or not pairs.size:
         return None, None
@@ -189,8 +189,8 @@ def _fit(periods: Sequence[tuple[float | None, float | None]], names: set[ClockN
     return float(np.sqrt(residual / len(pairs))), 1 - residual / spread if spread > 0 else None
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _share(count: float, total: float) -> float | None:
+    return count / total if total else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

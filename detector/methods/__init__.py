@@ -12,7 +12,7 @@ Method = Callable[..., Detection]
 
 
 class _Methods(Mapping[str, Method]):
-    """Name -> method, whose file is imported when it is asked for: what compares with `track` loads most of SciPy."""
+    """Name -> method, whose file is imported on first use: what compares with `track` loads most of SciPy."""
 
     def __init__(self, *names: str) -> None:
         self._names = names

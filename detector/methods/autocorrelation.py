@@ -6,7 +6,7 @@ from scipy.signal import correlate, find_peaks
 from ..clock import Clock
 from ..epochs import Detection
 from ..signals import Signals
-from . import one_metric
+from . import univariate
 
 
 def detect(signals: Signals, clock: Clock) -> Detection:
@@ -26,19 +26,19 @@ def detect(signals: Signals, clock: Clock) -> Detection:
         Verdict `none` without a peak up to half the trace's length. `scores` holds the autocorrelation up to there as
         `candidate_quality`, -1..1, at the lags `candidate_period` [s of the clock].
     """
-    series = one_metric.even(signals, clock, signals.main())
+    series = univariate.even(signals, clock, signals.main())
     centred = series.values - series.values.mean()
     power = float(centred @ centred)
     lags = centred.size // 2 + 1
     if not power > (1e-9 * np.abs(series.values).max()) ** 2 or lags < 3:
-        return one_metric.answer("autocorrelation", clock, np.empty(0))
+        return univariate.answer("autocorrelation", clock, np.empty(0))
     similarity = correlate(centred, centred, method="fft")[centred.size - 1 :][:lags] / power
     scores = {"candidate_period": series.step * np.arange(lags), "candidate_quality": similarity}
     below = similarity <= 0
     peaks = find_peaks(similarity)[0]
     peaks = peaks[peaks > np.argmax(below)] if below.any() else peaks[:0]
     if not peaks.size:
-        return one_metric.answer("autocorrelation", clock, np.empty(0), scores=scores)
+        return univariate.answer("autocorrelation", clock, np.empty(0), scores=scores)
     period = series.step * float(peaks[np.argmax(similarity[peaks])])
-    boundaries, explained = one_metric.laid(series, period)
-    return one_metric.answer("autocorrelation", clock, boundaries, confidence=explained, scores=scores)
+    boundaries, explained = univariate.laid(series, period)
+    return univariate.answer("autocorrelation", clock, boundaries, confidence=explained, scores=scores)

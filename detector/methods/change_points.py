@@ -2,7 +2,7 @@
 
 Truong, Oudre and Vayatis, "Selective review of offline change point detection methods", Signal Processing 167 (2020), the
 paper's reference [21]. The paper's Table III names the library only ("Rupture", 163.38 % MAPE), and section III-B.3 says that
-the number of change points is for the user to give; which of its algorithms and costs ran is not told, hence one file for each.
+the number of change points is for the user to give; it does not name the algorithm and cost, hence one file for each.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
 from ..signals import Signals
-from . import one_metric
+from . import univariate
 
 Cost = Literal["l2", "rbf"]
 
@@ -33,7 +33,7 @@ def library() -> Any:
     return ruptures
 
 
-def standardised(signals: Signals, clock: Clock, cost: Cost, every: int, most_samples: int) -> one_metric.Series | None:
+def standardised(signals: Signals, clock: Clock, cost: Cost, every: int, most_samples: int) -> univariate.MetricSeries | None:
     """The main metric, at most `most_samples` means of it, with mean 0 and standard deviation 1; None if it does not vary.
 
     Raises:
@@ -43,15 +43,15 @@ def standardised(signals: Signals, clock: Clock, cost: Cost, every: int, most_sa
         raise InputError(f"cost is {cost!r}: choose l2 (shifts of the mean) or rbf (any change of the distribution)")
     if every < 1:
         raise InputError(f"every is {every}: choose 1 for each change point, 2 for every second, ...")
-    series = one_metric.sampled(signals, clock, signals.main()).pooled(most_samples)
+    series = univariate.sampled(signals, clock, signals.main()).pooled(most_samples)
     spread = series.values.std()
     if not spread > 1e-9 * np.abs(series.values).max() or series.values.size < 2 * SHORTEST:
         return None
-    return one_metric.Series((series.values - series.values.mean()) / spread, series.reading)
+    return univariate.MetricSeries((series.values - series.values.mean()) / spread, series.reading)
 
 
 def _chosen(search: Any, samples: int, number: int | None, most: int) -> list[int]:
-    """The change points of a search that was fitted to so many samples: as many as asked for, else the most likely number."""
+    """The change points of a search that was fitted to so many samples: the requested number, else the most likely one."""
     bound = samples // SHORTEST - 1
     if number is not None:
         if not 1 <= number <= bound:
@@ -98,7 +98,7 @@ def by_number(method: str, search: Callable[[Any, Cost, NDArray[np.float64]], An
         every: int = 1,
         most_samples: int = 1000,
     ) -> Detection:
-        """Epochs between the change points of one metric, as many as asked for.
+        """Epochs between the change points of one metric, in the requested number.
 
         The metric is the only one given, else the first of `signals.PREFERENCE`. Confidence as in `paper`: how even the epochs
         are.
@@ -131,7 +131,7 @@ def kernel_search(ruptures: Any, cost: Cost, values: NDArray[np.float64]) -> Any
     return ruptures.KernelCPD("linear" if cost == "l2" else cost, min_size=SHORTEST).fit(values[:, None])
 
 
-def cut(method: str, clock: Clock, series: one_metric.Series | None, points: list[int], every: int) -> Detection:
+def cut(method: str, clock: Clock, series: univariate.MetricSeries | None, points: list[int], every: int) -> Detection:
     """The epochs between every `every`-th change point.
 
     With validation there are two change points per epoch, so that `every=2` is the fair reading. The period is the median
@@ -145,4 +145,4 @@ def cut(method: str, clock: Clock, series: one_metric.Series | None, points: lis
         every: which of them to keep.
     """
     boundaries = np.empty(0) if series is None else series.reading[points[::every]]
-    return one_metric.answer(method, clock, boundaries, average=np.median)
+    return univariate.answer(method, clock, boundaries, average=np.median)

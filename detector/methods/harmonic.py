@@ -13,7 +13,7 @@ from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
 from ..signals import Signals
-from . import one_metric
+from . import univariate
 
 #: Zeros appended, in lengths of the series: few epochs must not round the period to a whole part of the trace. By choice.
 PADDING = 7
@@ -43,18 +43,18 @@ def detect(signals: Signals, clock: Clock, *, harmonics: int = 3) -> Detection:
     """
     if not 1 <= harmonics <= 10:
         raise InputError(f"harmonics is {harmonics}: choose 1 to 10")
-    series = one_metric.even(signals, clock, signals.main())
+    series = univariate.even(signals, clock, signals.main())
     n = series.values.size
     padded = next_fast_len((PADDING + 1) * n, real=True)
     amplitude = np.abs(rfft(detrend(series.values) * hann(n, sym=False), padded))
     # From two cycles in the series up to the frequency whose highest harmonic the samples can still carry.
     bins = np.arange(int(np.ceil(2 * padded / n)), (amplitude.size - 1) // harmonics + 1)
     if not bins.size or not amplitude.max() > 1e-9 * np.abs(series.values).max() * n:
-        return one_metric.answer("harmonic", clock, np.empty(0))
+        return univariate.answer("harmonic", clock, np.empty(0))
     product = np.prod([amplitude[bins * multiple] / amplitude.max() for multiple in range(1, harmonics + 1)], axis=0)
     if not product.max() > 0:
-        return one_metric.answer("harmonic", clock, np.empty(0))
+        return univariate.answer("harmonic", clock, np.empty(0))
     periods = series.step * padded / bins
     scores = {"candidate_period": periods[::-1], "candidate_quality": product[::-1] / product.max()}
-    boundaries, explained = one_metric.laid(series, float(periods[np.argmax(product)]))
-    return one_metric.answer("harmonic", clock, boundaries, confidence=explained, scores=scores)
+    boundaries, explained = univariate.laid(series, float(periods[np.argmax(product)]))
+    return univariate.answer("harmonic", clock, boundaries, confidence=explained, scores=scores)

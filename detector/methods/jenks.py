@@ -11,7 +11,7 @@ from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
 from ..signals import Signals
-from . import one_metric
+from . import univariate
 
 
 def detect(
@@ -49,19 +49,19 @@ def detect(
         import jenkspy
     except ImportError as error:
         raise InputError(f"this method needs the package jenkspy; {how_to_install('comparisons')}") from error
-    series = one_metric.sampled(signals, clock, signals.main())
+    series = univariate.sampled(signals, clock, signals.main())
     busy = np.flatnonzero(series.values > trim_share * np.percentile(series.values, 90))
     if not busy.size:
-        return one_metric.answer("jenks", clock, np.empty(0))
+        return univariate.answer("jenks", clock, np.empty(0))
     span = slice(busy[0], busy[-1] + 1)
     values, reading = series.values[span], series.reading[span]
     thinned = values[:: -(-values.size // most_samples)]
     if np.unique(thinned).size <= classes:
         thinned = np.unique(values)
     if thinned.size <= classes:
-        return one_metric.answer("jenks", clock, np.empty(0))
+        return univariate.answer("jenks", clock, np.empty(0))
     highest = jenkspy.jenks_breaks(thinned, n_classes=classes)[1]
     # The break is the class's highest value, but only of those that were left: halfway to the next value suits all.
     lowest = values < (highest + thinned[thinned > highest].min()) / 2
     edges = np.flatnonzero(lowest[:-1] & ~lowest[1:]) + 1
-    return one_metric.answer("jenks", clock, reading[edges], average=np.median)
+    return univariate.answer("jenks", clock, reading[edges], average=np.median)

@@ -25,7 +25,7 @@ from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
 from ..signals import Signals
-from . import one_metric
+from . import univariate
 
 # The notebook's, as ../shared/research/detector.md, 0, describes it.
 WINDOWS = (11, 21, 91, 101, 231)
@@ -81,7 +81,7 @@ def detect(
     n = signals.time.size
     window = min(WINDOWS, key=lambda window: abs(np.log(window * window_divisor / n)))
     name = "gpu_utilization" if "gpu_utilization" in signals.metrics else signals.main()
-    series = one_metric.sampled(signals, clock, name)
+    series = univariate.sampled(signals, clock, name)
     piece = slice(int(n * first_share), min(n, int(n * first_share) + most_samples))
     length = piece.stop - piece.start
     if length < max(window, 2):
@@ -90,10 +90,10 @@ def detect(
         )
 
     values = _scaled(luminol.scores(series.values[piece]))
-    found = {"luminol": values}
+    by_round = {"luminol": values}
     for number in range(1, rounds + 1):
         values = _scaled(savgol_filter(values, window, polyorder))
-        found[f"smoothed{number}"] = values
+        by_round[f"smoothed{number}"] = values
 
     peaks = find_peaks(values, prominence=prominence)[0].tolist()
     least = float(np.mean(values[peaks] if floor == "peaks" and peaks else values))
@@ -101,11 +101,11 @@ def detect(
         if values[peak] < least:
             peaks.remove(peak)  # while iterating, as the authors do: the peak after a removed one is never looked at
     scores = {}
-    for key, score in found.items():
-        whole = np.zeros(n)
-        whole[piece] = score
-        scores[key] = whole if clock.name == "wall" else np.interp(clock.reading, series.reading, whole)
-    return one_metric.answer("notebook", clock, series.reading[piece][peaks], scores=scores)
+    for key, score in by_round.items():
+        padded = np.zeros(n)
+        padded[piece] = score
+        scores[key] = padded if clock.name == "wall" else np.interp(clock.reading, series.reading, padded)
+    return univariate.answer("notebook", clock, series.reading[piece][peaks], scores=scores)
 
 
 def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from ..clock import Clock
 from ..epochs import Detection
 from ..errors import InputError
 from ..signals import Signals
-from . import one_metric
+from . import univariate
 
 AVERAGES: dict[str, Callable[[NDArray[np.float64]], np.floating]] = {"mean": np.mean, "median": np.median}
 EDGES = ("interp", "mirror", "nearest", "constant", "wrap")
@@ -103,7 +103,7 @@ def detect(
         )
     if window > n:
         raise InputError(f"window_divisor is {window_divisor}: the window of {window} samples is longer than the trace of {n}")
-    series = one_metric.sampled(signals, clock, signals.main())
+    series = univariate.sampled(signals, clock, signals.main())
 
     values = series.values
     scores: dict[str, NDArray[np.float64]] = {}
@@ -120,7 +120,7 @@ def detect(
             scores[key] = score if clock.name == "wall" else np.interp(clock.reading, series.reading, score)
 
     peaks, _ = find_peaks(values, height=height, prominence=prominence, distance=distance)
-    return one_metric.answer("paper", clock, series.reading[peaks], average=AVERAGES[average], scores=scores)
+    return univariate.answer("paper", clock, series.reading[peaks], average=AVERAGES[average], scores=scores)
 
 
 def _check(passes: int, polyorder: int, window_divisor: float, distance: float | None) -> None:

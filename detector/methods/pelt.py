@@ -34,7 +34,7 @@ def detect(
         clock: where the samples stand.
         cost: of a segment: `l2`, squared deviation from its mean; `rbf`, the same in the feature space of a Gaussian kernel.
         penalty: price of a change point on the series with mean 0 and variance 1. By default 3 for `rbf`, and 2 s log n for
-            `l2`, with s the variance of the noise, told from the differences of neighbours (the Schwarz criterion).
+            `l2`, with s the variance of the noise, estimated from the differences of neighbours (the Schwarz criterion).
         every: a boundary is every so-many-th change point; 2 where an epoch has two (training and validation).
         most_samples: longer series are averaged down to this length (by choice): time and memory grow with its square.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Device:
+class SimulatedDevice:
     """One kind of GPU.
 
     Attributes:
@@ -45,30 +45,30 @@ class Device:
 
 _MHZ, _MIB = 1e6, 2.0**20
 
-T4 = Device(
+T4 = SimulatedDevice(
     "Tesla T4", 70, 10, 27, 1.5, 1590 * _MHZ, 585 * _MHZ, 300 * _MHZ, 5000 * _MHZ, 405 * _MHZ,
     15109 * _MIB, 256 * _MIB, 6e9, 0.4, 0.68, 1.0,
 )  # fmt: skip
 
 DEVICES = (
     T4,
-    Device(
+    SimulatedDevice(
         "NVIDIA L4", 72, 12, 28, 1.4, 2040 * _MHZ, 795 * _MHZ, 210 * _MHZ, 6251 * _MHZ, 405 * _MHZ,
         23034 * _MIB, 32768 * _MIB, 12e9, 0.3, 0.62, 1.8,
     ),
-    Device(
+    SimulatedDevice(
         "Tesla V100-SXM2-16GB", 300, 38, 58, 1.0, 1530 * _MHZ, 1290 * _MHZ, 135 * _MHZ, 877 * _MHZ, 877 * _MHZ,
         16160 * _MIB, 16384 * _MIB, 12e9, 0.1, 0.13, 2.0,
     ),
-    Device(
+    SimulatedDevice(
         "NVIDIA A10G", 300, 16, 58, 0.95, 1710 * _MHZ, 885 * _MHZ, 210 * _MHZ, 6251 * _MHZ, 405 * _MHZ,
         23028 * _MIB, 32768 * _MIB, 12e9, 0.2, 0.14, 2.0,
     ),
-    Device(
+    SimulatedDevice(
         "NVIDIA A100-SXM4-40GB", 400, 46, 62, 1.0, 1410 * _MHZ, 1095 * _MHZ, 210 * _MHZ, 1215 * _MHZ, 1215 * _MHZ,
         40536 * _MIB, 65536 * _MIB, 24e9, 0.1, 0.08, 3.5,
     ),
-    Device(
+    SimulatedDevice(
         "NVIDIA H100 80GB HBM3", 700, 70, 115, 0.95, 1980 * _MHZ, 1095 * _MHZ, 345 * _MHZ, 2619 * _MHZ, 2619 * _MHZ,
         81559 * _MIB, 131072 * _MIB, 50e9, 0.1, 0.055, 6.0,
     ),

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .timeline import Phase, Timeline, join, pause
-from .training import Training
+from .timeline import Phase, SimulatedTimeline, join, pause
+from .training import SimulatedTraining
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
@@ -27,7 +27,7 @@ def draw_training(
     gap_s: float = 0.0,
     step_s: float | None = None,
     **more: Any,
-) -> Training:
+) -> SimulatedTraining:
     """A training with epochs of about `epoch_s`, of which `validation` (share) and `gap_s` hold no step; the rest by chance."""
     left_s = epoch_s * (1 - validation) - gap_s - more.get("evaluations", 0) * more.get("evaluation_s", 0.0)
     if step_s is None:
@@ -45,7 +45,7 @@ def draw_training(
         "hiccup": rng.uniform(0.2, 1.2) if rng.random() < 0.4 else 0.0,
         **more,
     }
-    return Training(
+    return SimulatedTraining(
         epochs=epochs,
         steps=max(4, round(left_s / (step_s * (1 + settings["hiccup"] / settings["workers"])))),
         step_s=step_s,
@@ -56,7 +56,9 @@ def draw_training(
     )
 
 
-def uncropped(rng: np.random.Generator, job: Timeline, *, lead_s: tuple[float, float] = (4.0, 40.0)) -> Timeline:
+def uncropped(
+    rng: np.random.Generator, job: SimulatedTimeline, *, lead_s: tuple[float, float] = (4.0, 40.0)
+) -> SimulatedTimeline:
     """The job between what comes before it (nothing, then imports and loading) and after it."""
     before, after = rng.uniform(*lead_s, 2)
     loading = [pause(phase, rng.exponential(before / 6)) for phase in (Phase.WAIT, Phase.SETUP) * 2]

@@ -9,12 +9,12 @@ import numpy as np
 
 from . import other_jobs
 from .draws import log_uniform, uncropped
-from .scenario import Job, Scenario
-from .timeline import Phase, Timeline, pause
+from .scenario import Scenario, SimulatedProcess
+from .timeline import Phase, SimulatedTimeline, pause
 
 
-def _alone(rng: np.random.Generator, timeline: Timeline) -> Scenario:
-    return Scenario((Job(uncropped(rng, timeline)),))
+def _alone(rng: np.random.Generator, timeline: SimulatedTimeline) -> Scenario:
+    return Scenario((SimulatedProcess(uncropped(rng, timeline)),))
 
 
 def _length(rng: np.random.Generator) -> float:

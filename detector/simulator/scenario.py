@@ -10,40 +10,41 @@ from numpy.typing import NDArray
 from .devices import DEVICES
 from .draws import log_uniform
 from .telemetry import Noise, measure
-from .timeline import TICK_S, Timeline
+from .timeline import TICK_S, SimulatedTimeline
 from .trace import SimulatedTrace
-from .training import Training
+from .training import SimulatedTraining
 from .workload import draw
 
 Array = NDArray[np.float64]
 
 _NVML = ("gpu_utilization", "memory_utilization", "temperature", "memory_used", "sm_clock", "memory_clock")
-_ASKED_S = 2.0  # see `Recording.averaged`
+_POLL_S = 2.0  # see `RecordingFaults.averaged`
 _SECOND = round(1 / TICK_S)  # ticks
-_ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)  # shares as in `Training.step`; by choice, as are the defaults and noise below
+# Shares as in `SimulatedTraining.step`; by choice, as are the defaults and noise below.
+_ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)
 
 
 @dataclass(frozen=True)
-class Job:
+class SimulatedProcess:
     """One process on the device.
 
     Attributes:
-        timeline: what it does; the first job's epochs, and a second one's, are the truth.
+        timeline: what it does; the epochs of the first training, and of a second one, are the truth.
         plan: of a training.
         contrast: of its validation, see `workload.draw`.
     """
 
-    timeline: Timeline
-    plan: Training | None = None
+    timeline: SimulatedTimeline
+    plan: SimulatedTraining | None = None
     contrast: float = 0.3
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordingFaults:
     """What goes wrong while a trace is recorded.
 
     Attributes:
-        interval_s: from one row to the next [s]; from a second on, a row has what NVML tells, as wandb asks for it.
+        interval_s: from one row to the next [s]; from a second on, a row has NVML's readings, as wandb polls them.
         averaged: such a row has the mean of what NVML reported every 2 s since the last one, as older wandb wrote it.
         jitter_s: how far a time stamp is off at most, below half an interval [s].
         missing: share of rows that are not there.
@@ -65,8 +66,8 @@ class Recording:
 class Scenario:
     """What runs, and how it is recorded. `calm` scales the noise of the readings."""
 
-    jobs: tuple[Job, ...]
-    recording: Recording = field(default_factory=Recording)
+    processes: tuple[SimulatedProcess, ...]
+    recording: RecordingFaults = field(default_factory=RecordingFaults)
     calm: float = 1.0
 
 
@@ -74,15 +75,15 @@ def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -
     """The trace of a scenario on one of the devices, with noise of its own; class and seed are noted in it."""
     device = DEVICES[rng.integers(len(DEVICES))]
     noise = draw_noise(rng, scenario.calm)
-    steps = [job.plan.step if job.plan else _ANY_STEP for job in scenario.jobs]
-    works = [draw(device, step, job.contrast, rng) for step, job in zip(steps, scenario.jobs, strict=True)]
-    jobs = [(job.timeline, work) for job, work in zip(scenario.jobs, works, strict=True)]
-    ticks = int(max(timeline.length_s for timeline, _ in jobs) / TICK_S)
+    steps = [process.plan.step if process.plan else _ANY_STEP for process in scenario.processes]
+    works = [draw(device, step, process.contrast, rng) for step, process in zip(steps, scenario.processes, strict=True)]
+    processes = [(process.timeline, work) for process, work in zip(scenario.processes, works, strict=True)]
+    ticks = int(max(timeline.length_s for timeline, _ in processes) / TICK_S)
     start = 1_700_000_000.0 + float(rng.integers(10**7))
-    metrics = measure(jobs, device, noise, ticks, rng)
+    metrics = measure(processes, device, noise, ticks, rng)
     time = start + TICK_S * np.arange(1, ticks + 1, dtype=np.float64)
     time, metrics = record(time, metrics, scenario.recording, rng)
-    marks = [timeline.marks() for timeline, _ in jobs if timeline.starts.size]
+    marks = [timeline.marks() for timeline, _ in processes if timeline.starts.size]
     marks += [(np.empty(0), np.empty(0))] * (2 - len(marks))
     return SimulatedTrace(
         time=time,
@@ -98,8 +99,8 @@ def observe(cls: str, seed: int, scenario: Scenario, rng: np.random.Generator) -
             "seed": seed,
             "noise": asdict(noise),
             "recording": asdict(scenario.recording),
-            "jobs": [asdict(job.plan) | {"contrast": job.contrast} for job in scenario.jobs if job.plan],
-            "busy": [np.minimum(work.levels["gr_engine_active"], 1).tolist() for work in works],  # of each job, by phase
+            "jobs": [asdict(process.plan) | {"contrast": process.contrast} for process in scenario.processes if process.plan],
+            "busy": [np.minimum(work.levels["gr_engine_active"], 1).tolist() for work in works],  # of each process, by phase
         },
     )
 
@@ -115,7 +116,7 @@ def draw_noise(rng: np.random.Generator, calm: float = 1.0) -> Noise:
 
 
 def record(
-    time: Array, metrics: dict[str, Array], recording: Recording, rng: np.random.Generator
+    time: Array, metrics: dict[str, Array], recording: RecordingFaults, rng: np.random.Generator
 ) -> tuple[Array, dict[str, Array]]:
     """The rows that a recorder keeps of readings at `time`, (n,), with what goes wrong while it does."""
     if recording.interval_s >= 1:
@@ -138,15 +139,15 @@ def record(
 def _now_and_then(
     time: Array, metrics: dict[str, Array], interval_s: float, *, averaged: bool
 ) -> tuple[Array, dict[str, Array]]:
-    """What NVML would tell every `interval_s`: its last reading of the second before, and the mean power of that second."""
-    asked_s = interval_s * np.arange(1, int(time.size * TICK_S / interval_s) + 1)
+    """NVML's readings every `interval_s`: its last reading of the second before, and the mean power of that second."""
+    row_s = interval_s * np.arange(1, int(time.size * TICK_S / interval_s) + 1)
     energy = np.concatenate([[0.0], np.cumsum(metrics["power"])])
-    count = round(interval_s / _ASKED_S) if averaged else 1
+    count = round(interval_s / _POLL_S) if averaged else 1
     readings = []
     for i in range(count):
-        ticks = np.maximum(np.round((asked_s - i * _ASKED_S) / TICK_S).astype(np.int64), _SECOND)
+        ticks = np.maximum(np.round((row_s - i * _POLL_S) / TICK_S).astype(np.int64), _SECOND)
         last = (ticks - 1) // _SECOND * _SECOND  # the tick at which the slow metrics were read
         power = np.round((energy[ticks] - energy[ticks - _SECOND]) / _SECOND, 2)
         readings.append({name: metrics[name][last] for name in _NVML} | {"power_average": power})
     means = {name: np.mean([reading[name] for reading in readings], axis=0) for name in readings[0]}
-    return time[0] - TICK_S + asked_s, means
+    return time[0] - TICK_S + row_s, means

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from .devices import Device
-from .timeline import TICK_S, Phase, Timeline
+from .devices import SimulatedDevice
+from .timeline import TICK_S, Phase, SimulatedTimeline
 from .training import wander
-from .workload import Workload
+from .workload import SimulatedWorkload
 
 Array = NDArray[np.float64]
 
@@ -44,27 +44,31 @@ class Noise:
 
 
 def measure(
-    jobs: Sequence[tuple[Timeline, Workload]], device: Device, noise: Noise, ticks: int, rng: np.random.Generator
+    processes: Sequence[tuple[SimulatedTimeline, SimulatedWorkload]],
+    device: SimulatedDevice,
+    noise: Noise,
+    ticks: int,
+    rng: np.random.Generator,
 ) -> dict[str, Array]:
     """All metrics of some processes on one device, each of shape (ticks,) in base units.
 
     Args:
-        jobs: what each process does, and what its phases do to the metrics. All begin at time 0.
+        processes: what each process does, and what its phases do to the metrics. All begin at time 0.
         device: where they run.
         noise: of the readings.
         ticks: how many to read.
         rng: source of randomness.
     """
-    shares = [timeline.shares(ticks) for timeline, _ in jobs]
-    throttle = np.min([timeline.clocks(ticks) for timeline, _ in jobs], axis=0)
+    shares = [timeline.shares(ticks) for timeline, _ in processes]
+    throttle = np.min([timeline.clocks(ticks) for timeline, _ in processes], axis=0)
     common = wander(noise.drift, TICK_S / noise.drift_s, ticks, rng)
     fast: dict[str, Array] = {}
-    for name in jobs[0][1].levels:
-        active = [share @ work.levels[name] for share, (_, work) in zip(shares, jobs, strict=True)]
+    for name in processes[0][1].levels:
+        active = [share @ work.levels[name] for share, (_, work) in zip(shares, processes, strict=True)]
         if name.startswith("pcie"):
             level, most = np.sum(active, axis=0), device.pcie_bytes_s
         else:  # kernels of several processes take turns
-            level, most = 1 - np.prod([1 - np.minimum(one, 1.0) for one in active], axis=0), 1.0
+            level, most = 1 - np.prod([1 - np.minimum(share, 1.0) for share in active], axis=0), 1.0
         if name in ("dram_active", "pcie_rx", "pcie_tx"):
             level = level * throttle  # the same bytes in a longer time
         own = wander(noise.drift, TICK_S / (noise.drift_s * rng.uniform(0.5, 2)), ticks, rng)
@@ -73,7 +77,7 @@ def measure(
 
     parked = np.min([share[:, Phase.PARKED] for share in shares], axis=0)
     power, energy, states = _consequences(fast, parked, throttle, device, rng)
-    used, bar1 = _memory(shares, [work for _, work in jobs], device)
+    used, bar1 = _memory(shares, [work for _, work in processes], device)
     slow = {
         "gpu_utilization": np.round(_last_second(fast["gr_engine_active"]), 2),  # NVML gives whole percents
         "memory_utilization": np.round(_last_second(fast["dram_active"]), 2),
@@ -93,7 +97,7 @@ def measure(
 
 
 def _consequences(
-    fast: dict[str, Array], parked: Array, throttle: Array, device: Device, rng: np.random.Generator
+    fast: dict[str, Array], parked: Array, throttle: Array, device: SimulatedDevice, rng: np.random.Generator
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Power [W], energy [J], and clocks [Hz] and temperature [°C] that the activities bring about."""
     ready = device.ready_w + (device.parked_w - device.ready_w) * parked
@@ -119,19 +123,19 @@ def _consequences(
     return power, np.round(1e6 + np.cumsum(watts) * TICK_S, 3), states
 
 
-def _memory(shares: Sequence[Array], works: Sequence[Workload], device: Device) -> tuple[Array, Array]:
+def _memory(shares: Sequence[Array], works: Sequence[SimulatedWorkload], device: SimulatedDevice) -> tuple[Array, Array]:
     """Device memory and BAR1 window in use [bytes]: taken when a process first needs it, given back when it ends."""
     ticks = len(shares[0])
     used = np.full(ticks, 3e8)
     bar1 = np.full(ticks, 2.0 * 2**20)
     for share, work in zip(shares, works, strict=True):
         present = share[:, Phase.PARKED] <= 0.5
-        whole = work.memory * 0.9 * device.memory_bytes / len(works)
+        limit = work.memory * 0.9 * device.memory_bytes / len(works)
         needed = np.maximum.accumulate((share[:, Phase.FORWARD] + share[:, Phase.SERVE] > 0).astype(np.float64))
-        taken = whole * (0.3 + 0.65 * needed)
-        taken += 0.05 * whole * np.maximum.accumulate((share[:, Phase.VALIDATE] > 0.5).astype(np.float64))
+        taken = limit * (0.3 + 0.65 * needed)
+        taken += 0.05 * limit * np.maximum.accumulate((share[:, Phase.VALIDATE] > 0.5).astype(np.float64))
         if work.frees_cache:
-            taken -= 0.15 * whole * (share[:, Phase.VALIDATE] + share[:, Phase.SAVE] > 0.5)
+            taken -= 0.15 * limit * (share[:, Phase.VALIDATE] + share[:, Phase.SAVE] > 0.5)
         used = used + np.where(present, taken, 0.0)
         bar1 = bar1 + np.where(present, 3.0 * 2**20, 0.0)
     return used, bar1

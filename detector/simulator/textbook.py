@@ -11,12 +11,12 @@ from ..errors import InputError
 from .devices import T4
 from .other_jobs import serving
 from .telemetry import Noise, measure
-from .timeline import TICK_S, Phase, Timeline, join, pause
+from .timeline import TICK_S, Phase, SimulatedTimeline, join, pause
 from .trace import SimulatedTrace
-from .training import Training, train
+from .training import SimulatedTraining, train
 from .workload import textbook
 
-_OTHERS: dict[str, Callable[[float, np.random.Generator], Timeline]] = {
+_OTHERS: dict[str, Callable[[float, np.random.Generator], SimulatedTimeline]] = {
     "serving": serving,
     "idle": lambda seconds, _: pause(Phase.WAIT, seconds),
 }
@@ -83,10 +83,10 @@ def simulate(
     )
 
 
-def _training(plan: _Plan, rng: np.random.Generator) -> Timeline:
+def _training(plan: _Plan, rng: np.random.Generator) -> SimulatedTimeline:
     # A checkpoint comes on top only where not every epoch has one: epochs then really differ in length.
     steps_s = plan.epoch_s - plan.validation_s - plan.gap_s - (plan.checkpoint_s if plan.checkpoint_every == 1 else 0.0)
-    training = Training(
+    training = SimulatedTraining(
         epochs=plan.epochs,
         steps=max(1, round(steps_s / plan.step_s)),
         step_s=plan.step_s,

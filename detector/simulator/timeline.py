@@ -30,7 +30,7 @@ def _none() -> Indices:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class SimulatedTimeline:
     """Segments, one after the other.
 
     Attributes:
@@ -48,7 +48,7 @@ class Timeline:
     ends: Indices = field(default_factory=_none)
 
     @classmethod
-    def of(cls, phases: Sequence[Phase] | Indices, seconds: Sequence[float] | Array) -> Timeline:
+    def of(cls, phases: Sequence[Phase] | Indices, seconds: Sequence[float] | Array) -> SimulatedTimeline:
         """Segments without epochs, at full clock."""
         lengths = np.asarray(seconds, dtype=np.float64)
         return cls(np.asarray(phases, dtype=np.int64), lengths, np.ones(lengths.size))
@@ -63,20 +63,22 @@ class Timeline:
         edges = np.concatenate([[0.0], np.cumsum(self.seconds)])
         return edges[self.starts], edges[self.ends]
 
-    def slowed(self, begin_s: float, end_s: float, speed: float) -> Timeline:
+    def slowed(self, begin_s: float, end_s: float, speed: float) -> SimulatedTimeline:
         """The device's clock is `speed` times as fast between two times [s], both counted before it slows down."""
         middle = np.cumsum(self.seconds) - self.seconds / 2
         inside = (middle >= begin_s) & (middle < end_s)
         longer = np.where(inside & np.isin(self.phases, ON_DEVICE), 1 / speed, 1.0)
         return replace(self, seconds=self.seconds * longer, clock=self.clock * np.where(inside, speed, 1.0))
 
-    def until_epoch(self, epoch: int, *, lost: float) -> Timeline:
+    def until_epoch(self, epoch: int, *, lost: float) -> SimulatedTimeline:
         """What there is of the timeline if it is killed when that epoch, counted from 0, has done the share `lost`.
 
         The epoch that is not finished does not count.
         """
         last = int(self.starts[epoch] + lost * (self.ends[epoch] - self.starts[epoch]))
-        return Timeline(self.phases[:last], self.seconds[:last], self.clock[:last], self.starts[:epoch], self.ends[:epoch])
+        return SimulatedTimeline(
+            self.phases[:last], self.seconds[:last], self.clock[:last], self.starts[:epoch], self.ends[:epoch]
+        )
 
     def shares(self, ticks: int) -> Array:
         """Part of each tick spent in each phase, shape (ticks, phases); parked after the end. Exact, not sampled."""
@@ -98,10 +100,10 @@ class Timeline:
         return np.asarray(np.diff(np.interp(ticked, edges, total) + beyond) / TICK_S)
 
 
-def join(*parts: Timeline) -> Timeline:
+def join(*parts: SimulatedTimeline) -> SimulatedTimeline:
     """One timeline after the other, with the epochs of all."""
     offsets = np.concatenate([[0], np.cumsum([len(part.phases) for part in parts])])
-    return Timeline(
+    return SimulatedTimeline(
         np.concatenate([part.phases for part in parts]),
         np.concatenate([part.seconds for part in parts]),
         np.concatenate([part.clock for part in parts]),
@@ -110,6 +112,6 @@ def join(*parts: Timeline) -> Timeline:
     )
 
 
-def pause(phase: Phase, seconds: float) -> Timeline:
+def pause(phase: Phase, seconds: float) -> SimulatedTimeline:
     """One segment."""
-    return Timeline.of([phase], [seconds])
+    return SimulatedTimeline.of([phase], [seconds])

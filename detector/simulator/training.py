@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from .timeline import Phase, Timeline, join, pause
+from .timeline import Phase, SimulatedTimeline, join, pause
 
 Array = NDArray[np.float64]
 
@@ -17,7 +17,7 @@ _BATCH = (Phase.WAIT, Phase.COPY, Phase.VALIDATE)
 
 
 @dataclass(frozen=True)
-class Training:
+class SimulatedTraining:
     """What one training job does.
 
     Attributes:
@@ -69,7 +69,7 @@ class Training:
     uneven: float = 0.0
 
 
-def train(plan: Training, rng: np.random.Generator, slowdown: Array | None = None) -> Timeline:
+def train(plan: SimulatedTraining, rng: np.random.Generator, slowdown: Array | None = None) -> SimulatedTimeline:
     """The job's timeline, with an epoch's marks at its first step and after its validation and save, before its gap.
 
     Args:
@@ -94,14 +94,14 @@ def train(plan: Training, rng: np.random.Generator, slowdown: Array | None = Non
     waits[0] += plan.compile_s
     seconds = np.column_stack([waits, *(lengths * share for share in plan.step[1:])])
 
-    parts: list[Timeline] = []
+    parts: list[SimulatedTimeline] = []
     starts: list[int] = []
     ends: list[int] = []
     done = 0
     for epoch, first in enumerate(np.cumsum(counts) - counts):
         begin = len(parts)
         for chunk in np.array_split(seconds[first : first + counts[epoch]], plan.evaluations + 1):
-            parts.append(Timeline.of(np.tile(_STEP, len(chunk)), chunk.ravel()))
+            parts.append(SimulatedTimeline.of(np.tile(_STEP, len(chunk)), chunk.ravel()))
             parts.append(evaluate(plan, plan.evaluation_s, rng))
         parts.pop()  # the last chunk is followed by the epoch's own validation
         gap = plan.gap_s * rng.lognormal(0, 0.15) if plan.gap_s else 0.0
@@ -116,17 +116,17 @@ def train(plan: Training, rng: np.random.Generator, slowdown: Array | None = Non
         ends.append(done)
         parts.append(pause(Phase.WAIT, gap * (1 - plan.gap_before)))
         done += 1
-    whole = join(*parts)
-    return Timeline(whole.phases, whole.seconds, whole.clock, np.array(starts), np.array(ends))
+    joined = join(*parts)
+    return SimulatedTimeline(joined.phases, joined.seconds, joined.clock, np.array(starts), np.array(ends))
 
 
-def evaluate(plan: Training, seconds: float, rng: np.random.Generator) -> Timeline:
+def evaluate(plan: SimulatedTraining, seconds: float, rng: np.random.Generator) -> SimulatedTimeline:
     """Batches of a validation of about `seconds`, none for 0."""
     count = max(1, round(seconds / plan.batch_s)) if seconds else 0
     lengths = seconds / max(1, count) * rng.lognormal(0, 0.03) * np.exp(plan.jitter * rng.standard_normal(count))
     wait, copy = plan.step[0], min(0.3, 2 * plan.step[1])
     spans = np.column_stack([wait * lengths, copy * lengths, (1 - wait - copy) * lengths])
-    return Timeline.of(np.tile(_BATCH, count), spans.ravel())
+    return SimulatedTimeline.of(np.tile(_BATCH, count), spans.ravel())
 
 
 def wander(deviation: float, fading: float, count: int, rng: np.random.Generator) -> Array:

@@ -13,16 +13,16 @@ import numpy as np
 
 from .draws import draw_training, log_uniform, uncropped
 from .other_jobs import batches, bursts, serving, starting, steps
-from .scenario import Job, Recording, Scenario
+from .scenario import RecordingFaults, Scenario, SimulatedProcess
 from .timeline import Phase, join, pause
-from .training import Training, train
+from .training import SimulatedTraining, train
 
 _LONGEST_S = 9_400.0  # of all epochs together, unless a class says otherwise; by choice
 
 
-def _alone(rng: np.random.Generator, plan: Training, contrast: float = 0.0, **recording: Any) -> Scenario:
+def _alone(rng: np.random.Generator, plan: SimulatedTraining, contrast: float = 0.0, **recording: Any) -> Scenario:
     timeline = uncropped(rng, train(plan, rng))
-    return Scenario((Job(timeline, plan, contrast),), Recording(**recording))
+    return Scenario((SimulatedProcess(timeline, plan, contrast),), RecordingFaults(**recording))
 
 
 def _contrast(rng: np.random.Generator) -> float:
@@ -35,7 +35,7 @@ def _epochs(rng: np.random.Generator, epoch_s: float, low: int = 4, high: int = 
     return max(low, min(round(log_uniform(rng, low, high)), int(longest_s / epoch_s)))
 
 
-def _usual(rng: np.random.Generator, **more: Any) -> Training:
+def _usual(rng: np.random.Generator, **more: Any) -> SimulatedTraining:
     """Validation and a gap at each epoch's end, as most training loops have."""
     epoch_s = more.pop("epoch_s", None) or log_uniform(rng, 6, 150)
     more = {
@@ -52,7 +52,7 @@ def _usual(rng: np.random.Generator, **more: Any) -> Training:
 def paper(rng: np.random.Generator) -> Scenario:
     """Ten epochs, each with a validation and a gap, little before and after."""
     plan = _usual(rng, epochs=10)
-    return Scenario((Job(uncropped(rng, train(plan, rng), lead_s=(2, 10)), plan, _contrast(rng)),))
+    return Scenario((SimulatedProcess(uncropped(rng, train(plan, rng), lead_s=(2, 10)), plan, _contrast(rng)),))
 
 
 def validation(rng: np.random.Generator) -> Scenario:
@@ -110,7 +110,9 @@ def messy(rng: np.random.Generator) -> Scenario:
     job = train(plan, rng)
     begin = rng.uniform(0.1, 0.8) * job.length_s
     job = job.slowed(begin, begin + rng.uniform(0.1, 0.3) * job.length_s, 1 - rng.uniform(0.12, 0.3))
-    return Scenario((Job(uncropped(rng, job), plan, _contrast(rng)),), Recording(glitches=0.001, jitter_s=0.005), 1.3)
+    return Scenario(
+        (SimulatedProcess(uncropped(rng, job), plan, _contrast(rng)),), RecordingFaults(glitches=0.001, jitter_s=0.005), 1.3
+    )
 
 
 def iterations(rng: np.random.Generator) -> Scenario:
@@ -168,11 +170,11 @@ def shared(rng: np.random.Generator) -> Scenario:
     loads = rng.uniform(0, 1, plan.epochs) * (rng.random(plan.epochs) < 0.6)
     loads = np.repeat(loads, rng.integers(1, 4, plan.epochs))[: plan.epochs]  # a tenant stays for some epochs
     job = uncropped(rng, train(plan, rng, slowdown=loads))
-    jobs = [Job(job, plan, _contrast(rng))]
+    jobs = [SimulatedProcess(job, plan, _contrast(rng))]
     if rng.random() < 0.4:  # on the device itself; else on its host, where the device's counters do not show him
         quiet_s = rng.uniform(0, 0.5) * job.length_s
         tenant = serving(rng.uniform(0.2, 0.5) * job.length_s, rng, rate=rng.uniform(1, 6), request_s=0.03)
-        jobs.append(Job(join(pause(Phase.PARKED, quiet_s), tenant)))
+        jobs.append(SimulatedProcess(join(pause(Phase.PARKED, quiet_s), tenant)))
     return Scenario(tuple(jobs))
 
 
@@ -187,7 +189,7 @@ def throttled(rng: np.random.Generator) -> Scenario:
         length_s = rng.uniform(0.1, 0.5) * slot_s
         begin = slot + rng.uniform(0, 1) * (slot_s - length_s)
         job = job.slowed(begin, begin + length_s, rng.uniform(0.6, 0.92))
-    return Scenario((Job(uncropped(rng, job), plan, _contrast(rng)),))
+    return Scenario((SimulatedProcess(uncropped(rng, job), plan, _contrast(rng)),))
 
 
 def varying(rng: np.random.Generator) -> Scenario:
@@ -208,7 +210,7 @@ def unfreezing(rng: np.random.Generator) -> Scenario:
         step=(wait / rest, copy / rest, forward / rest, less * backward / rest, less * update / rest),
     )
     tail = replace(plan, epochs=max(4, plan.epochs - head.epochs), warmup=0.0)
-    return Scenario((Job(uncropped(rng, join(train(head, rng), train(tail, rng))), plan, _contrast(rng)),))
+    return Scenario((SimulatedProcess(uncropped(rng, join(train(head, rng), train(tail, rng))), plan, _contrast(rng)),))
 
 
 def resumed(rng: np.random.Generator) -> Scenario:
@@ -219,7 +221,7 @@ def resumed(rng: np.random.Generator) -> Scenario:
     first = train(plan, rng).until_epoch(round(epochs * rng.uniform(0.4, 0.6)), lost=rng.uniform(0.1, 0.9))
     again = train(replace(plan, epochs=epochs - first.starts.size), rng)
     down = pause(Phase.PARKED, log_uniform(rng, 3, 60)), pause(Phase.SETUP, rng.uniform(2, 10))
-    return Scenario((Job(uncropped(rng, join(first, *down, again)), plan, _contrast(rng)),))
+    return Scenario((SimulatedProcess(uncropped(rng, join(first, *down, again)), plan, _contrast(rng)),))
 
 
 def sometimes_evaluated(rng: np.random.Generator) -> Scenario:
@@ -241,7 +243,7 @@ def long_start(rng: np.random.Generator) -> Scenario:
     job = train(plan, rng)
     before_s, after_s = rng.uniform(0.3, 1.5) * job.length_s, rng.uniform(0.05, 0.4) * job.length_s
     timeline = join(pause(Phase.PARKED, rng.uniform(1, 10)), starting(before_s, rng), job, pause(Phase.PARKED, after_s))
-    return Scenario((Job(timeline, plan, _contrast(rng)),))
+    return Scenario((SimulatedProcess(timeline, plan, _contrast(rng)),))
 
 
 def half_duty(rng: np.random.Generator) -> Scenario:
@@ -256,7 +258,7 @@ def half_duty(rng: np.random.Generator) -> Scenario:
         seconds = job.seconds.copy()
         seconds[job.ends] = rest_s * rng.lognormal(0, 0.03, plan.epochs)
         job = replace(job, seconds=seconds)
-    return Scenario((Job(uncropped(rng, job), plan),))
+    return Scenario((SimulatedProcess(uncropped(rng, job), plan),))
 
 
 def lead(rng: np.random.Generator) -> Scenario:
@@ -271,7 +273,7 @@ def lead(rng: np.random.Generator) -> Scenario:
     )
     after = serving(after_s, rng) if rng.random() < 0.5 else steps(after_s, rng, step_s=rng.uniform(0.05, 0.5))
     timeline = uncropped(rng, join(before, pause(Phase.SETUP, rng.uniform(2, 8)), job, pause(Phase.WAIT, 3.0), after))
-    return Scenario((Job(timeline, plan, _contrast(rng)),))
+    return Scenario((SimulatedProcess(timeline, plan, _contrast(rng)),))
 
 
 def no_gap(rng: np.random.Generator) -> Scenario:
@@ -287,8 +289,8 @@ def sparse(rng: np.random.Generator) -> Scenario:
     plan = _usual(rng, epoch_s=epoch_s, epochs=epochs, gap_s=log_uniform(rng, 0.3, 0.06 * epoch_s))
     timeline = uncropped(rng, train(plan, rng), lead_s=(10, 300))
     averaged = bool(rng.random() < 0.5)
-    recording = Recording(interval_s=interval_s * (1 + rng.uniform(0, 0.005)), averaged=averaged, jitter_s=0.03)
-    return Scenario((Job(timeline, plan, _contrast(rng)),), recording)
+    recording = RecordingFaults(interval_s=interval_s * (1 + rng.uniform(0, 0.005)), averaged=averaged, jitter_s=0.03)
+    return Scenario((SimulatedProcess(timeline, plan, _contrast(rng)),), recording)
 
 
 def changing(rng: np.random.Generator) -> Scenario:
@@ -307,7 +309,7 @@ def changing(rng: np.random.Generator) -> Scenario:
         warmup=0.0,
         **longer,
     )
-    return Scenario((Job(uncropped(rng, join(train(head, rng), train(tail, rng))), plan, _contrast(rng)),))
+    return Scenario((SimulatedProcess(uncropped(rng, join(train(head, rng), train(tail, rng))), plan, _contrast(rng)),))
 
 
 def two_jobs(rng: np.random.Generator) -> Scenario:
@@ -319,5 +321,5 @@ def two_jobs(rng: np.random.Generator) -> Scenario:
     for epoch_s in rng.permutation([first_s, second_s]):
         plan = _usual(rng, epoch_s=float(epoch_s), epochs=max(4, int(rng.uniform(0.7, 1) * length_s / epoch_s)))
         timeline = join(pause(Phase.PARKED, rng.uniform(0, 0.2) * length_s), uncropped(rng, train(plan, rng)))
-        jobs.append(Job(timeline, plan, _contrast(rng)))
+        jobs.append(SimulatedProcess(timeline, plan, _contrast(rng)))
     return Scenario(tuple(jobs))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .devices import T4, Device
+from .devices import T4, SimulatedDevice
 from .timeline import Phase
 
 Array = NDArray[np.float64]
@@ -33,7 +33,7 @@ _IN_STEP = (Phase.WAIT, Phase.COPY, Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
 
 @dataclass(frozen=True)
-class Workload:
+class SimulatedWorkload:
     """One process's habits on one device.
 
     Attributes:
@@ -47,12 +47,14 @@ class Workload:
     frees_cache: bool = False
 
 
-def textbook(rng: np.random.Generator) -> Workload:
+def textbook(rng: np.random.Generator) -> SimulatedWorkload:
     """The table's network on a T4, each metric a few percent up or down."""
-    return Workload({name: np.array(levels) * rng.lognormal(0, 0.06) for name, levels in _T4_LEVELS.items()}, memory=0.58)
+    return SimulatedWorkload(
+        {name: np.array(levels) * rng.lognormal(0, 0.06) for name, levels in _T4_LEVELS.items()}, memory=0.58
+    )
 
 
-def draw(device: Device, step: tuple[float, ...], contrast: float, rng: np.random.Generator) -> Workload:
+def draw(device: SimulatedDevice, step: tuple[float, ...], contrast: float, rng: np.random.Generator) -> SimulatedWorkload:
     """Some model on a device, no two alike: precision, size, memory traffic, input, and how validation differs from training.
 
     Args:
@@ -83,7 +85,7 @@ def draw(device: Device, step: tuple[float, ...], contrast: float, rng: np.rando
         for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.SERVE):
             values[phase] *= rng.lognormal(0, 0.12)
     _shade_validation(levels, step, contrast, rng)
-    return Workload(levels, memory=rng.uniform(0.1, 0.9), frees_cache=bool(rng.random() < 0.2))
+    return SimulatedWorkload(levels, memory=rng.uniform(0.1, 0.9), frees_cache=bool(rng.random() < 0.2))
 
 
 def _shade_validation(levels: dict[str, Array], step: tuple[float, ...], contrast: float, rng: np.random.Generator) -> None:

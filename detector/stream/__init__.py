@@ -1,7 +1,7 @@
 """Detection while the job runs: samples in as they come, the same answers as `detect` on the whole trace, in bounded memory.
 
 The samples go into a pyramid of rings. At times that grow with the job's length the tracker searches what the pyramid holds of
-the job; once two searches in a row agree, their answer is given, and a template of the boundaries found finds the next ones as
+the job; once two searches in a row agree, their answer is given, and a template of their boundaries finds the next ones as
 they arrive.
 """
 
@@ -18,7 +18,7 @@ from .follower import OVERDUE
 from .heard import Heard
 from .present_job import PresentJob
 from .pyramid import FACTOR
-from .work import Activity
+from .work import StreamActivity
 
 #: Blocks of samples until it is settled anew what working means, at least. By choice, set by hand;
 #: benchmarks/detector/streaming.py measures what it brings with the others.
@@ -34,8 +34,8 @@ class Stream:
     works again after a rest that parts jobs, see `work`, or when no sample came for 300 s. Answers do not depend on how the
     samples are portioned.
 
-    On the wall clock new boundaries are told about a third of a period after they happened. On the work clock they are told
-    with the searches only. Boundaries of epochs found late are as exact as the pyramid still is, see `pyramid`: to a sample
+    On the wall clock new boundaries are reported about a third of a period after they happened, on the work clock with the
+    searches only. Boundaries of epochs found late are as exact as the pyramid still is, see `pyramid`: to a sample
     within 20 min at 10 Hz, to 8 samples within 55 min. Where readings are means over some samples (see `Heard.quantum`), a
     boundary is put where such a mean shows it on average: as much earlier.
     """
@@ -106,7 +106,7 @@ class Stream:
         return self._heard.pyramid.nbytes + self._job.course.boundaries.nbytes
 
     def update(self, time: ArrayLike, values: Mapping[str, ArrayLike]) -> Detection | None:
-        """Take in new samples, about once a second, and say what is known.
+        """Take in new samples, about once a second, and return the present answer.
 
         Args:
             time: (k,) unix seconds, uneven or with gaps as may be. A sample no later than the one before it is dropped and
@@ -129,13 +129,13 @@ class Stream:
         return self._job.answer
 
     def close(self) -> Detection | None:
-        """What is known once no more samples come, say as the machine was given back: what `detect` says of the whole job."""
+        """The answer once no more samples come, for example from a returned machine: that of `detect` on the whole job."""
         if self._work.threshold:
             self._job.end()
         return self._job.answer
 
     def _begin_anew(self) -> None:
-        self._work = Activity(self._heard.metrics, self._heard.pyramid)
+        self._work = StreamActivity(self._heard.metrics, self._heard.pyramid)
         self._job = PresentJob(self._heard, self._work)
 
     def _tick(self) -> None:

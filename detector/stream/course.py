@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..epochs import Detection, Epoch, Job
+from ..epochs import Detection, Epoch, JobEpochs
 from ..methods.track.boundaries import EVEN, typical
 from ..methods.track.cycle import FEWEST_READINGS
 from ..methods.track.periods import same
 from .follower import Follower
 from .heard import Heard, Search
-from .work import Activity
+from .work import StreamActivity
 
 Array = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ class Course:
         follower: finds the next boundaries; None without an answer, and on the work clock.
     """
 
-    def __init__(self, heard: Heard, work: Activity) -> None:
+    def __init__(self, heard: Heard, work: StreamActivity) -> None:
         self.period = np.nan
         self._heard, self._work = heard, work
         self._tail = False  # whether the last boundary is the end of work
@@ -103,10 +103,10 @@ class Course:
 
     def take_over(self, searched: Search) -> None:
         """The boundaries of an answer with verdict `epochs`, to be followed."""
-        found, first, width, start = searched.found, searched.first, searched.width, self._work.start
-        assert found.period_s is not None
-        period = found.period_s / self._heard.step_s
-        marks, matches = self._marks(found)
+        detection, first, width, start = searched.detection, searched.first, searched.width, self._work.start
+        assert detection.period_s is not None
+        period = detection.period_s / self._heard.step_s
+        marks, matches = self._marks(detection)
         # The ends of what was searched are the tracker's guesses, unless the job itself began or ended there.
         inside = np.ones(marks.size, dtype=bool)
         # A fifth of a period by choice, here and below.
@@ -121,7 +121,7 @@ class Course:
             self.boundaries = Boundaries()
         self.period = period
         self.follower = None
-        if found.clock == "wall" and period >= FEWEST_READINGS:
+        if detection.clock == "wall" and period >= FEWEST_READINGS:
             begun = marks[marks - start > 0.25 * period]  # by choice
             try:
                 self.follower = Follower(self._heard.pyramid, begun if begun.size else marks, period)
@@ -138,11 +138,11 @@ class Course:
         seen = self.boundaries.near(mark, 0.05 * self.period)  # within 5 % a boundary is right
         return follower.refined(mark) if seen is None else seen
 
-    def _marks(self, found: Detection) -> tuple[Array, Array]:
+    def _marks(self, detection: Detection) -> tuple[Array, Array]:
         """Boundaries of an answer in samples, and how well they match."""
         assert self._heard.resampler.origin is not None
-        times = np.array([*[epoch.start for epoch in found.epochs], found.epochs[-1].end])
-        sure = np.array([epoch.confidence for epoch in found.epochs])
+        times = np.array([*[epoch.start for epoch in detection.epochs], detection.epochs[-1].end])
+        sure = np.array([epoch.confidence for epoch in detection.epochs])
         samples = (times - self._heard.resampler.origin) / self._heard.step_s
         return samples, np.maximum(np.append(sure, 0), np.append(0, sure))
 
@@ -180,11 +180,11 @@ class Course:
         origin = self._heard.resampler.origin - (self._heard.quantum - 1) * self._heard.step_s
         return self.boundaries.epochs(origin, self._heard.step_s, first)
 
-    def told(self, answer: Detection, epochs: tuple[Epoch, ...]) -> Detection:
+    def with_epochs(self, answer: Detection, epochs: tuple[Epoch, ...]) -> Detection:
         """The answer with these epochs, and on the wall clock their mean."""
         assert answer.period_s is not None
         period = answer.period_s
         if self.follower is not None and (usual := self.boundaries.period(self._heard.quantum)) is not None:
             self.period, period = usual, usual * self._heard.step_s
-        jobs = (Job(period, epochs, answer.confidence), *answer.jobs[1:])
+        jobs = (JobEpochs(period, epochs, answer.confidence), *answer.jobs[1:])
         return replace(answer, period_s=period, epochs=epochs, jobs=jobs)

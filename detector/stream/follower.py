@@ -102,9 +102,9 @@ class Follower:
         late = (position[-1] - self._last) / self.period
         if not (waited >= SETTLED and match[best] >= (SURE if late < OVERDUE else POSSIBLE) * self.usual):
             return None
-        found = self.refined(float(position[best]))
-        self.expect_after(found)
-        return found, float(np.clip(match[best], 0, 1))
+        boundary = self.refined(float(position[best]))
+        self.expect_after(boundary)
+        return boundary, float(np.clip(match[best], 0, 1))
 
     def refined(self, position: float) -> float:
         """A boundary moved to the sharpest step near it, at the finest level that holds its surroundings.
@@ -159,7 +159,7 @@ class Follower:
         around = around - around.mean(axis=2, keepdims=True)
         template = np.median(around, axis=0)
         template -= template.mean(axis=1, keepdims=True)
-        # How much of what a channel does around boundaries is the same each time; one boundary says nothing about that.
+        # How much of what a channel does around boundaries is the same each time; one boundary does not show it.
         # The least weight, 0.01, is by choice.
         power = (around**2).sum(axis=(0, 2))
         same = 1 - ((around - template) ** 2).sum(axis=(0, 2)) / np.maximum(power, 1e-12)

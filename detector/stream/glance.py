@@ -33,11 +33,11 @@ def cycles(bins: NDArray[np.float32]) -> Array:
     fused = best_third(autocorrelation(channels, int(n / FEWEST) + 2))
     height = max(HEIGHT, 2 / np.sqrt(n))
     peaks = prominent_peaks(fused, height)
-    found: list[float] = []
+    periods: list[float] = []
     best = 0.0
     for peak in peaks[fused[peaks] >= height]:
         if fused[peak] > AHEAD * best:
             best = fused[peak]
             if peak >= n / MOST:
-                found.append(float(peak))
-    return np.array(found)
+                periods.append(float(peak))
+    return np.array(periods)

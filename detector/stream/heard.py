@@ -25,16 +25,16 @@ MOST_BINS = 512
 
 @dataclass(frozen=True)
 class Search:
-    """An answer, and what it was found in.
+    """An answer, and the samples that were searched for it.
 
     Attributes:
-        found: without scores.
+        detection: without scores.
         first: first sample of the stream's grid that was searched.
         width: samples of a bin.
         bins: how many.
     """
 
-    found: Detection
+    detection: Detection
     first: int
     width: int
     bins: int
@@ -86,29 +86,29 @@ class Heard:
     def blocks(self, times: Array, table: Array) -> Iterator[None]:
         """Take in rows, (n,) and (metrics, n), in blocks of always the same samples, however they came; stop after each."""
         samples = np.concatenate([self._waiting, np.concatenate(self.resampler.take(times, table))], axis=1)
-        whole = samples.shape[1] // FACTOR * FACTOR
-        self._waiting = samples[:, whole:]
-        for first in range(0, whole, FACTOR):
+        complete = samples.shape[1] // FACTOR * FACTOR
+        self._waiting = samples[:, complete:]
+        for first in range(0, complete, FACTOR):
             block = samples[:, first : first + FACTOR]
             self.pyramid.append(block[: len(self.metrics)])
             self._counts = block[len(self.metrics) :, -1]
             yield
 
-    def search(self, since: int, *, widest: float = np.inf, whole: bool = False) -> Search | None:
+    def search(self, since: int, *, widest: float = np.inf, thorough: bool = False) -> Search | None:
         """What the tracker answers on what is held from sample `since` on; None if there is nothing to search.
 
         Args:
             since: a sample.
             widest: samples that a bin may have; of a longer job the last part is searched.
-            whole: search for all that `detect` looks for, in the finest bins that hold it all; else frugally.
+            thorough: search for all that `detect` looks for, in the finest bins that hold it all; else frugally.
         """
         self.searches += 1
         level = self.pyramid.finest(since)
         while level and FACTOR**level > widest:
             level -= 1
         first, bins = self.pyramid.window(level, since)
-        size = 1 if whole else int(max(1, min(-(-bins.shape[2] // MOST_BINS), widest / FACTOR**level)))
-        count = bins.shape[2] if whole else min(MOST_BINS, bins.shape[2] // size)
+        size = 1 if thorough else int(max(1, min(-(-bins.shape[2] // MOST_BINS), widest / FACTOR**level)))
+        count = bins.shape[2] if thorough else min(MOST_BINS, bins.shape[2] // size)
         if count < 2 or self.resampler.origin is None:
             return None
         width = size * FACTOR**level
@@ -123,14 +123,14 @@ class Heard:
             f"{name} rate" if name in COUNTERS else name: row.astype(np.float64)
             for name, row in zip(self.metrics, means, strict=True)
         }
-        found = detect(self.resampler.origin + self.step_s * ends, metrics, thorough=whole, **self._parameters)
-        return Search(replace(found, scores={}), first, width, count)
+        detection = detect(self.resampler.origin + self.step_s * ends, metrics, thorough=thorough, **self._parameters)
+        return Search(replace(detection, scores={}), first, width, count)
 
 
-def alike(one: Detection | None, other: Detection | None) -> bool:
+def alike(first: Detection | None, second: Detection | None) -> bool:
     """Whether two answers agree."""
-    if one is None or other is None or one.verdict != other.verdict:
+    if first is None or second is None or first.verdict != second.verdict:
         return False
-    if one.period_s is None or other.period_s is None:
+    if first.period_s is None or second.period_s is None:
         return True
-    return same(one.period_s, other.period_s)
+    return same(first.period_s, second.period_s)

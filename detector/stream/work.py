@@ -49,7 +49,7 @@ def hole_s(step_s: float) -> float:
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkSpan:
     """When the device worked.
 
     Attributes:
@@ -63,11 +63,11 @@ class Work:
 
 
 def watched(samples: int) -> int:
-    """Samples of which the mean tells work, of so many: as many as the tracker takes."""
+    """Samples to average so that the mean shows work, out of `samples`: as many as the tracker takes."""
     return max(1, min(BUSY_SAMPLES, round(BUSY_PART * samples)))
 
 
-def work_in(activity: NDArray[np.float64], name: str) -> Work | None:
+def work_in(activity: NDArray[np.float64], name: str) -> WorkSpan | None:
     """From the first to the last of the tracker's busy stretches; None if nothing was ever done.
 
     Rest before all work is left out first: of a job that has only just begun, the tracker's percentile would see rest alone.
@@ -87,7 +87,7 @@ def work_in(activity: NDArray[np.float64], name: str) -> Work | None:
     rest = activity[first:]
     stretches = busy_stretches(Signals(np.arange(float(rest.size)), {name: rest}, {name: 1.0}))
     threshold = floor + BUSY_SHARE * (float(np.percentile(level[first:], 90)) - floor)
-    return Work(first + min(stretches)[0], first + max(stretches)[1] + 1, threshold)
+    return WorkSpan(first + min(stretches)[0], first + max(stretches)[1] + 1, threshold)
 
 
 def parting(before: int, pauses: Sequence[int]) -> float:
@@ -114,7 +114,7 @@ def main_metric(metrics: Sequence[str], values: NDArray[np.float32]) -> int:
     return next((i for i, row in enumerate(values) if read[i] and np.ptp(np.nan_to_num(row)) > 0), 0)
 
 
-class Activity:
+class StreamActivity:
     """Work and rest of a stream's device so far.
 
     Attributes:

@@ -19,7 +19,7 @@ from ..profile import Profile
 from .csv_table import check_filled, numbers, positive, read_table
 
 SIGNATURE = ("Instances", "one_epoch_average_second")
-"""Columns that tell this file from others."""
+"""Columns that identify this file."""
 
 _MIB = 1024.0**2
 # metric -> (column stem, factor to base units)

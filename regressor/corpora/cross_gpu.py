@@ -17,7 +17,7 @@ from ..profile import STATISTICS, Profile, Unit, feature_set
 from .csv_table import check_filled, positive, read_table
 
 SIGNATURE = ("work", "rate")
-"""Columns that tell this file from others."""
+"""Columns that identify this file."""
 
 _NEEDED = ["source", "group", "precision", "gpu", "unit", "work"]
 _METRICS = ("gpu_utilization", "memory_used", "temperature")

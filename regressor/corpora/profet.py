@@ -14,7 +14,7 @@ from ..profile import Profile
 from .csv_table import check_filled, positive, read_table
 
 SIGNATURE = ("instance_name", "epoch_latency")
-"""Columns that tell this file from others."""
+"""Columns that identify this file."""
 
 _GPUS = {"g3s.xlarge": "M60", "g4dn.xlarge": "T4", "p2.xlarge": "K80", "p3.2xlarge": "V100 SXM2 16GB"}
 _WORKLOAD = ["model", "optimizer", "dataset", "batchsize"]

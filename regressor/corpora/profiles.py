@@ -14,10 +14,10 @@ def load(path: Path) -> list[Profile]:
         InputError: nothing is there, or one of them is not a profile (the message says which).
     """
     if path.is_dir():
-        found = sorted(path.glob("*.json"))
-        if not found:
+        files = sorted(path.glob("*.json"))
+        if not files:
             raise InputError(f"the folder {str(path)!r} holds no *.json; put profiles there")
-        return [_read(file) for file in found]
+        return [_read(file) for file in files]
     if path.suffix != ".jsonl":
         return [_read(path)]
     profiles = []

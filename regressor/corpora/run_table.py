@@ -1,7 +1,7 @@
 """A corpus of our own: ``corpus.parquet``, one row per run of a campaign or an import (schema ``epochcast.corpus/v1``).
 
 A row holds the fields of a :class:`~epochcast.regressor.Profile` under their names and its statistics as ``METRIC_STATISTIC``
-(``gpu_utilization_mean``), null where the device has no such metric. Its precision and batch are what the run's labels say.
+(``gpu_utilization_mean``), null where the device has no such metric. Its precision and batch come from the run's labels.
 What else the analyzer notes about a run stands in columns of its own, and other columns are passed over. A run on a CPU has no
 statistics.
 """
@@ -18,7 +18,7 @@ from ..profile import SCHEMA as PROFILE_SCHEMA
 
 SCHEMA = "epochcast.corpus/v1"
 METADATA_KEY = b"epochcast"
-"""Key of the Parquet metadata under which a JSON object says the schema, as in our traces."""
+"""Key of the Parquet metadata under which a JSON object names the schema, as in our traces."""
 
 FILE_NAME = "corpus.parquet"
 
@@ -27,7 +27,7 @@ STATISTIC_COLUMNS = {
 }
 """Column -> metric and statistic."""
 
-# What labels say, and what is the same for every run of a campaign.
+# From labels, and what is the same for every run of a campaign.
 _NOT_IN_TABLE = {"metrics", "precision", "batch", "origin", "gpus", "wait_share"}
 FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name not in _NOT_IN_TABLE)
 
@@ -109,13 +109,13 @@ def profile_row(profile: Profile) -> dict[str, Any]:
 
 
 def _check_schema(metadata: Mapping[bytes, bytes], file: Path) -> None:
-    """Refuse another schema; a table that another tool rewrote has lost it, and is told by its columns."""
+    """Refuse another schema; a table that another tool rewrote has lost it, and is recognised by its columns."""
     if METADATA_KEY not in metadata:
         return
     try:
-        told = json.loads(metadata[METADATA_KEY])
+        description = json.loads(metadata[METADATA_KEY])
     except (ValueError, RecursionError) as error:
         raise InputError(f"the metadata of {str(file)!r} is not JSON: {error}") from error
-    schema = told.get("schema") if isinstance(told, dict) else None
+    schema = description.get("schema") if isinstance(description, dict) else None
     if schema != SCHEMA:
         raise InputError(f"{str(file)!r} has schema {schema!r}; this version reads {SCHEMA!r}")

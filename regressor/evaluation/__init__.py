@@ -18,7 +18,7 @@ from ..recipes import RECIPES, DefaultRecipe, Recipe
 from ..recipes.raw_seconds import RawSecondsRecipe
 from ..reliability import Reliability
 from .interval_scores import constant_width, fold_wise
-from .result import Evaluation, Run, summary
+from .result import Evaluation, ShuffleResult, summary
 
 __all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_split"]
 
@@ -115,9 +115,9 @@ def evaluate_split(
     if isinstance(fitted, DefaultRecipe):
         answers = fitted.answer(pairs)
         widths = half_widths(Reliability.measure(learnt, fitted).intervals, answers)
-        run = Run(source_seconds(pairs) * np.exp(answers.log_ratio), widths, np.full(len(pairs), np.nan))
+        run = ShuffleResult(source_seconds(pairs) * np.exp(answers.log_ratio), widths, np.full(len(pairs), np.nan))
     else:
-        run = Run.without_intervals(fitted.predict(pairs))
+        run = ShuffleResult.without_intervals(fitted.predict(pairs))
     shared = {profile.workload for profile in train} & {profile.workload for profile in test}
     settings = {
         "parameters": unfitted.get_params(),
@@ -149,17 +149,19 @@ def _workloads_on_one_gpu(profiles: Sequence[Profile], pairs: Sequence[Pair]) ->
     return len({profile.workload for profile in profiles} - {pair.source.workload for pair in pairs})
 
 
-def _run(pairs: Sequence[Pair], seconds: NDArray[np.float64], folds: NDArray[np.intp], answers: Answers | None) -> Run:
+def _run(
+    pairs: Sequence[Pair], seconds: NDArray[np.float64], folds: NDArray[np.intp], answers: Answers | None
+) -> ShuffleResult:
     """Draw the intervals of one pass over the folds."""
     if answers is None:
-        return Run.without_intervals(seconds)
+        return ShuffleResult.without_intervals(seconds)
     log_error = np.log(seconds / target_seconds(pairs))
-    return Run(seconds, fold_wise(log_error, folds, answers), constant_width(log_error, folds, answers))
+    return ShuffleResult(seconds, fold_wise(log_error, folds, answers), constant_width(log_error, folds, answers))
 
 
 def _anchored(
     pairs: Sequence[Pair], unfitted: Recipe, anchors: int, progress: Progress
-) -> tuple[NDArray[np.intp], Run, list[float]]:
+) -> tuple[NDArray[np.intp], ShuffleResult, list[float]]:
     """Tested rows, their predictions, and the MAPE with anchors drawn at random.
 
     A recipe that knows its own uncertainty is calibrated as a user would; any other has the anchors among its training data.
@@ -167,7 +169,7 @@ def _anchored(
     if not isinstance(unfitted, AnsweringRecipe):
         seconds, folds, _ = out_of_fold(pairs, ANCHORED, unfitted, progress=progress, anchors=anchors)
         rows = np.flatnonzero(folds >= 0)
-        return rows, Run.without_intervals(seconds[rows]), []
+        return rows, ShuffleResult.without_intervals(seconds[rows]), []
     _, folds, base = out_of_fold(pairs, "P4", unfitted, progress=progress)
     assert base is not None
     rows, answers = with_anchors(pairs, base, anchors)

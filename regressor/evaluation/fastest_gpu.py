@@ -13,7 +13,7 @@ from ..profile import Profile
 
 
 @dataclass(frozen=True)
-class Question:
+class MeasuredProfile:
     """One profile and the GPUs that its workload was measured on.
 
     Attributes:
@@ -31,16 +31,16 @@ class Question:
         return np.array([self.source.epoch_s, *(np.median(on_targets[list(rows)]) for rows in self.rows)], dtype=np.float64)
 
 
-def questions(pairs: Sequence[Pair]) -> list[Question]:
-    """Ask once for every source profile; pairs of one profile hold the same object."""
+def measured_profiles(pairs: Sequence[Pair]) -> list[MeasuredProfile]:
+    """One entry for each source profile; pairs of one profile hold the same object."""
     by_source: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row, pair in enumerate(pairs):
         by_source[id(pair.source)][pair.target_gpu.name].append(row)
-    asked = []
+    profiles = []
     for rows in by_source.values():
         first = pairs[next(iter(rows.values()))[0]]
-        asked.append(Question(first.source, (first.source_gpu.name, *rows), tuple(tuple(of) for of in rows.values())))
-    return asked
+        profiles.append(MeasuredProfile(first.source, (first.source_gpu.name, *rows), tuple(tuple(of) for of in rows.values())))
+    return profiles
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FastestGpu:
     Attributes:
         right: share of questions whose predicted fastest GPU is the fastest.
         regret: percent of time that following the prediction takes above the fastest GPU, mean.
-        n: questions asked.
+        n: number of questions.
     """
 
     right: float
@@ -70,8 +70,8 @@ def fastest_gpu(pairs: Sequence[Pair], actual: NDArray[np.float64], predicted: N
         predicted: seconds, shape (n,), NaN where there is no answer.
     """
     regrets = []
-    for question in questions(pairs):
-        guess, truth = question.seconds(predicted), question.seconds(actual)
+    for measured in measured_profiles(pairs):
+        guess, truth = measured.seconds(predicted), measured.seconds(actual)
         if len(guess) > 2 and np.isfinite(guess).all():
             regrets.append(truth[int(np.argmin(guess))] / truth.min() - 1)
     if not regrets:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..answers import Answers
-from ..intervals import Interval
+from ..intervals import ScaledInterval
 from ..scoring import LEVEL
 
 
@@ -58,7 +58,7 @@ def fold_wise(log_error: NDArray[np.float64], folds: NDArray[np.intp], answers: 
             of_route = (answers.routes == route) & np.isfinite(log_error)
             here, others = np.flatnonzero((folds == fold) & of_route), np.flatnonzero((folds != fold) & of_route)
             if here.size and others.size:
-                interval = Interval.of_errors(log_error[others], answers[others], "other folds")
+                interval = ScaledInterval.of_errors(log_error[others], answers[others], "other folds")
                 widths[here] = interval.half_widths(answers[here])
     return widths
 

@@ -21,7 +21,7 @@ class Evaluation:
 
     Attributes:
         recipe: name of the recipe, or its class where hyper-parameters were given.
-        protocol: which pairs trained and which were tested; ``None`` where two files said so.
+        protocol: which pairs trained and which were tested; ``None`` where two files define them.
         mape, median_ape, p90_ape: mean, median and 90th percentile of the absolute errors in percent.
         rmse: seconds.
         r2: of seconds.
@@ -73,7 +73,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Run:
+class ShuffleResult:
     """What one shuffle gave for the tested pairs, arrays of shape (n,).
 
     Attributes:
@@ -87,7 +87,7 @@ class Run:
     constant_width: NDArray[np.float64]
 
     @classmethod
-    def without_intervals(cls, seconds: NDArray[np.float64]) -> "Run":
+    def without_intervals(cls, seconds: NDArray[np.float64]) -> "ShuffleResult":
         """Return what a recipe gives that does not know how sure it is."""
         none = np.full(len(seconds), np.nan)
         return cls(seconds, none, none)
@@ -97,7 +97,7 @@ def summary(
     recipe: str,
     protocol: str | None,
     pairs: Sequence[Pair],
-    runs: Sequence[Run],
+    runs: Sequence[ShuffleResult],
     settings: dict[str, Any],
     random_anchors: Sequence[float] = (),
 ) -> Evaluation:
@@ -123,7 +123,7 @@ def summary(
     )
 
 
-def _figures(pairs: Sequence[Pair], actual: NDArray[np.float64], run: Run) -> dict[str, float]:
+def _figures(pairs: Sequence[Pair], actual: NDArray[np.float64], run: ShuffleResult) -> dict[str, float]:
     errors = absolute_percentage_errors(actual, run.seconds)
     fastest = asdict(fastest_gpu(pairs, actual, run.seconds))
     return {
@@ -137,12 +137,12 @@ def _figures(pairs: Sequence[Pair], actual: NDArray[np.float64], run: Run) -> di
     }
 
 
-def _log_errors(actual: NDArray[np.float64], run: Run) -> NDArray[np.float64]:
+def _log_errors(actual: NDArray[np.float64], run: ShuffleResult) -> NDArray[np.float64]:
     """Log of predicted over measured; NaN where a model that knows no ratio answers a time below 0."""
     return np.log(np.where(run.seconds > 0, run.seconds, np.nan) / actual)
 
 
-def _interval_figures(actual: NDArray[np.float64], run: Run, rows: NDArray[np.bool_]) -> dict[str, float]:
+def _interval_figures(actual: NDArray[np.float64], run: ShuffleResult, rows: NDArray[np.bool_]) -> dict[str, float]:
     scores = score_intervals(_log_errors(actual, run)[rows], run.half_width[rows])
     return {"inside": scores.inside, "interval_half_width": scores.half_width, "interval_score": scores.score}
 
@@ -160,17 +160,17 @@ def _wrong_order(pairs: Sequence[Pair], seconds: NDArray[np.float64]) -> float:
     return 100 * float(wrong[apart].mean()) if apart.any() else math.nan
 
 
-def _mape_by_group(pairs: Sequence[Pair], actual: NDArray[np.float64], run: Run) -> float:
+def _mape_by_group(pairs: Sequence[Pair], actual: NDArray[np.float64], run: ShuffleResult) -> float:
     groups = np.array([pair.source.group or "" for pair in pairs])
     means = [score(actual[groups == group], run.seconds[groups == group]).mape for group in sorted(set(groups) - {""})]
     return float(np.mean(means)) if means else math.nan
 
 
-def _by(names: Sequence[str | None], pairs: Sequence[Pair], runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+def _by(names: Sequence[str | None], pairs: Sequence[Pair], runs: Sequence[ShuffleResult]) -> dict[str, dict[str, float]]:
     """Figures of the pairs with each name, in the order of the names; those without a name are left out."""
     actual, held = target_seconds(pairs), np.array(names, dtype=object)
 
-    def of(rows: NDArray[np.bool_], run: Run) -> dict[str, float]:
+    def of(rows: NDArray[np.bool_], run: ShuffleResult) -> dict[str, float]:
         scores = score(actual[rows], run.seconds[rows])
         intervals = _interval_figures(actual, run, rows)
         del intervals["interval_score"]

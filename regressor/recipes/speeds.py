@@ -14,7 +14,7 @@ from ..answers import Answers
 from ..features import busy_share
 from ..pairs import Pair, at, gpu_names, origins, source_seconds
 from ..precision import Precision, likely_precisions
-from ..speeds import Comparison, Rate, Speeds
+from ..speeds import Comparison, MeasuredRate, Speeds
 
 # A job that hardly uses the GPU says nothing of its speed. By choice.
 _LEAST_BUSY = 0.02
@@ -98,7 +98,7 @@ class SpeedsRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
 
-def rates_of(pairs: Sequence[Pair]) -> list[Rate]:
+def rates_of(pairs: Sequence[Pair]) -> list[MeasuredRate]:
     """The rate of each source profile of measured pairs, once."""
     profiles = {id(pair.source): (pair.source, pair.source_gpu) for pair in pairs}
     batches: dict[tuple[str, int], list[float]] = defaultdict(list)
@@ -116,11 +116,11 @@ def rates_of(pairs: Sequence[Pair]) -> list[Rate]:
         batch = 0.0 if profile.batch is None else math.log(profile.batch) - float(np.mean(batches[workload]))
         speed = -math.log(busy * profile.epoch_s)
         rates.append(
-            Rate(
+            MeasuredRate(
                 f"{workload[0]} on {workload[1]}",
                 job,
                 gpu,
-                max(likely, key=lambda one: likely[one]),
+                max(likely, key=lambda precision: likely[precision]),
                 speed,
                 batch,
                 profile.origin or "",

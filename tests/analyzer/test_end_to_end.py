@@ -10,13 +10,13 @@ from benchmarks.regressor import end_to_end, simulated_rows
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector.simulator import simulate_class
-from epochcast.regressor import Catalog, Predictor, load_corpus
-from epochcast.regressor.intervals import Interval
+from epochcast.regressor import Catalog, LatencyPredictor, load_corpus
+from epochcast.regressor.intervals import ScaledInterval
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
-from epochcast.regressor.scaling import Scaling
+from epochcast.regressor.scaling import GpuCountScaling
 
 Jobs = list[tuple[list[Pair], simulated_rows.SimulatedRow]]
 
@@ -26,7 +26,7 @@ JOBS = (("paper", 8), ("gap", 15), ("unfreezing", 12), ("validation", 20))
 
 
 @pytest.fixture(scope="module")
-def fold(shared_data: Path, catalog: Catalog) -> tuple[Predictor, list[Pair]]:
+def fold(shared_data: Path, catalog: Catalog) -> tuple[LatencyPredictor, list[Pair]]:
     """A predictor of two GPUs, and the pairs of workloads that it was fitted without."""
     profiles = load_corpus(shared_data / "black_box" / "cloud_hw_trainpred.csv")
     pairs = make_pairs([profile for profile in profiles if profile.gpu in GPUS], catalog)
@@ -34,15 +34,15 @@ def fold(shared_data: Path, catalog: Catalog) -> tuple[Predictor, list[Pair]]:
     recipe = DefaultRecipe(trees=30).fit([pairs[row] for row in train])
     left_out = [pairs[row] for row in test]
     answers = recipe.answer(left_out)
-    interval = Interval.of_errors(answers.log_ratio - np.log(actual_ratio(left_out)), answers, "P2")
+    interval = ScaledInterval.of_errors(answers.log_ratio - np.log(actual_ratio(left_out)), answers, "P2")
     routes = ("ensemble", "incomplete", "residual", "speeds", "specifications")
-    return Predictor(
-        catalog, recipe, Reliability({}, dict.fromkeys(routes, interval), None), Scaling(), {"gpus": list(GPUS)}, {}
+    return LatencyPredictor(
+        catalog, recipe, Reliability({}, dict.fromkeys(routes, interval), None), GpuCountScaling(), {"gpus": list(GPUS)}, {}
     ), left_out
 
 
 @pytest.fixture(scope="module")
-def jobs(fold: tuple[Predictor, list[Pair]]) -> Jobs:
+def jobs(fold: tuple[LatencyPredictor, list[Pair]]) -> Jobs:
     """A simulated job of each class, of the row left out whose epochs are nearest to the length."""
     found = []
     for seed, (cls, epoch_s) in enumerate(JOBS):
@@ -69,7 +69,7 @@ def test_simulated_traces_have_the_statistics_and_the_epochs_of_their_rows(jobs:
             assert wanted["min"] <= readings.min() <= readings.max() <= wanted["max"]
 
 
-def test_detected_epochs_cost_next_to_nothing(jobs: Jobs, fold: tuple[Predictor, list[Pair]]) -> None:
+def test_detected_epochs_cost_next_to_nothing(jobs: Jobs, fold: tuple[LatencyPredictor, list[Pair]]) -> None:
     records = [record for pairs, simulated in jobs for record in end_to_end.outcomes(pairs, simulated, fold[0])]
     records = [record for record in records if record["unit"] == "epoch"]
     assert len(records) >= 3, f"the detector found the epochs of {len(records)} of {len(jobs)} jobs"
@@ -79,7 +79,7 @@ def test_detected_epochs_cost_next_to_nothing(jobs: Jobs, fold: tuple[Predictor,
     assert np.mean(true) < 0.25, "nor is the answer far off"
 
 
-def test_a_trace_without_epochs_gives_ratios(fold: tuple[Predictor, list[Pair]], catalog: Catalog) -> None:
+def test_a_trace_without_epochs_gives_ratios(fold: tuple[LatencyPredictor, list[Pair]], catalog: Catalog) -> None:
     predictor, (pair, *_) = fold
     drawn = simulate_class("random_walk", 0)
     metrics = simulated_rows.with_statistics(drawn, pair.source.metrics, np.random.default_rng(0))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.regressor import Gpu, Predictor, Profile, load_catalog
+from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.energy import predict_energy
 from epochcast.regressor.explain import explain
 
@@ -44,7 +44,7 @@ def test_both_templates_hold_what_a_gpu_needs_and_no_more(mine: Path) -> None:
 
 @pytest.mark.parametrize("telemetry", [True, False])
 def test_it_is_predicted_for_and_from_explained_and_has_an_energy(mine: Path, job: Profile, telemetry: bool) -> None:
-    predictor = Predictor.load(catalog=load_catalog(mine))
+    predictor = LatencyPredictor.load(catalog=load_catalog(mine))
     new, other = predictor.catalog["My GPU"], predictor.catalog["T4"]
     asked = job if telemetry else replace(job, metrics={}, feature_set="none")
     for source, target in ((other, new), (new, other)):

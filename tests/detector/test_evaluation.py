@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.detector import Detection, Epoch, InputError, Job, evaluation
+from epochcast.detector import Detection, Epoch, InputError, JobEpochs, evaluation
 from epochcast.detector.evaluation import Labels
 
 from .. import naive
@@ -106,7 +106,7 @@ def test_with_two_jobs_the_answer_is_scored_against_the_nearer(starts: list[floa
 def test_both_jobs_are_found_only_if_both_are_reported(clock: str) -> None:
     main, second = [10.0, 30.0, 50.0, 70.0, 90.0], [5.0, 13.0, 21.0, 29.0]
     jobs = tuple(
-        Job(float(np.median(np.diff(starts))), tuple(Epoch(a, b, 0.9) for a, b in pairwise(starts)), 0.9)
+        JobEpochs(float(np.median(np.diff(starts))), tuple(Epoch(a, b, 0.9) for a, b in pairwise(starts)), 0.9)
         for starts in (main, second, main)
     )
     for reported, count in ((jobs[:1], 1), (jobs[:2], 2), (jobs[::2], 1), (jobs, 2)):

@@ -12,7 +12,7 @@ from epochcast.detector import InputError
 from epochcast.detector.evaluation import Labels
 from epochcast.detector.simulator import CLASSES, SimulatedTrace, simulate, simulate_class
 from epochcast.detector.simulator.devices import DEVICES
-from epochcast.detector.simulator.scenario import Recording, record
+from epochcast.detector.simulator.scenario import RecordingFaults, record
 
 SEEDS = (0, 1, 2)
 MOST_ROWS = 112_000  # three hours
@@ -166,7 +166,7 @@ def test_sparse_rows_are_some_seconds_apart_with_jitter() -> None:
 def test_a_sparse_reading_is_that_of_the_second_before() -> None:
     fast = {name: np.arange(600.0) for name in ("gpu_utilization", "memory_utilization", "power")}
     slow = dict.fromkeys(("temperature", "memory_used", "sm_clock", "memory_clock"), np.arange(600.0))
-    recording = Recording(interval_s=15.03, jitter_s=0.0, stale=0.0)
+    recording = RecordingFaults(interval_s=15.03, jitter_s=0.0, stale=0.0)
     time, rows = record(100 + 0.1 * np.arange(1, 601), fast | slow, recording, np.random.default_rng(0))
     np.testing.assert_allclose(time, 100 + 15.03 * np.arange(1, 4))
     np.testing.assert_array_equal(rows["temperature"], [140, 300, 450])

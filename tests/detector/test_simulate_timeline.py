@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epochcast.detector.simulator.timeline import TICK_S, Phase, Timeline, join, pause
-from epochcast.detector.simulator.training import Training, train
+from epochcast.detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.training import SimulatedTraining, train
 
 
-def naive_shares(timeline: Timeline, ticks: int, parts: int = 1000) -> np.ndarray:
+def naive_shares(timeline: SimulatedTimeline, ticks: int, parts: int = 1000) -> np.ndarray:
     """The phase at the middle of every ten-thousandth of a second, counted."""
     shares = np.zeros((ticks, len(Phase)))
     ends = np.cumsum(timeline.seconds)
@@ -25,7 +25,7 @@ def naive_shares(timeline: Timeline, ticks: int, parts: int = 1000) -> np.ndarra
 @pytest.mark.parametrize("seed", [0, 1])
 def test_shares_are_those_of_a_slow_count(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    timeline = Timeline.of(rng.integers(0, len(Phase), 40), rng.exponential(0.05, 40))
+    timeline = SimulatedTimeline.of(rng.integers(0, len(Phase), 40), rng.exponential(0.05, 40))
     ticks = int(timeline.length_s / TICK_S) + 3
     shares = timeline.shares(ticks)
     np.testing.assert_allclose(shares, naive_shares(timeline, ticks), atol=0.04)
@@ -39,7 +39,7 @@ def test_a_timeline_is_parked_after_its_end() -> None:
 
 
 def test_marks_follow_what_is_put_before() -> None:
-    plan = Training(epochs=3, steps=5, step_s=0.2, validation_s=0.5, gap_s=0.3, jitter=0.0)
+    plan = SimulatedTraining(epochs=3, steps=5, step_s=0.2, validation_s=0.5, gap_s=0.3, jitter=0.0)
     job = train(plan, np.random.default_rng(0))
     starts, ends = job.marks()
     assert starts[0] == 0 and ends[-1] < job.length_s
@@ -49,14 +49,14 @@ def test_marks_follow_what_is_put_before() -> None:
 
 
 def test_a_slower_clock_stretches_work_but_not_waiting() -> None:
-    timeline = Timeline.of([Phase.WAIT, Phase.FORWARD, Phase.WAIT, Phase.FORWARD], [1.0, 1.0, 1.0, 1.0])
+    timeline = SimulatedTimeline.of([Phase.WAIT, Phase.FORWARD, Phase.WAIT, Phase.FORWARD], [1.0, 1.0, 1.0, 1.0])
     slow = timeline.slowed(0, 2, 0.5)
     np.testing.assert_allclose(slow.seconds, [1, 2, 1, 1])
     np.testing.assert_allclose(slow.clocks(60), [0.5] * 30 + [1] * 30)
 
 
 def test_evaluations_divide_an_epoch_evenly() -> None:
-    plan = Training(epochs=2, steps=30, step_s=0.1, validation_s=2.0, evaluations=2, evaluation_s=1.0, jitter=0.0)
+    plan = SimulatedTraining(epochs=2, steps=30, step_s=0.1, validation_s=2.0, evaluations=2, evaluation_s=1.0, jitter=0.0)
     job = train(plan, np.random.default_rng(0))
     validating = np.isin(job.phases, [Phase.VALIDATE])
     shares = job.shares(int(job.length_s / TICK_S))[:, Phase.VALIDATE] > 0.3
@@ -65,20 +65,20 @@ def test_evaluations_divide_an_epoch_evenly() -> None:
 
 
 def test_a_validation_after_every_other_epoch_belongs_to_that_epoch() -> None:
-    plan = Training(epochs=4, steps=10, step_s=0.1, validation_s=2.0, validation_every=2, gap_s=0.3, jitter=0.0)
+    plan = SimulatedTraining(epochs=4, steps=10, step_s=0.1, validation_s=2.0, validation_every=2, gap_s=0.3, jitter=0.0)
     starts, ends = train(plan, np.random.default_rng(0)).marks()
     np.testing.assert_allclose(ends - starts, [1, 3, 1, 3], rtol=0.1)
 
 
 def test_a_busy_host_makes_steps_wait_longer() -> None:
-    plan = Training(epochs=2, steps=50, step_s=0.1)
+    plan = SimulatedTraining(epochs=2, steps=50, step_s=0.1)
     starts, ends = train(plan, np.random.default_rng(0), slowdown=np.array([0.0, 1.0])).marks()
     first, second = ends - starts
     assert second == pytest.approx(2 * first, rel=0.1)
 
 
 def test_a_killed_job_keeps_only_its_finished_epochs() -> None:
-    job = train(Training(epochs=5, steps=20, step_s=0.1, gap_s=0.3), np.random.default_rng(0))
+    job = train(SimulatedTraining(epochs=5, steps=20, step_s=0.1, gap_s=0.3), np.random.default_rng(0))
     starts, ends = job.marks()
     killed = job.until_epoch(2, lost=0.5)
     np.testing.assert_allclose(killed.marks(), (starts[:2], ends[:2]))
@@ -86,7 +86,7 @@ def test_a_killed_job_keeps_only_its_finished_epochs() -> None:
 
 
 def test_sorted_data_makes_steps_longer_towards_the_end_of_each_epoch() -> None:
-    plan = Training(epochs=2, steps=100, step_s=0.1, growth=1.0, jitter=0.0)
+    plan = SimulatedTraining(epochs=2, steps=100, step_s=0.1, growth=1.0, jitter=0.0)
     job = train(plan, np.random.default_rng(0))
     backward = job.seconds[job.phases == Phase.BACKWARD]
     np.testing.assert_allclose(backward[:100], backward[100:])
@@ -95,6 +95,6 @@ def test_sorted_data_makes_steps_longer_towards_the_end_of_each_epoch() -> None:
 
 
 def test_few_workers_starve_the_device_now_and_then() -> None:
-    plan = Training(epochs=1, steps=40, step_s=0.1, step=(0.0, 0.1, 0.3, 0.5, 0.1), workers=4, hiccup=1.0, jitter=0.0)
+    plan = SimulatedTraining(epochs=1, steps=40, step_s=0.1, step=(0.0, 0.1, 0.3, 0.5, 0.1), workers=4, hiccup=1.0, jitter=0.0)
     waits = train(plan, np.random.default_rng(0)).seconds[:200:5]
     assert np.count_nonzero(waits) == 10 and np.all(waits[3::4] > 0)

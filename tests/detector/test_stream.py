@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epochcast.detector import Detection, Epoch, InputError, detect
-from epochcast.detector.epochs import Job
+from epochcast.detector.epochs import JobEpochs
 from epochcast.detector.evaluation import boundary_f1
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import Stream, heard
@@ -17,7 +17,7 @@ from epochcast.detector.stream.follower import Follower
 from epochcast.detector.stream.present_job import STEPS_AFTER
 from epochcast.detector.stream.pyramid import BINS, FACTOR, Pyramid
 from epochcast.detector.stream.samples import Resampler
-from epochcast.detector.stream.work import Activity
+from epochcast.detector.stream.work import StreamActivity
 
 from .. import naive
 
@@ -128,7 +128,7 @@ def test_speaks_only_when_two_searches_in_a_row_agree(monkeypatch: pytest.Monkey
     def scripted(time: np.ndarray, *_: object, **__: object) -> Detection:
         searched.append(period := next(periods, 8.0))
         epochs = tuple(Epoch(time[-1] - (4 - i) * period, time[-1] - (3 - i) * period, 0.9) for i in range(4))
-        return Detection("epochs", period, None, epochs, 0.9, "track", "work", jobs=(Job(period, epochs, 0.9),))
+        return Detection("epochs", period, None, epochs, 0.9, "track", "work", jobs=(JobEpochs(period, epochs, 0.9),))
 
     monkeypatch.setattr(heard, "detect", scripted)
     target = Stream(METRICS)
@@ -348,7 +348,7 @@ def test_pyramid_against_plain_pooling() -> None:
 
 def test_work_goes_on_until_there_is_rest_and_its_length_says_what_comes_after_it() -> None:
     pyramid = Pyramid(1)
-    work = Activity(("sm_active",), pyramid)
+    work = StreamActivity(("sm_active",), pyramid)
 
     def changes(level: float, samples: int) -> list[str]:
         told = []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 
-from epochcast.regressor import Catalog, Predictor, Profile, load_catalog, load_corpus
+from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.recipes import DefaultRecipe
@@ -19,8 +19,8 @@ def catalog() -> Catalog:
 
 
 @pytest.fixture(scope="session")
-def shipped() -> Predictor:
-    return Predictor.load()
+def shipped() -> LatencyPredictor:
+    return LatencyPredictor.load()
 
 
 @pytest.fixture(scope="session")
@@ -103,9 +103,9 @@ def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
 
 
 @pytest.fixture(scope="session")
-def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> Predictor:
+def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> LatencyPredictor:
     """Fitted on the made-up profiles, with few trees."""
-    return Predictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20))
+    return LatencyPredictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from epochcast.regressor import Catalog, InputError, Predictor, Profile
+from epochcast.regressor import Catalog, InputError, LatencyPredictor, Profile
 from epochcast.regressor.anchored import Anchoring, with_anchors
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.calibration import FEWEST, ROUTE, Calibration, calibrate
@@ -202,11 +202,11 @@ def test_a_calibrated_model_is_saved_loaded_and_says_so(
 ) -> None:
     some = [replace(one, precision="tf32") for one in made_up_profiles[:24]]
     anchors = [replace(one, gpu="L4") if one.gpu == NEW else one for one in some]
-    plain = Predictor.load()
+    plain = LatencyPredictor.load()
     calibrated = plain.calibrate(anchors)
     calibrated.save(tmp_path / "model")
     job = make_profile("T4", precision="tf32")
-    before, after = (model.predict(job, ["L4"])[0] for model in (plain, Predictor.load(tmp_path / "model")))
+    before, after = (model.predict(job, ["L4"])[0] for model in (plain, LatencyPredictor.load(tmp_path / "model")))
     assert after == calibrated.predict(job, ["L4"])[0]
     assert (before.route, after.route) == ("residual", ROUTE)
     assert "corrected by 8 anchor workloads measured on L4" in after.why

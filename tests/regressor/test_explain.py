@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.regressor import Catalog, Predictor, Profile
+from epochcast.regressor import Catalog, LatencyPredictor, Profile
 from epochcast.regressor.explain import DATA_SHEETS, REST, effects, explain, shapley_values
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.profile import DCGM_METRICS, STATISTICS
@@ -107,7 +107,7 @@ def statistics(mean: float) -> dict[str, float]:
 @pytest.mark.parametrize(("source", "target"), [("T4", "A10G"), ("T4", "H100 SXM5"), ("A100 SXM4 40GB", "T4")])
 @pytest.mark.parametrize("changes", [{}, {"metrics": {}, "feature_set": "none"}])
 def test_the_shipped_model_is_explained_exactly(
-    shipped: Predictor, make_profile: Callable[..., Profile], source: str, target: str, changes: dict[str, Any]
+    shipped: LatencyPredictor, make_profile: Callable[..., Profile], source: str, target: str, changes: dict[str, Any]
 ) -> None:
     profile = make_profile(source, busy=0.35, precision="tf32", **changes)
     parts = explain(shipped, profile, target)
@@ -118,7 +118,7 @@ def test_the_shipped_model_is_explained_exactly(
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_nothing_to_explain_on_the_same_gpu(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_nothing_to_explain_on_the_same_gpu(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     assert explain(shipped, make_profile("T4"), "Tesla T4") == []
 
 
@@ -148,7 +148,7 @@ def test_one_profile_alone_is_not_stored(catalog: Catalog, make_profile: Callabl
 def test_average_power_stands_for_power(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     job = make_profile("T4", busy=0.4, precision="tf32")
     older = replace(job, metrics={"power_average" if name == "power" else name: of for name, of in job.metrics.items()})
-    predictor = Predictor.load()
+    predictor = LatencyPredictor.load()
     parts = {one.name: one for one in explain(predictor, older, "A10G")}
     assert parts["power"].value == job.metrics["power"]["mean"]
     assert [one.factor for one in parts.values()] == [one.factor for one in explain(predictor, job, "A10G")]

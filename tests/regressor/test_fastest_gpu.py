@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, Profile
-from epochcast.regressor.evaluation.fastest_gpu import FastestGpu, fastest_gpu, questions
+from epochcast.regressor.evaluation.fastest_gpu import FastestGpu, fastest_gpu, measured_profiles
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 
 
@@ -72,7 +72,7 @@ def test_a_question_names_its_own_gpu_first_and_has_seconds_of_each(
     seconds = {"T4": 4.0, "V100 SXM2 16GB": 2.0, "A10G": 3.0}
     profiles = [make_profile(gpu, epoch_s=epoch_s, workload="w") for gpu, epoch_s in seconds.items()]
     pairs = make_pairs([*profiles, replace(profiles[2], epoch_s=5.0)], catalog)
-    asked = questions(pairs)
+    asked = measured_profiles(pairs)
     assert [question.gpus[0] for question in asked] == ["T4", "V100 SXM2 16GB", "A10G", "A10G"]
     assert asked[0].gpus == ("T4", "V100 SXM2 16GB", "A10G")
     assert asked[0].seconds(target_seconds(pairs)).tolist() == [4.0, 2.0, 4.0]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from epochcast.regressor import Catalog, InputError, Predictor, Profile, model_folder
+from epochcast.regressor import Catalog, InputError, LatencyPredictor, Profile, model_folder
 from epochcast.regressor.manifest import PaperManifest, Parameters, RegressorManifest
 from epochcast.regressor.model_folder import ARRAYS, MANIFEST, checked, is_kind, require_place
 from epochcast.regressor.predictor import SHIPPED
@@ -109,7 +109,7 @@ def test_every_forged_value_is_refused_or_harmless(
                 if len(place) > 1:
                     checked(json.dumps(value), MANIFEST, RegressorManifest)
                 (small / MANIFEST).write_text(json.dumps(signed(value)))
-                predictor = Predictor.load(small, catalog)
+                predictor = LatencyPredictor.load(small, catalog)
             except InputError as error:
                 refused += 1
                 assert is_one_sentence(error), (place, change, str(error))
@@ -142,7 +142,7 @@ def test_every_forged_array_is_refused_or_harmless(
     for name in names:
         forge(small, arrays=arrays | {name: FORGED[forgery](arrays[name])})
         try:
-            predictor = Predictor.load(small, catalog)
+            predictor = LatencyPredictor.load(small, catalog)
         except InputError as error:
             assert is_one_sentence(error), (name, str(error))
             continue
@@ -156,7 +156,7 @@ def test_an_array_that_is_missing_is_named(small: Path, catalog: Catalog) -> Non
     for name in ("speeds.mean", "forest.skip", "processes.0.points", "columns.scale"):
         forge(small, arrays={key: array for key, array in arrays.items() if key != name})
         with pytest.raises(InputError, match=f"the model lacks the array '{re.escape(name)}'; train the model anew"):
-            Predictor.load(small, catalog)
+            LatencyPredictor.load(small, catalog)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_the_manifest_names_the_version_that_wrote_it(tmp_path: Path, manifest: 
     assert [file.name for file in tmp_path.iterdir()] == ["m"]
 
 
-def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_path: Path, predictor: Predictor) -> None:
+def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_path: Path, predictor: LatencyPredictor) -> None:
     before = (model / MANIFEST).read_bytes()
     assert is_kind(model, RegressorManifest) and not is_kind(model, PaperManifest)
     with pytest.raises(InputError, match=r"is one of `epochcast fit regressor`, and one of .* paper` is needed here: name an"):
@@ -260,7 +260,7 @@ def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_p
         require_place(model, PaperManifest)
     forge(model, {**manifest_of(model), "schema": "epochcast.regressor/v5"})
     predictor.save(model)  # an older one is
-    assert (model / MANIFEST).read_bytes() != before and Predictor.load(model).training == predictor.training
+    assert (model / MANIFEST).read_bytes() != before and LatencyPredictor.load(model).training == predictor.training
 
 
 def test_the_schema_knows_every_hyper_parameter() -> None:
@@ -270,7 +270,7 @@ def test_the_schema_knows_every_hyper_parameter() -> None:
 def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, model: Path) -> None:
     """A real limit on the size of files; EFBIG comes where ENOSPC would, to whoever writes then."""
     before = {file.name: file.read_bytes() for file in model.iterdir()}
-    predictor = Predictor.load(model)
+    predictor = LatencyPredictor.load(model)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for name in (ARRAYS, MANIFEST):
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[name]) // 2, hard))

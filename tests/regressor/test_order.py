@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.regressor import Gpu, Predictor, Profile, load_catalog
+from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
@@ -56,7 +56,7 @@ def test_a_single_answer_that_is_in_order_with_its_source_stays(make_profile: Ca
 @pytest.mark.parametrize("busy", [0.2, 0.95])
 @pytest.mark.parametrize("precision", [None, "tf32", "mixed"])
 def test_every_gpu_has_an_answer_in_order(
-    shipped: Predictor, make_profile: Callable[..., Profile], source: str, busy: float, precision: Precision | None
+    shipped: LatencyPredictor, make_profile: Callable[..., Profile], source: str, busy: float, precision: Precision | None
 ) -> None:
     predictions = shipped.predict(make_profile(source, busy=busy, precision=precision))
     assert {one.gpu for one in predictions} == set(shipped.catalog) and all(one.why for one in predictions)
@@ -69,7 +69,9 @@ def test_every_gpu_has_an_answer_in_order(
             assert min(one.by_precision.values()) <= one.ratio <= max(one.by_precision.values())
 
 
-def test_an_answer_does_not_depend_on_what_else_is_asked(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_an_answer_does_not_depend_on_what_else_is_asked(
+    shipped: LatencyPredictor, make_profile: Callable[..., Profile]
+) -> None:
     profile = make_profile("T4", busy=0.3, precision="fp32")
     everywhere = {one.gpu: one for one in shipped.predict(profile)}
     assert any("no GPU that is better by every count" in one.why for one in everywhere.values())
@@ -77,7 +79,7 @@ def test_an_answer_does_not_depend_on_what_else_is_asked(shipped: Predictor, mak
         assert shipped.predict(profile, [name]) == [everywhere[name]]
 
 
-def test_waiting_for_checkpoints_stays(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_waiting_for_checkpoints_stays(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     working, waiting = (
         shipped.predict(make_profile("A100 SXM4 80GB", busy=1.0, precision="mixed", wait_share=share), ["H100 SXM5"])[0]
         for share in (0.0, 0.4)
@@ -91,7 +93,7 @@ def test_waiting_for_checkpoints_stays(shipped: Predictor, make_profile: Callabl
     assert both.ratio == idle.ratio, "idle time stays already, and is not counted twice"
 
 
-def test_waiting_stays_on_any_number_of_gpus(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_waiting_stays_on_any_number_of_gpus(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     for name in ("A100 SXM4 80GB", "H100 SXM5"):
         profile = make_profile("A100 SXM4 80GB", busy=1.0, precision="mixed", wait_share=0.4, gpus=8)
         eight = shipped.predict(profile, [name])[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, InputError, Prediction, Predictor, Profile
+from epochcast.regressor import Catalog, InputError, LatencyPredictor, Prediction, Profile
 from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.manifest import RegressorManifest
 from epochcast.regressor.model_folder import fingerprint
@@ -19,7 +19,7 @@ from ..model_forgery import signed
 
 
 @pytest.fixture
-def saved(tmp_path: Path, predictor: Predictor) -> Path:
+def saved(tmp_path: Path, predictor: LatencyPredictor) -> Path:
     predictor.save(tmp_path / "model")
     return tmp_path / "model"
 
@@ -28,7 +28,7 @@ def by_gpu(predictions: list[Prediction]) -> dict[str, Prediction]:
     return {prediction.gpu: prediction for prediction in predictions}
 
 
-def test_every_gpu_fastest_first(predictor: Predictor, catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
+def test_every_gpu_fastest_first(predictor: LatencyPredictor, catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     predictions = predictor.predict(make_profile("g4dn", epoch_s=10.0))
     assert {prediction.gpu for prediction in predictions} == set(catalog)
     assert [one.ratio for one in predictions] == sorted(one.ratio for one in predictions)
@@ -40,7 +40,7 @@ def test_every_gpu_fastest_first(predictor: Predictor, catalog: Catalog, make_pr
     assert (same.ratio, same.seconds, same.low, same.high, same.route) == (1.0, 10.0, 10.0, 10.0, "measured")
 
 
-def test_chosen_targets_by_any_name(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_chosen_targets_by_any_name(predictor: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     predictions = predictor.predict(make_profile("T4"), ["g5", "NVIDIA A10G", "h100 sxm5"])
     assert {one.gpu for one in predictions} == {"A10G", "H100 SXM5"}
     assert [one.gpu for one in predictor.predict(make_profile("T4"), ["T4"])] == ["T4"]
@@ -50,7 +50,7 @@ def test_chosen_targets_by_any_name(predictor: Predictor, make_profile: Callable
         predictor.predict(make_profile("no such card"))
 
 
-def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_why_says_what_the_answer_rests_on(predictor: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     whole = make_profile("T4", epoch_s=None, simulated=True)
     known, new = (by_gpu(predictor.predict(whole))[gpu] for gpu in ("A10G", "RTX A5500"))
     assert known.why.startswith("jobs like this one between these GPUs: 24 workloads with telemetry; ")
@@ -71,7 +71,7 @@ def test_why_says_what_the_answer_rests_on(predictor: Predictor, make_profile: C
     assert bare.startswith("other jobs between these GPUs: 4 in FP32 code, none in mixed precision")
 
 
-def test_intervals_widen_with_less_evidence(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_intervals_widen_with_less_evidence(predictor: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     whole = make_profile("T4")
     no_power = replace(whole, metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
     bare = replace(whole, metrics={}, feature_set="none")
@@ -92,13 +92,13 @@ def test_intervals_widen_with_less_evidence(predictor: Predictor, make_profile: 
     assert set(predictor.reliability.accuracy) == {"P2", "P3", "P4"}
 
 
-def test_intervals_hold_nine_in_ten_new_workloads(predictor: Predictor, make_up: Callable[..., list[Profile]]) -> None:
+def test_intervals_hold_nine_in_ten_new_workloads(predictor: LatencyPredictor, make_up: Callable[..., list[Profile]]) -> None:
     """On average over training sets; a single one of 24 workloads gives anything from 0.82 to 0.97."""
     pairs = make_pairs(make_up(100, seed=1), predictor.catalog)
     inside = []
     for fitted in (
         predictor,
-        *(Predictor.fit(make_up(24, seed), predictor.catalog, DefaultRecipe(trees=5)) for seed in (2, 3)),
+        *(LatencyPredictor.fit(make_up(24, seed), predictor.catalog, DefaultRecipe(trees=5)) for seed in (2, 3)),
     ):
         errors = np.abs(np.log(fitted.recipe.predict(pairs) / target_seconds(pairs)))
         inside.append(np.mean(errors <= half_widths(fitted.reliability.intervals, fitted.recipe.answer(pairs))))
@@ -107,24 +107,28 @@ def test_intervals_hold_nine_in_ten_new_workloads(predictor: Predictor, make_up:
 
 def test_few_gpus_and_groups_still_train(made_up_profiles: list[Profile], catalog: Catalog) -> None:
     two = [replace(profile, group=None) for profile in made_up_profiles if profile.gpu != "A10G"]
-    predictor = Predictor.fit(two, catalog, DefaultRecipe(trees=5))
+    predictor = LatencyPredictor.fit(two, catalog, DefaultRecipe(trees=5))
     assert set(predictor.reliability.accuracy) == {"P2"}
     assert predictor.reliability.intervals["ensemble"].protocol == "P2"
     assert predictor.reliability.intervals["residual"].protocol == "P2" and predictor.reliability.anchoring is None
     # Groups that are the GPUs: leaving one out leaves no pair of known GPUs to measure the ensemble by.
     apart = [replace(profile, group=profile.gpu) for profile in made_up_profiles if profile.gpu != "T4"]
-    assert Predictor.fit(apart, catalog, DefaultRecipe(trees=5)).reliability.intervals["ensemble"].protocol == "P2"
+    assert LatencyPredictor.fit(apart, catalog, DefaultRecipe(trees=5)).reliability.intervals["ensemble"].protocol == "P2"
     with pytest.raises(InputError, match=r"needs 5$"):
-        Predictor.fit(made_up_profiles[:9], catalog)
+        LatencyPredictor.fit(made_up_profiles[:9], catalog)
 
 
 def test_saved_model_answers_alike_and_is_the_same_bytes(
-    tmp_path: Path, saved: Path, predictor: Predictor, made_up_profiles: list[Profile], make_profile: Callable[..., Profile]
+    tmp_path: Path,
+    saved: Path,
+    predictor: LatencyPredictor,
+    made_up_profiles: list[Profile],
+    make_profile: Callable[..., Profile],
 ) -> None:
-    again = Predictor.load(saved)
+    again = LatencyPredictor.load(saved)
     assert again.predict(make_profile()) == predictor.predict(make_profile())
     assert (again.reliability, again.training, again.typical) == (predictor.reliability, predictor.training, predictor.typical)
-    Predictor.fit(made_up_profiles, predictor.catalog, DefaultRecipe(trees=20)).save(tmp_path / "second")
+    LatencyPredictor.fit(made_up_profiles, predictor.catalog, DefaultRecipe(trees=20)).save(tmp_path / "second")
     assert {file.name: file.read_bytes() for file in saved.iterdir()} == {
         file.name: file.read_bytes() for file in (tmp_path / "second").iterdir()
     }
@@ -138,7 +142,7 @@ def test_model_holds_no_pickle_and_no_training_row(saved: Path, made_up_profiles
     assert json.loads(manifest)["training"]["fingerprint"] == fingerprint([one.to_json() for one in made_up_profiles])
 
 
-def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, predictor: Predictor) -> None:
+def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, predictor: LatencyPredictor) -> None:
     predictor.save(saved)
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
     (tmp_path / "empty").mkdir()
@@ -155,7 +159,7 @@ def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, p
 
 
 def test_saves_to_where_it_stands_and_through_a_link(
-    tmp_path: Path, saved: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, saved: Path, predictor: LatencyPredictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link").symlink_to(saved)
     predictor.save(tmp_path / "link")
@@ -164,7 +168,7 @@ def test_saves_to_where_it_stands_and_through_a_link(
     monkeypatch.chdir(tmp_path / "here")
     predictor.save(Path())
     for folder in ("model", "here"):
-        assert Predictor.load(tmp_path / folder).training == predictor.training
+        assert LatencyPredictor.load(tmp_path / folder).training == predictor.training
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link", "model"]
 
 
@@ -192,7 +196,7 @@ def change_manifest(folder: Path, *, sign: bool = False, **changes: Any) -> None
 def test_damaged_models_are_refused(saved: Path, damage: Callable[[Path], object], message: str) -> None:
     damage(saved)
     with pytest.raises(InputError, match=message):
-        Predictor.load(saved)
+        LatencyPredictor.load(saved)
 
 
 def test_loading_never_unpickles(saved: Path, monkeypatch: pytest.MonkeyPatch, make_profile: Callable[..., Profile]) -> None:
@@ -204,7 +208,7 @@ def test_loading_never_unpickles(saved: Path, monkeypatch: pytest.MonkeyPatch, m
     monkeypatch.setattr(pickle, "load", refuse)
     monkeypatch.setattr(pickle, "loads", refuse)
     monkeypatch.setattr(pickle, "Unpickler", refuse)
-    assert Predictor.load(saved).predict(make_profile())
+    assert LatencyPredictor.load(saved).predict(make_profile())
 
 
 def test_intervals_of_new_jobs_are_of_all_profiles_without_their_telemetry(
@@ -212,7 +216,7 @@ def test_intervals_of_new_jobs_are_of_all_profiles_without_their_telemetry(
 ) -> None:
     half = made_up_profiles[:36]
     some = [replace(one, metrics={}, feature_set="none") if number < 2 else one for number, one in enumerate(half)]
-    intervals = Predictor.fit(some, catalog, DefaultRecipe(trees=5)).reliability.intervals
+    intervals = LatencyPredictor.fit(some, catalog, DefaultRecipe(trees=5)).reliability.intervals
     assert (intervals["speeds"].protocol, intervals["speeds"].n) == ("P3", 12 * 6)
     assert (intervals["specifications"].protocol, intervals["specifications"].n) == ("P4", 12 * 6)
 
@@ -220,12 +224,12 @@ def test_intervals_of_new_jobs_are_of_all_profiles_without_their_telemetry(
 def test_folds_too_small_for_a_process_say_nothing_of_known_gpus(made_up_profiles: list[Profile], catalog: Catalog) -> None:
     """Five workloads on two GPUs: each fold leaves four, too few for a process; the width is that of a new job, at least."""
     few = [one for one in made_up_profiles[:15] if one.gpu != "A10G"]
-    intervals = Predictor.fit(few, catalog, DefaultRecipe(trees=5)).reliability.intervals
+    intervals = LatencyPredictor.fit(few, catalog, DefaultRecipe(trees=5)).reliability.intervals
     assert intervals["ensemble"] == intervals["residual"] and intervals["ensemble"].protocol == "P3"
 
 
 def test_a_precision_that_is_not_known_is_said_with_what_knowing_it_would_change(
-    predictor: Predictor, make_profile: Callable[..., Profile]
+    predictor: LatencyPredictor, make_profile: Callable[..., Profile]
 ) -> None:
     known, unknown = (predictor.predict(make_profile("T4", precision=of), ["H100 SXM5"])[0] for of in ("mixed", None))
     assert not known.by_precision and "precision" not in known.why
@@ -237,7 +241,7 @@ def test_a_precision_that_is_not_known_is_said_with_what_knowing_it_would_change
 
 
 def test_metrics_that_show_the_precision_are_named_among_those_used(
-    predictor: Predictor, make_profile: Callable[..., Profile]
+    predictor: LatencyPredictor, make_profile: Callable[..., Profile]
 ) -> None:
     plain = make_profile("V100 SXM2 16GB")
     recorded = replace(plain, metrics=plain.metrics | {"tensor_active": dict.fromkeys(STATISTICS, 0.65) | {"std": 0.0}})

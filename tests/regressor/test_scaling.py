@@ -7,15 +7,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, Predictor, Profile
+from epochcast.regressor import Catalog, LatencyPredictor, Profile
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.prediction import Prediction
-from epochcast.regressor.scaling import Growth, Scaling, growths_in
+from epochcast.regressor.scaling import GpuCountScaling, Growth, growths_in
 
-LAW = Scaling(log_cost=-2.0, link=0.4, rate=0.3, half_width=0.2)
+LAW = GpuCountScaling(log_cost=-2.0, link=0.4, rate=0.3, half_width=0.2)
 
 
-def made_up(catalog: Catalog, law: Scaling = LAW, scatter: float = 0.05, seed: int = 0) -> list[Growth]:
+def made_up(catalog: Catalog, law: GpuCountScaling = LAW, scatter: float = 0.05, seed: int = 0) -> list[Growth]:
     """Twelve groups of workloads on four kinds of GPUs."""
     rng = np.random.default_rng(seed)
     gpus = [catalog[name] for name in ("K80", "V100 SXM2 16GB", "RTX 4090", "H100 SXM5")]
@@ -28,7 +28,7 @@ def made_up(catalog: Catalog, law: Scaling = LAW, scatter: float = 0.05, seed: i
 
 
 def test_a_law_is_found_again_with_its_scatter(catalog: Catalog) -> None:
-    found = Scaling.fit(made_up(catalog))
+    found = GpuCountScaling.fit(made_up(catalog))
     for name in ("T4", "A100 SXM4 80GB", "B200 SXM"):
         for gpus in (2, 8):
             assert found.log_seconds(catalog[name], gpus) == pytest.approx(LAW.log_seconds(catalog[name], gpus), abs=0.04)
@@ -38,27 +38,31 @@ def test_a_law_is_found_again_with_its_scatter(catalog: Catalog) -> None:
 def test_one_table_of_other_settings_spoils_little(catalog: Catalog) -> None:
     growths = made_up(catalog)
     growths[5] = growths[5]._replace(log_seconds=growths[5].log_seconds - 1.0)
-    found = Scaling.fit(growths)
+    found = GpuCountScaling.fit(growths)
     assert found.log_seconds(catalog["T4"], 8) == pytest.approx(LAW.log_seconds(catalog["T4"], 8), abs=0.05)
 
 
 def test_too_few_groups_leave_what_the_public_rates_said(catalog: Catalog) -> None:
-    assert Scaling.fit([]) == Scaling.fit([one for one in made_up(catalog) if one.group < "group 3"][:40]) == Scaling()
+    assert (
+        GpuCountScaling.fit([])
+        == GpuCountScaling.fit([one for one in made_up(catalog) if one.group < "group 3"][:40])
+        == GpuCountScaling()
+    )
 
 
 def test_more_gpus_are_faster_but_less_than_so_many_times(catalog: Catalog) -> None:
     for gpu in catalog.values():
-        speeds = [np.exp(-Scaling().log_seconds(gpu, gpus)) for gpus in (1, 2, 4, 8)]
+        speeds = [np.exp(-GpuCountScaling().log_seconds(gpu, gpus)) for gpus in (1, 2, 4, 8)]
         assert speeds[0] == 1
         assert all(1 < later / earlier < 2 for earlier, later in pairwise(speeds)), gpu.name
 
 
 def test_a_faster_link_and_a_larger_batch_lose_less(catalog: Catalog) -> None:
     bridged = replace(catalog["RTX 4090"], nvlink_bandwidth=6e11)
-    assert Scaling().log_seconds(bridged, 8) < Scaling().log_seconds(catalog["RTX 4090"], 8)
+    assert GpuCountScaling().log_seconds(bridged, 8) < GpuCountScaling().log_seconds(catalog["RTX 4090"], 8)
     unknown = replace(catalog["RTX 4090"], nvlink_bandwidth=None, pcie_gen=None)
-    assert Scaling().log_seconds(unknown, 8) == pytest.approx(Scaling().log_seconds(catalog["RTX 4090"], 8))
-    assert Scaling().log_seconds(bridged, 8, batch=4.0) < Scaling().log_seconds(bridged, 8)
+    assert GpuCountScaling().log_seconds(unknown, 8) == pytest.approx(GpuCountScaling().log_seconds(catalog["RTX 4090"], 8))
+    assert GpuCountScaling().log_seconds(bridged, 8, batch=4.0) < GpuCountScaling().log_seconds(bridged, 8)
 
 
 def test_growths_are_of_one_work_on_one_kind_of_gpu(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
@@ -85,13 +89,15 @@ def test_the_public_rates_hold_growths_and_their_interval_holds(rates: list[Prof
     """The whole table, group by group: benchmarks/regressor/scaling.py."""
     growths = [one for one in growths_in(rates, catalog) if one.before == 1]
     assert len(growths) > 500 and {one.after for one in growths} == {2, 4, 8}
-    fitted = Scaling.fit(growths_in(rates, catalog))
-    assert vars(fitted) == pytest.approx(vars(Scaling()), rel=0.02), "the defaults are what these rates say"
+    fitted = GpuCountScaling.fit(growths_in(rates, catalog))
+    assert vars(fitted) == pytest.approx(vars(GpuCountScaling()), rel=0.02), "the defaults are what these rates say"
     outside = [abs(fitted.error(one)) > fitted.width(1, one.after) for one in growths]
     assert 0.06 < np.mean(outside) < 0.14
 
 
-def test_a_prediction_for_more_gpus_is_shorter_and_wider(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_a_prediction_for_more_gpus_is_shorter_and_wider(
+    shipped: LatencyPredictor, make_profile: Callable[..., Profile]
+) -> None:
     one = shipped.predict(make_profile("T4", epoch_s_low=9.5, epoch_s_high=10.5), ["H100 SXM5"])[0]
     eight = shipped.on_gpus(one, 8)
     assert shipped.on_gpus(one, 1) is one and eight.gpus == 8
@@ -103,12 +109,14 @@ def test_a_prediction_for_more_gpus_is_shorter_and_wider(shipped: Predictor, mak
     assert back.ratio == pytest.approx(one.ratio)
 
 
-def test_a_job_that_runs_on_several_is_predicted_for_as_many(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_a_job_that_runs_on_several_is_predicted_for_as_many(
+    shipped: LatencyPredictor, make_profile: Callable[..., Profile]
+) -> None:
     single, several = (shipped.predict(make_profile("T4", gpus=gpus), ["A10G", "T4"]) for gpus in (1, 8))
     assert [one.ratio for one in single] == [one.ratio for one in several] and {one.gpus for one in several} == {8}
 
 
-def test_a_larger_batch_is_what_the_rates_say_of_it(shipped: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_a_larger_batch_is_what_the_rates_say_of_it(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     source = shipped.catalog["T4"]
     large, small, same = (shipped.predict(make_profile("T4"), [name])[0] for name in ("H100 SXM5", "K80", "T4"))
     grown = shipped.with_larger_batch(large, source)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, Predictor, Profile
+from epochcast.regressor import Catalog, LatencyPredictor, Profile
 from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.predictor import SHIPPED
@@ -14,7 +14,7 @@ from epochcast.regressor.scoring import score
 
 
 def test_is_small_and_predicts_for_every_gpu(
-    shipped: Predictor, catalog: Catalog, make_profile: Callable[..., Profile]
+    shipped: LatencyPredictor, catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
     assert sum(file.stat().st_size for file in SHIPPED.iterdir()) <= 5_000_000
     predictions = shipped.predict(make_profile("V100 SXM2 16GB", busy=0.9, epoch_s=20.0))
@@ -23,7 +23,7 @@ def test_is_small_and_predicts_for_every_gpu(
     assert ratios["K80"] > ratios["T4"] > 1 > ratios["H100 SXM5"]
 
 
-def test_says_how_accurate_it_is(shipped: Predictor) -> None:
+def test_says_how_accurate_it_is(shipped: LatencyPredictor) -> None:
     """Of left-out workloads, jobs and GPUs, in all of the data: 1090 pairs of CNNs with telemetry, 7012 of rates."""
     accuracy = shipped.reliability.accuracy
     assert {figures["n"] for figures in accuracy.values()} == {8102}
@@ -31,7 +31,7 @@ def test_says_how_accurate_it_is(shipped: Predictor) -> None:
 
 
 def test_is_what_training_on_the_public_files_gives(
-    shipped: Predictor, public_profiles: list[Profile], rates: list[Profile]
+    shipped: LatencyPredictor, public_profiles: list[Profile], rates: list[Profile]
 ) -> None:
     assert shipped.training["fingerprint"] == fingerprint([profile.to_json() for profile in [*public_profiles, *rates]])
     pairs = make_pairs(public_profiles, shipped.catalog)
@@ -41,7 +41,7 @@ def test_is_what_training_on_the_public_files_gives(
 
 
 def test_ratios_there_and_back_nearly_cancel(
-    shipped: Predictor, catalog: Catalog, make_profile: Callable[..., Profile]
+    shipped: LatencyPredictor, catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
     """A busy GPU-bound job: T4 to a V100 and back again is about where it started."""
     t4, v100 = catalog["T4"], catalog["V100 SXM2 16GB"]
@@ -52,7 +52,7 @@ def test_ratios_there_and_back_nearly_cancel(
 
 @pytest.mark.parametrize("changes", [{}, {"metrics": {}, "feature_set": "none"}])
 def test_every_gpu_that_was_never_measured_says_so(
-    shipped: Predictor, make_profile: Callable[..., Profile], changes: dict[str, Any]
+    shipped: LatencyPredictor, make_profile: Callable[..., Profile], changes: dict[str, Any]
 ) -> None:
     answers = shipped.predict(make_profile("T4", precision="mixed", **changes))
     new = {gpu.name for gpu in shipped.catalog.values() if not shipped.recipe.speeds_.speeds_.knows(gpu)}

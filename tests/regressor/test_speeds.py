@@ -12,16 +12,18 @@ from epochcast.regressor.profile import STATISTICS
 from epochcast.regressor.protocols import network_family, splits
 from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
-from epochcast.regressor.speeds import Rate, Speeds
+from epochcast.regressor.speeds import MeasuredRate, Speeds
 
 GPUS = ("T4", "V100 SXM2 16GB", "A100 SXM4 40GB", "H100 SXM5", "RTX A6000")
 
 
-def made_up_rates(catalog: Catalog, jobs: int = 6, seed: int = 0) -> list[Rate]:
+def made_up_rates(catalog: Catalog, jobs: int = 6, seed: int = 0) -> list[MeasuredRate]:
     """Two works of each job on all GPUs but for some holes, in both precisions, at random speeds."""
     rng = np.random.default_rng(seed)
     return [
-        Rate(f"{job}.{work}.{precision}", f"job{job}", catalog[gpu], precision, rng.normal(), rng.normal(0, 0.3), "here")
+        MeasuredRate(
+            f"{job}.{work}.{precision}", f"job{job}", catalog[gpu], precision, rng.normal(), rng.normal(0, 0.3), "here"
+        )
         for job in range(jobs)
         for work in range(2)
         for precision in ("tf32", "mixed")
@@ -30,15 +32,15 @@ def made_up_rates(catalog: Catalog, jobs: int = 6, seed: int = 0) -> list[Rate]:
     ]
 
 
-def exactly(rates: list[Rate], speeds: Speeds, source: Rate, target: Rate) -> tuple[float, float]:
+def exactly(rates: list[MeasuredRate], speeds: Speeds, source: MeasuredRate, target: MeasuredRate) -> tuple[float, float]:
     """Mean and variance of the same question by a Gaussian process over all rates (Rasmussen and Williams, eq. 2.25)."""
 
-    def rows(some: list[Rate]) -> tuple[np.ndarray, np.ndarray]:
+    def rows(some: list[MeasuredRate]) -> tuple[np.ndarray, np.ndarray]:
         gpus, precisions = [rate.gpu for rate in some], [rate.precision for rate in some]
         batch = np.array([rate.log_batch for rate in some])
         return speeds._shared(gpus, precisions, batch), speeds._own(gpus, precisions, batch)
 
-    def covariance(a: list[Rate], b: list[Rate]) -> np.ndarray:
+    def covariance(a: list[MeasuredRate], b: list[MeasuredRate]) -> np.ndarray:
         (shared_a, own_a), (shared_b, own_b) = rows(a), rows(b)
         same_job = np.array([[one.job == other.job for other in b] for one in a])
         same_work = np.array([[one.work == other.work for other in b] for one in a])
@@ -64,7 +66,7 @@ def test_answers_are_those_of_one_gaussian_process(catalog: Catalog, job: str, p
     speeds = Speeds().fit(rates)
     source, target = catalog["T4"], catalog["H100 SXM5"]
     found = speeds.compare([source], [target], [precision], [job])
-    ends = (Rate("new", job, gpu, precision, 0.0) for gpu in (source, target))
+    ends = (MeasuredRate("new", job, gpu, precision, 0.0) for gpu in (source, target))
     mean, variance = exactly(rates, speeds, *ends)
     assert found.mean[0] == pytest.approx(mean, abs=1e-5) and found.variance[0] == pytest.approx(variance, rel=1e-4)
 
@@ -95,7 +97,7 @@ def test_leaving_a_job_out_equals_a_fit_without_it(catalog: Catalog) -> None:
 def test_a_gpu_faster_than_its_data_sheet_is_remembered(catalog: Catalog) -> None:
     """Every job runs 30 % faster on the A6000 than bandwidth and rates say; a new job is expected to, too."""
     rates = [
-        Rate(f"w{job}", f"j{job}", catalog[gpu], "tf32", 0.5 * np.log(catalog[gpu].memory_bandwidth) + extra)
+        MeasuredRate(f"w{job}", f"j{job}", catalog[gpu], "tf32", 0.5 * np.log(catalog[gpu].memory_bandwidth) + extra)
         for job in range(40)
         for gpu, extra in (("T4", 0.0), ("V100 SXM2 16GB", 0.0), ("A100 SXM4 40GB", 0.0), ("RTX A6000", 0.3))
     ]
@@ -117,7 +119,7 @@ def test_an_unmeasured_gpu_is_less_sure_than_a_measured_one(catalog: Catalog) ->
 def test_scatter_is_learnt_by_origin(catalog: Catalog) -> None:
     rng = np.random.default_rng(0)
     rates = [
-        Rate(f"{origin}{work}", origin, catalog[gpu], "tf32", rng.normal(0, scatter), 0.0, origin)
+        MeasuredRate(f"{origin}{work}", origin, catalog[gpu], "tf32", rng.normal(0, scatter), 0.0, origin)
         for origin, scatter, works in (("quiet", 0.05, 40), ("loud", 0.2, 40), ("enough", 0.2, 6), ("few", 0.2, 6))
         for work in range(works)
         for gpu in GPUS

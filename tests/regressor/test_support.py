@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, Predictor, Profile
+from epochcast.regressor import Catalog, LatencyPredictor, Profile
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.features import BUSY
 from epochcast.regressor.gpu_range import GpuRange
 from epochcast.regressor.imputation import NormalImputer
-from epochcast.regressor.intervals import Interval, half_widths
+from epochcast.regressor.intervals import ScaledInterval, half_widths
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.reliability import without_some_metrics
 
@@ -56,7 +56,7 @@ def test_gpus_within_the_range_and_beyond(catalog: Catalog, make_profile: Callab
 
 
 def test_profile_unlike_any_falls_back_to_the_speeds_says_so_and_is_less_sure(
-    predictor: Predictor, catalog: Catalog, make_profile: Callable[..., Profile]
+    predictor: LatencyPredictor, catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
     usual, strange = make_profile("T4"), unlike(make_profile("T4"))
     near, far = (predictor.predict(profile, ["A10G"])[0] for profile in (usual, strange))
@@ -67,7 +67,7 @@ def test_profile_unlike_any_falls_back_to_the_speeds_says_so_and_is_less_sure(
     assert np.log(far.ratio_high / far.ratio) > 3 * np.log(near.ratio_high / near.ratio)
 
 
-def test_the_farther_the_gpu_the_wider_the_interval(predictor: Predictor, make_profile: Callable[..., Profile]) -> None:
+def test_the_farther_the_gpu_the_wider_the_interval(predictor: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     names = ["A10G", "P100 PCIe 16GB", "A100 SXM4 40GB", "H100 SXM5", "B200 SXM"]
     answers = {one.gpu: one for one in predictor.predict(make_profile("T4"), names)}
     widths = [answers[name].ratio_high / answers[name].ratio for name in names]
@@ -81,7 +81,7 @@ def test_intervals_are_per_source_where_there_are_enough_errors() -> None:
     errors = np.concatenate([np.full(100, 0.1), np.full(100, 0.3), np.full(5, 9.0)])
     one = np.ones(len(errors))
     answers = Answers(0 * one, 2 * one, one, np.full(len(errors), "route"), sources, np.full(len(errors), ""))
-    interval = Interval.of_errors(errors, answers, "P2")
+    interval = ScaledInterval.of_errors(errors, answers, "P2")
     # Each quantile is drawn to that of all, 0.15, which counts as a hundred errors.
     assert interval.by_source == {"a": pytest.approx((0.05 * 0.15) ** 0.5), "b": pytest.approx(0.15)}
     widths = half_widths({"route": interval}, answers)
@@ -95,7 +95,7 @@ def test_an_origin_that_errs_less_has_narrower_intervals() -> None:
     errors = np.where(origins == "tuned", 0.1, 0.3) * np.where(sources == "b", 2.0, 1.0)
     one = np.ones(len(errors))
     answers = Answers(0 * one, one, one, np.full(len(errors), "route"), sources, origins)
-    interval = Interval.of_errors(errors, answers, "P2")
+    interval = ScaledInterval.of_errors(errors, answers, "P2")
     assert interval.multiple == 0.6 and interval.by_origin == {"tuned": pytest.approx(1 / 3), "rough": 1.0}
     widths = half_widths({"route": interval}, answers)
     # "a" is drawn to all of both, which is b's; of no origin: as wide as all errors are, for this source.

@@ -173,10 +173,10 @@ def _usable(
 def _regimes(folder: Path, method: str, clock: Literal["auto", "wall", "work"]) -> dict[str, Any]:
     from ...traces.labels import labelled_files
 
-    def found(name: str, trace: Trace, labels: Labels) -> tuple[str, tuple[Detection, Labels]]:
+    def detected(name: str, trace: Trace, labels: Labels) -> tuple[str, tuple[Detection, Labels]]:
         return name, (find_epochs(trace.time, trace.metrics(), method=method, clock=clock), labels)
 
-    results, unusable = _usable(labelled_files(folder), found)
+    results, unusable = _usable(labelled_files(folder), detected)
     return {**score_regimes(dict(results)), "unusable": unusable}
 
 

@@ -93,8 +93,8 @@ def compared(answers: Sequence[Line], scores: Mapping[str, Sequence[TraceScore]]
 def regimes_text(regimes: Line) -> str:
     """Every trace whose period changes, what was found in it, and how many got one period for the whole."""
     columns = {
-        "true periods s": lambda row: ", ".join(figure(one["period_s"]) for one in row["regimes"]) or "-",
-        "stretches s": lambda row: ", ".join(figure(one["period_s"]) for one in row["stretches"]) or "-",
+        "true periods s": lambda row: ", ".join(figure(regime["period_s"]) for regime in row["regimes"]) or "-",
+        "stretches s": lambda row: ", ".join(figure(stretch["period_s"]) for stretch in row["stretches"]) or "-",
         "verdict": lambda row: str(row["verdict"]),
         "confidence": number("confidence"),
     }

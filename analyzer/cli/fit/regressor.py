@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from ....regressor import PaperPredictor, Predictor, load_catalog
+from ....regressor import LatencyPredictor, PaperPredictor, load_catalog
 from ....regressor.manifest import PaperManifest, RegressorManifest
 from ....regressor.model_folder import require_place
 from ....regressor.precision import PRECISIONS, Precision
@@ -73,7 +73,7 @@ def regressor(
     for sentence in left_out:
         terminal.note(sentence)
     profiles = [replace(profile, precision=profile.precision or precision) for profile in profiles]
-    predictor = (Predictor if recipe == "default" else PaperPredictor).fit(profiles, catalog, progress=progress.show)
+    predictor = (LatencyPredictor if recipe == "default" else PaperPredictor).fit(profiles, catalog, progress=progress.show)
     progress.clear()
     predictor.save(out)
     gpus_seen, seconds = sorted({profile.gpu for profile in profiles}), round(time.monotonic() - began, 1)

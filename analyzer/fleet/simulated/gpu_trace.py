@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ....detector.simulator.devices import Device
-from ....detector.simulator.scenario import Recording, record
+from ....detector.simulator.devices import SimulatedDevice
+from ....detector.simulator.scenario import RecordingFaults, record
 from ....detector.simulator.telemetry import measure
-from ....detector.simulator.timeline import TICK_S, Phase, Timeline
-from ....detector.simulator.workload import Workload
+from ....detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline
+from ....detector.simulator.workload import SimulatedWorkload
 from .job_timelines import SPIN, JobDrawn
 
 Array = NDArray[np.float64]
@@ -32,14 +32,14 @@ _ONCE_A_SECOND, _ONCE_A_MINUTE = 10, 600
 
 
 def readings(
-    device: Device,
-    jobs: Sequence[tuple[JobDrawn, Timeline]],
+    device: SimulatedDevice,
+    jobs: Sequence[tuple[JobDrawn, SimulatedTimeline]],
     seconds: float,
     rng: np.random.Generator,
     *,
     exchanges: bool,
     silent: bool,
-    recording: Recording,
+    recording: RecordingFaults,
 ) -> tuple[Array, dict[str, NDArray[np.floating]]]:
     """Return the times of its rows, (n,) seconds since the beginning, and its metrics, name -> (n,) in base units.
 
@@ -71,16 +71,16 @@ def readings(
     return time, {name: values if name in _COUNTERS else values.astype(np.float32) for name, values in metrics.items()}
 
 
-def draw_recording(rng: np.random.Generator) -> Recording:
+def draw_recording(rng: np.random.Generator) -> RecordingFaults:
     """Most recordings are whole; some lack rows, have holes, or readings that are far off."""
-    return Recording(
+    return RecordingFaults(
         missing=rng.uniform(0.02, 0.10) if rng.random() < 0.05 else 0.0,
         holes_s=tuple(rng.uniform(2, 20, int(rng.integers(1, 3)))) if rng.random() < 0.05 else (),
         glitches=0.001 if rng.random() < 0.02 else 0.0,
     )
 
 
-def faults(recording: Recording, *, silent: bool) -> str:
+def faults(recording: RecordingFaults, *, silent: bool) -> str:
     """What is wrong with a recording, in words; empty where nothing is."""
     found = {
         "rows missing": recording.missing > 0,
@@ -91,7 +91,9 @@ def faults(recording: Recording, *, silent: bool) -> str:
     return ", ".join(name for name, there in found.items() if there)
 
 
-def _on_this(workload: Workload, rng: np.random.Generator, *, link: bool, exchanges: bool, jobs: int) -> Workload:
+def _on_this(
+    workload: SimulatedWorkload, rng: np.random.Generator, *, link: bool, exchanges: bool, jobs: int
+) -> SimulatedWorkload:
     """The job's habits on this GPU: no two chips show quite the same. A process has the whole memory while it is there."""
     levels = {name: values * rng.lognormal(0, 0.01) for name, values in workload.levels.items()}
     if link:

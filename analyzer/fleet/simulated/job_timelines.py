@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....detector.simulator import other_jobs
-from ....detector.simulator.devices import Device
+from ....detector.simulator.devices import SimulatedDevice
 from ....detector.simulator.draws import draw_training, log_uniform
 from ....detector.simulator.scenario import draw_noise
 from ....detector.simulator.telemetry import Noise
-from ....detector.simulator.timeline import Phase, Timeline, join, pause
+from ....detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
 from ....detector.simulator.training import train
-from ....detector.simulator.workload import Workload, draw
+from ....detector.simulator.workload import SimulatedWorkload, draw
 from .layout import Work
 
 Array = NDArray[np.float64]
@@ -47,15 +47,22 @@ class JobDrawn:
     """
 
     work: Work
-    timeline: Timeline
-    workload: Workload
+    timeline: SimulatedTimeline
+    workload: SimulatedWorkload
     noise: Noise
     slow_clock: float
     period_s: float | None
 
 
 def draw_job(
-    work: Work, device: Device, begin_s: float, end_s: float, rng: np.random.Generator, *, straggles: bool, running: bool
+    work: Work,
+    device: SimulatedDevice,
+    begin_s: float,
+    end_s: float,
+    rng: np.random.Generator,
+    *,
+    straggles: bool,
+    running: bool,
 ) -> JobDrawn:
     """Draw a job that works from ``begin_s`` to ``end_s`` of what is watched; ``running``: it began before."""
     seconds = end_s - begin_s
@@ -88,7 +95,7 @@ def draw_job(
     return JobDrawn(work, timeline, workload, draw_noise(rng), slow_clock, _period(work, timeline))
 
 
-def on_gpu(job: JobDrawn, *, straggler: bool, alone: bool, rng: np.random.Generator) -> Timeline:
+def on_gpu(job: JobDrawn, *, straggler: bool, alone: bool, rng: np.random.Generator) -> SimulatedTimeline:
     """What one of its GPUs does: it works as long as its chip takes, and waits for the slowest; a straggler never waits."""
     if alone or straggler or job.work not in ("training", "steps"):
         return job.timeline
@@ -99,10 +106,10 @@ def on_gpu(job: JobDrawn, *, straggler: bool, alone: bool, rng: np.random.Genera
         [np.where(works, timeline.seconds * speed, timeline.seconds), timeline.seconds * (1 - speed) * works]
     )
     phases = np.column_stack([timeline.phases, np.full_like(timeline.phases, SPIN)])
-    return Timeline(phases.ravel(), seconds.ravel(), np.ones(phases.size), 2 * timeline.starts, 2 * timeline.ends)
+    return SimulatedTimeline(phases.ravel(), seconds.ravel(), np.ones(phases.size), 2 * timeline.starts, 2 * timeline.ends)
 
 
-def window(timeline: Timeline, begin_s: float, seconds: float) -> Timeline:
+def window(timeline: SimulatedTimeline, begin_s: float, seconds: float) -> SimulatedTimeline:
     """The part of a timeline that begins at ``begin_s`` and lasts ``seconds``; with the epochs that lie in it whole."""
     edges = np.concatenate([[0.0], np.cumsum(timeline.seconds)])
     starts, ends = edges[timeline.starts], edges[timeline.ends]
@@ -110,7 +117,7 @@ def window(timeline: Timeline, begin_s: float, seconds: float) -> Timeline:
     first = max(0, int(np.searchsorted(edges, begin_s, side="right")) - 1)
     last = max(first + 1, int(np.searchsorted(edges, begin_s + seconds, side="left")))
     cut = np.clip(edges[first : last + 1], begin_s, begin_s + seconds)
-    return Timeline(
+    return SimulatedTimeline(
         timeline.phases[first:last],
         np.diff(cut),
         timeline.clock[first:last],
@@ -119,7 +126,7 @@ def window(timeline: Timeline, begin_s: float, seconds: float) -> Timeline:
     )
 
 
-def idle_seconds(timelines: list[Timeline], seconds: float, *, least_s: float) -> float:
+def idle_seconds(timelines: list[SimulatedTimeline], seconds: float, *, least_s: float) -> float:
     """Seconds without any work on the device, in stretches of at least ``least_s``."""
     busy = []
     for timeline in timelines:
@@ -138,7 +145,7 @@ def _with_spin(name: str, values: Array) -> Array:
     return values
 
 
-def _period(work: Work, timeline: Timeline) -> float | None:
+def _period(work: Work, timeline: SimulatedTimeline) -> float | None:
     """Distance of two updates, or of two batches' copies."""
     marks = {"steps": Phase.UPDATE, "inference": Phase.COPY}
     if work not in marks:
@@ -147,17 +154,17 @@ def _period(work: Work, timeline: Timeline) -> float | None:
     return float(np.median(np.diff(begins))) if begins.size > 1 else None
 
 
-def _llm(seconds: float, rng: np.random.Generator) -> Timeline:
+def _llm(seconds: float, rng: np.random.Generator) -> SimulatedTimeline:
     step_s = log_uniform(rng, 0.6, 3.6)
     accumulation = int(rng.choice([count for count in (1, 2, 4, 8) if step_s / count > 0.15]))
     return other_jobs.accumulated_steps(seconds, rng, micro_s=step_s / (accumulation + 0.3), accumulation=accumulation)
 
 
-def _idle(seconds: float, rng: np.random.Generator) -> Timeline:
+def _idle(seconds: float, rng: np.random.Generator) -> SimulatedTimeline:
     return pause(Phase.PARKED, seconds) if rng.random() < 0.5 else other_jobs.idle(seconds, rng)
 
 
-_OTHERS: dict[Work, Callable[[float, np.random.Generator], Timeline]] = {
+_OTHERS: dict[Work, Callable[[float, np.random.Generator], SimulatedTimeline]] = {
     "steps": _llm,
     "inference": lambda seconds, rng: other_jobs.batches(seconds, rng, batch_s=log_uniform(rng, 0.06, 3), jitter=0.02),
     "serving": lambda seconds, rng: other_jobs.serving(seconds, rng, rate=log_uniform(rng, 0.5, 12), request_s=0.04),

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ....detector.simulator.devices import DEVICES, Device
+from ....detector.simulator.devices import DEVICES, SimulatedDevice
 
 GPUS_PER_NODE = 8
 
@@ -48,7 +48,7 @@ class Node:
 
     name: str
     gpus: int
-    device: Device
+    device: SimulatedDevice
     instance: str
     cloud: str
     region: str

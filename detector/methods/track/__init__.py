@@ -1,7 +1,7 @@
 """Epoch tracking: candidate periods, template matching, dynamic programming, and a confidence that knows when to abstain.
 
 Unlike the paper's recipe it needs neither a cropped trace nor a fitting number of epochs, fuses every metric that follows the
-job without delay, tolerates jitter, missing samples and drift, tells two jobs apart, and says nothing when unsure.
+job without delay, tolerates jitter, missing samples and drift, separates two jobs, and abstains when unsure.
 """
 
 from dataclasses import dataclass, replace
@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from ... import clock as clocks
 from ...clock import Clock
 from ...confidence import ANSWERS
-from ...epochs import Cycle as NamedCycle
-from ...epochs import Detection, Epoch, Job, Reason, Stretch
+from ...epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
 from ...errors import InputError
 from ...signals import Signals
 from .boundaries import CLOSE, change, typical
-from .cycle import Cycle, again, find
+from .cycle import TrackedCycle, again, find
 from .cycles import name_cycles, name_steps
 from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from .periods import SAME, same
@@ -35,8 +34,8 @@ SURER = 0.1
 #: no answer itself can still contradict.
 CONTRADICTS = 0.45
 
-#: Candidate periods that are followed of a second job, and where a stream asks while the job runs: with six of them it answers
-#: 30 traces as well, in 1.8 times the time. Decision 0039.
+#: Candidate periods that are followed for a second job, and in a stream's searches while the job runs: with six of them it
+#: answers 30 traces as well, in 1.8 times the time. Decision 0039.
 FEW = 2
 
 #: Where equal work takes two times, this share of the epochs before and after the change is close to its median. By choice.
@@ -95,7 +94,7 @@ def detect(
         shorter = search.of_period(within.period_s)
         if shorter is not None:
             search, jobs = shorter, [shorter.job(shorter.cycle, signals)]
-            cycles = [tuple(replace(one, period_s=jobs[0].period_s) if one is within else one for one in cycles[0])]
+            cycles = [tuple(replace(cycle, period_s=jobs[0].period_s) if cycle is within else cycle for cycle in cycles[0])]
     stretches = tuple(
         Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
     )
@@ -143,8 +142,8 @@ class _Search:
     clock: Clock
     stretch: tuple[int, int]
     grid: Grid
-    cycle: Cycle
-    parts: tuple[Cycle, ...] = ()
+    cycle: TrackedCycle
+    parts: tuple[TrackedCycle, ...] = ()
 
     @property
     def confidence(self) -> float:
@@ -152,7 +151,7 @@ class _Search:
         return min((part.confidence for part in self.parts), default=self.cycle.confidence)
 
     def scores(self, clock: Clock) -> dict[str, NDArray[np.float64]]:
-        """What plots need, on the clock that was asked for."""
+        """What plots need, on the requested clock."""
         scores = dict(self.cycle.curves)
         for name in {"candidate_period", "template_time"} & scores.keys():
             scores[name] = scores[name] * self.seconds_of(clock)
@@ -170,8 +169,8 @@ class _Search:
         own = self.cycle.period * self.seconds_of(other.clock)
         return self.confidence >= CONTRADICTS and not same(own, other.cycle.period)
 
-    def jobs(self, signals: Signals, clock: Clock) -> list[Job]:
-        """The cycle as a job, or one job for each part of the time where the period on the clock that was asked for changes."""
+    def jobs(self, signals: Signals, clock: Clock) -> list[JobEpochs]:
+        """The cycle as a job, or one job for each part of the time where the period on the requested clock changes."""
         if self.parts:
             return [self.job(part, signals) for part in self.parts]
         job = self.job(self.cycle, signals)
@@ -182,23 +181,23 @@ class _Search:
         if abs(by) < DIFFERENT or min(np.mean(np.abs(side / np.median(side) - 1) <= CLOSE) for side in sides) < STEADY:
             return [job]
         epochs = job.epochs[:place], job.epochs[place:]
-        return [Job(float(np.median(side)), own, job.confidence) for side, own in zip(sides, epochs, strict=True)]
+        return [JobEpochs(float(np.median(side)), own, job.confidence) for side, own in zip(sides, epochs, strict=True)]
 
-    def job(self, cycle: Cycle, signals: Signals) -> Job:
+    def job(self, cycle: TrackedCycle, signals: Signals) -> JobEpochs:
         """A cycle of this grid as a job, in wall seconds."""
         times = self.clock.to_wall(self.grid.reading(cycle.boundaries)).clip(signals.time[0], signals.time[-1])
         # Wall seconds of equal work vary with what else ran on the device.
         sample_s = float(np.ptp(times) / np.ptp(cycle.boundaries))
         period = cycle.period if self.clock.name == "wall" else typical(np.diff(times) / sample_s, self.grid.quantum) * sample_s
-        return Job(period, tuple(_epochs(times, cycle.match)), cycle.confidence)
+        return JobEpochs(period, tuple(_epochs(times, cycle.match)), cycle.confidence)
 
     def elsewhere(self, signals: Signals) -> list[Epoch]:
         """Epochs of the same cycle in the other busy stretches: a job that was stopped and resumed."""
-        found: list[Epoch] = []
+        epochs: list[Epoch] = []
         for stretch in busy_stretches(signals):
             grid = None if stretch == self.stretch else build(signals, self.clock, stretch)
-            found += [] if grid is None else _again(signals, self.clock, grid, self.cycle.period)
-        return found
+            epochs += [] if grid is None else _again(signals, self.clock, grid, self.cycle.period)
+        return epochs
 
     def of_period(self, period_s: float) -> "_Search | None":
         """This search with a cycle of another period [wall s]; None where it cannot be followed."""
@@ -213,22 +212,22 @@ class _Search:
         return replace(self, cycle=replace(self.cycle, period=usual, boundaries=boundaries, match=match), parts=())
 
     def seconds_of(self, clock: Clock) -> float:
-        """Seconds of a clock per second of the one that was searched, on average over the grid; 1 if it is the same."""
+        """Seconds of a clock per second of the searched clock, on average over the grid; 1 if they are the same."""
         if clock.name == self.clock.name:
             return 1.0
         ends = self.grid.reading(np.array([0.0, self.grid.values.shape[1] - 1.0]))
         first, last = clock.at(self.clock.to_wall(ends))
         return float((last - first) / (ends[1] - ends[0]))
 
-    def period_work(self, job: Job, clock: Clock) -> float | None:
-        """The job's period on the clock that was asked for, if that is the work clock."""
+    def period_work(self, job: JobEpochs, clock: Clock) -> float | None:
+        """The job's period on the requested clock, if that is the work clock."""
         if clock.name == "wall" or self.clock.name == "work":
             return None if clock.name == "wall" else self.cycle.period
         starts, ends = np.array([(epoch.start, epoch.end) for epoch in job.epochs]).T
         return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
-def _named(signals: Signals, job: Job, shortest_epoch_s: float) -> tuple[NamedCycle, ...]:
+def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float) -> tuple[Cycle, ...]:
     """What the cycles of a job are."""
     boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
     if job.period_s < shortest_epoch_s:
@@ -236,7 +235,7 @@ def _named(signals: Signals, job: Job, shortest_epoch_s: float) -> tuple[NamedCy
     return name_cycles(signals, boundaries, job.period_s, job.confidence)
 
 
-def _epoch_within(cycles: tuple[NamedCycle, ...], period_s: float, shortest_s: float) -> NamedCycle | None:
+def _epoch_within(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
     """The epoch that is shorter than the cycle that was found; None where that is the epoch."""
     epochs = (cycle for cycle in cycles if cycle.kind == "epoch" and cycle.period_s >= shortest_s)
     return next((cycle for cycle in epochs if np.log(period_s / cycle.period_s) > SAME), None)
@@ -244,15 +243,15 @@ def _epoch_within(cycles: tuple[NamedCycle, ...], period_s: float, shortest_s: f
 
 def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, ...]:
     """Epochs of a known period [wall s] in all busy stretches of a trace; none where it does not show."""
-    found: list[Epoch] = []
+    epochs: list[Epoch] = []
     for stretch in busy_stretches(signals):
         grid = build(signals, clock, stretch)
         if grid is None:
             continue
         ends = clock.to_wall(grid.reading(np.array([0.0, grid.values.shape[1] - 1.0])))
         work = float(np.diff(clock.at(ends))[0] / np.diff(ends)[0])
-        found += _again(signals, clock, grid, period_s * work)
-    return tuple(sorted(found, key=lambda epoch: epoch.start))
+        epochs += _again(signals, clock, grid, period_s * work)
+    return tuple(sorted(epochs, key=lambda epoch: epoch.start))
 
 
 def _again(signals: Signals, clock: Clock, grid: Grid, period: float) -> list[Epoch]:
@@ -289,7 +288,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
     return best
 
 
-def _second(grid: Grid, first: Cycle) -> Cycle | None:
+def _second(grid: Grid, first: TrackedCycle) -> TrackedCycle | None:
     """The cycle of another job in what the first one leaves."""
     rest = remainder(grid, first.boundaries)
     second = None if rest is None else find(rest, most=FEW)

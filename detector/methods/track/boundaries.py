@@ -57,7 +57,7 @@ FEWEST, PLACES = 3, 64
 
 
 @dataclass(frozen=True)
-class Fit:
+class PeriodFit:
     """How well a candidate period fits the trace.
 
     Attributes:
@@ -116,7 +116,7 @@ class Track:
     weights: NDArray[np.float64]
     template: NDArray[np.float64]
     before: int
-    fit: Fit
+    fit: PeriodFit
     halves: tuple[tuple[float, float], ...] = ()
     smooth: bool = False
 
@@ -283,7 +283,7 @@ def _fit(
     before: int,
     length: float,
     agreeing: float,
-) -> Fit:
+) -> PeriodFit:
     """How well the boundaries fit each other and the trace; `width`, `before` and `length` (of a period) in bins."""
     channels, n = matching.channels, matching.channels.shape[1]
     around = windows(channels, boundaries - before, width)
@@ -314,7 +314,7 @@ def _fit(
     quality = max(0.0, alike) * float(np.clip(contrast / 0.4, 0.02, 1)) ** 0.7
     quality *= (1 - np.exp(-intervals.size / 1.6)) * np.exp(-2.5 * spread) * (0.4 + 0.6 * even.mean()) * np.sqrt(covered)
     sizes = (around * rest.mean(axis=0)).sum(axis=(1, 2)) / max(float((rest.mean(axis=0) ** 2).sum()), 1e-12)
-    return Fit(
+    return PeriodFit(
         period=typical(settled),
         quality=float(min(1.0, quality)),
         alike=alike,
@@ -366,7 +366,7 @@ def _nested(values: NDArray[np.floating]) -> float:
 def _turns(cycles: NDArray[np.float64]) -> float:
     """By how much cycles k apart are more alike than others as near, for the best k of `TURNS`; (cycles, c, w) -> -1..1."""
     flat = cycles.reshape(cycles.shape[0], -1)
-    flat = flat - flat.mean(axis=0)  # what all cycles have in common tells none of them from another
+    flat = flat - flat.mean(axis=0)  # what all cycles have in common distinguishes none of them
     flat = flat / np.maximum(np.sqrt((flat**2).sum(axis=1, keepdims=True)), 1e-12)
     alike = flat @ flat.T
     apart = np.abs(np.subtract.outer(np.arange(len(flat)), np.arange(len(flat))))

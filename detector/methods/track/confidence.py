@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .boundaries import Fit, Track
+from .boundaries import PeriodFit, Track
 from .contrast import stands_out
 from .folding import Folded
 from .grid import Grid
@@ -54,13 +54,13 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
     ahead, predicted, by_part = stands_out(grid, track.samples)
     times = 0.0 if folded is None else float(np.log(track.samples / grid.over / folded.period))
     ratios = [(other, float(np.log(other.samples / track.samples))) for other in tracks]
-    parts = [other for other, ratio in ratios if whole(-ratio)]
-    multiples = [other for other, ratio in ratios if whole(ratio)]
+    parts = [other for other, ratio in ratios if is_multiple(-ratio)]
+    multiples = [other for other, ratio in ratios if is_multiple(ratio)]
     part, multiple = _best(parts), _best(multiples)
     inside = [other for other, ratio in ratios if -STEPS < ratio < -RELATED]
     # A cycle much shorter than another may be its step, and a strict one at that: no rival of the same kind.
-    shorter = [other for other, ratio in ratios if -STEPS < ratio < -2 * RELATED and not whole(-ratio)]
-    longer = [other for other, ratio in ratios if STEPS > ratio > 2 * RELATED and not whole(ratio)]
+    shorter = [other for other, ratio in ratios if -STEPS < ratio < -2 * RELATED and not is_multiple(-ratio)]
+    longer = [other for other, ratio in ratios if STEPS > ratio > 2 * RELATED and not is_multiple(ratio)]
     inner = [other for other, ratio in ratios if ratio <= -STEPS]
     outer = [other for other, ratio in ratios if ratio >= STEPS]
     holds = max((_held(other, track, other.fit) for other, ratio in ratios if ratio < -HELD), default=(0.0, 0.0))
@@ -90,8 +90,8 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
         "nested": fit.nested,
         "nested_alone": fit.nested / metrics,
         "folds": folded.explained if folded is not None and abs(times) < RELATED else 0.0,
-        "part_folds": folded.explained if folded is not None and whole(times) else 0.0,
-        "other_folds": folded.explained if folded is not None and abs(times) >= RELATED and not whole(times) else 0.0,
+        "part_folds": folded.explained if folded is not None and is_multiple(times) else 0.0,
+        "other_folds": folded.explained if folded is not None and abs(times) >= RELATED and not is_multiple(times) else 0.0,
         "halves": min((quality for _, quality in track.halves), default=fit.quality),
         "halves_apart": _apart(track, grid.over),
         "halves_part": max((_better_half(other, track) for other in parts + inside), default=-1.0),
@@ -118,7 +118,7 @@ def of_track(track: Track, tracks: list[Track], folded: Folded | None, grid: Gri
     }
 
 
-def _best(tracks: list[Track]) -> Fit | None:
+def _best(tracks: list[Track]) -> PeriodFit | None:
     return max((track.fit for track in tracks), key=lambda fit: fit.quality, default=None)
 
 
@@ -145,7 +145,7 @@ def _aliased(period: float, cycles: float) -> float:
     return float(abs(drift.mean()) * np.sin(np.pi * period / 2) ** 2 * 2 / period)
 
 
-def _held(inner: Track, outer: Track, fit: Fit) -> tuple[float, float]:
+def _held(inner: Track, outer: Track, fit: PeriodFit) -> tuple[float, float]:
     """How alike cycles hold another's, as many in each at the same places, times the quality of a fit; and what they leave.
 
     Of epochs with an evaluation after every k-th, and of evaluations within an epoch, the longer cycle is made of the shorter
@@ -174,7 +174,7 @@ def _better_half(other: Track, track: Track) -> float:
     return max(its[1] - own[1] for its, own in zip(other.halves, track.halves, strict=True))
 
 
-def whole(logarithm: float) -> bool:
+def is_multiple(logarithm: float) -> bool:
     """Whether a ratio is close to one of 2, 3, ..., 10."""
     nearest = round(float(np.exp(logarithm))) if logarithm < np.log(MOST + 1) else MOST + 1
     return 2 <= nearest <= MOST and abs(logarithm - np.log(nearest)) < RELATED
@@ -190,8 +190,10 @@ def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]
         "predicted": float(np.clip(predicted, -0.5, 1)),
         "part_predicted": float(np.clip(by_part, -0.5, 1)),
         "same": max((track.fit.quality for track, ratio in ratios if abs(ratio) < RELATED), default=0.0),
-        "multiple": max((track.fit.quality for track, ratio in ratios if whole(ratio)), default=0.0),
-        "longer": max((track.fit.quality for track, ratio in ratios if ratio > 2 * RELATED and not whole(ratio)), default=0.0),
+        "multiple": max((track.fit.quality for track, ratio in ratios if is_multiple(ratio)), default=0.0),
+        "longer": max(
+            (track.fit.quality for track, ratio in ratios if ratio > 2 * RELATED and not is_multiple(ratio)), default=0.0
+        ),
         "outer_stands": max((_stands(track) for track, ratio in ratios if ratio > STEPS), default=0.0),
         "explained": folded.explained,
         "significance": float(np.log(folded.significance)),

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...filters import running_mean
 from .boundaries import Track, follow, refined, typical
-from .confidence import MOST, confidence, of_fold, of_track, whole
+from .confidence import MOST, confidence, is_multiple, of_fold, of_track
 from .ends import with_ends
 from .folding import Folded, fold
 from .grid import Grid
@@ -50,8 +50,8 @@ ENOUGH = 200
 
 
 @dataclass(frozen=True)
-class Cycle:
-    """A cycle that was found.
+class TrackedCycle:
+    """A cycle of the trace, with its boundaries.
 
     Attributes:
         period: seconds of the clock.
@@ -72,7 +72,7 @@ class Cycle:
     curves: dict[str, NDArray[np.float64]]
 
 
-def find(grid: Grid, *, most: int = 6) -> Cycle | None:
+def find(grid: Grid, *, most: int = 6) -> TrackedCycle | None:
     """The best cycle of a grid, however unsure; None if nothing repeats.
 
     Args:
@@ -168,13 +168,13 @@ def _followed(values: NDArray[np.float64], period: float, over: int, most: int |
 
 
 def _middle(values: NDArray[np.float64], period: float) -> NDArray[np.float64]:
-    """The middle `ENOUGH` periods, or all there is: more do not tell better whether it is a cycle."""
+    """The middle `ENOUGH` periods, or all there is: more do not show better whether it is a cycle."""
     n, length = values.shape[1], round(ENOUGH * period)
     return values if n <= length else values[:, (n - length) // 2 : (n + length) // 2]
 
 
-def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> Cycle:
-    return Cycle(
+def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> TrackedCycle:
+    return TrackedCycle(
         period=folded.period * grid.over * grid.step,
         boundaries=folded.boundaries * grid.over,
         match=np.full(folded.boundaries.size, np.sqrt(folded.explained)),
@@ -185,11 +185,11 @@ def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> Cycle:
     )
 
 
-def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], grid: Grid) -> Cycle:
+def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], grid: Grid) -> TrackedCycle:
     inner = refined(grid.values, best, grid.lag)
     partial = inner.size > MANY and inner[-1] - inner[0] < FILLED * grid.values.shape[1]
     boundaries, match = with_ends(grid, inner, best.match, best.samples, best.rows(grid.values.shape[0]))
-    return Cycle(
+    return TrackedCycle(
         # The ends are less exact than matched boundaries, and count where there are few of these.
         period=typical(np.diff(inner if inner.size > FEW else boundaries), grid.quantum) * grid.step,
         boundaries=boundaries,
@@ -210,9 +210,9 @@ def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], gr
     )
 
 
-def _related(one: Track, other: Track) -> bool:
-    ratio = float(np.log(other.samples / one.samples))
-    return whole(ratio) or whole(-ratio)
+def _related(first: Track, second: Track) -> bool:
+    ratio = float(np.log(second.samples / first.samples))
+    return is_multiple(ratio) or is_multiple(-ratio)
 
 
 def _best_half(halves: list[tuple[float, float]]) -> tuple[float, float] | None:

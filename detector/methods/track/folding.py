@@ -2,7 +2,7 @@
 
 A cycle of 7.66 s that is read every 2 s shows another part of itself each time; folded at the right period the readings
 fall into place (epoch folding: Leahy et al., Astrophysical Journal 266, 1983). A cycle of less than three readings is not
-looked for; read at even times it looks like a longer one, and nothing in the readings tells.
+looked for; read at even times it looks like a longer one, and the readings do not show it.
 
 All lengths are in samples of the trace.
 """

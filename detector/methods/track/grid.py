@@ -44,7 +44,7 @@ DISKS = frozenset({"disk_read", "disk_write", "process_disk_read", "process_disk
 #: Metrics read so much less often than the fastest lag behind what happened. By choice.
 SLOWER = 2.5
 
-#: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios tell.
+#: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios show this.
 #: By choice.
 IDLE = 0.01
 RATIOS = frozenset({"dram_active", *ACTIVITY})
@@ -186,12 +186,12 @@ def busy_stretches(signals: Signals) -> list[tuple[int, int]]:
     lengths = places[stops] - places[starts] + 1
     pauses = places[starts[1:]] - places[stops[:-1]]
     starts, stops = _parted(starts, stops, pauses > PAUSE_SHARE * np.minimum(lengths[:-1], lengths[1:]))
-    found = []
+    stretches = []
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         low, top = max(0, start - width), min(n, stop + width + 1)
         exact = low + np.flatnonzero(activity[low:top] > threshold)
-        found.append((int(exact[0]), int(exact[-1])) if exact.size else (low, top - 1))
-    return sorted(found, key=lambda stretch: (places[stretch[0]] - places[stretch[1]], stretch))
+        stretches.append((int(exact[0]), int(exact[-1])) if exact.size else (low, top - 1))
+    return sorted(stretches, key=lambda stretch: (places[stretch[0]] - places[stretch[1]], stretch))
 
 
 def _parted(

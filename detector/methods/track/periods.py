@@ -97,9 +97,9 @@ def candidates(values: NDArray[np.float64], most: int = 6) -> list[float]:
     return distinct
 
 
-def same(one: float, other: float) -> bool:
+def same(period: float, other: float) -> bool:
     """Whether two periods are the same candidate: within 6 %."""
-    return abs(float(np.log(one / other))) <= SAME
+    return abs(float(np.log(period / other))) <= SAME
 
 
 def is_new(period: float, others: Iterable[float]) -> bool:
@@ -134,7 +134,7 @@ def _at_scale(channels: NDArray[np.float64], size: int) -> list[tuple[float, flo
     shortest = FINEST_BINS if size == 1 else FEWEST_BINS
     # Research notes: the least prominence (its part for few bins by choice), the score below and its constants.
     peaks = prominent_peaks(fused[: min(longest + 2, lags)], max(0.04, 1 / np.sqrt(n)))
-    found = []
+    candidates = []
     for peak in peaks[(peaks >= shortest) & (peaks <= longest)]:
         lag = vertex(fused, int(peak))
         multiples = np.rint(lag * np.arange(1, 7)).astype(int)
@@ -146,8 +146,8 @@ def _at_scale(channels: NDArray[np.float64], size: int) -> list[tuple[float, flo
         fractions = np.rint(lag / np.arange(2, 7)).astype(int)
         if any(abs(q - p) <= 1 and fused[p] >= 0.75 * fused[peak] for q in fractions for p in peaks if q >= 3):
             score *= 0.6  # a shorter period explains it
-        found.append((lag * size, float(score)))
-    return found
+        candidates.append((lag * size, float(score)))
+    return candidates
 
 
 def vertex(curve: NDArray[np.float64], peak: int) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from ...confidence import ANSWERS
 from ...filters import runs
 from .boundaries import EVEN, follow
-from .cycle import Cycle, find
+from .cycle import TrackedCycle, find
 from .grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
@@ -25,7 +25,7 @@ GOOD = 0.3
 OVERLAP = 0.15
 
 
-def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
+def parts(grid: Grid, cycle: TrackedCycle) -> tuple[TrackedCycle, ...]:
     """The cycles of two parts of the grid where each has a period of its own, in the order of time; else none.
 
     Where the halves of the trace have different periods, and the whole one like them, what comes before and after a change is
@@ -35,8 +35,11 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     if len(cycle.halves) < 2 or min(quality for _, quality in cycle.halves) < GOOD:
         return ()
     (early, _), (late, _) = cycle.halves
-    whole = cycle.period / grid.step
-    if not DIFFERENT < abs(np.log(early / late)) < APART or np.log(max(early, late, whole) / min(early, late, whole)) > APART:
+    overall = cycle.period / grid.step
+    if (
+        not DIFFERENT < abs(np.log(early / late)) < APART
+        or np.log(max(early, late, overall) / min(early, late, overall)) > APART
+    ):
         return ()
     n = grid.values.shape[1]
     befores, afters = _before(grid, n // 2), _after(grid, n // 2)
@@ -56,13 +59,13 @@ def parts(grid: Grid, cycle: Cycle) -> tuple[Cycle, ...]:
     return max(pairs, key=lambda pair: pair[0].confidence * pair[1].confidence, default=())
 
 
-def _before(grid: Grid, place: int) -> list[Cycle]:
+def _before(grid: Grid, place: int) -> list[TrackedCycle]:
     """The cycle of what comes before a sample, if there is any."""
     cycle = find(grid.part(0, place))
     return [] if cycle is None else [cycle]
 
 
-def _after(grid: Grid, place: int) -> list[Cycle]:
+def _after(grid: Grid, place: int) -> list[TrackedCycle]:
     """The cycle of what comes after a sample, if there is any."""
     cycle = find(grid.part(place, grid.values.shape[1]))
     return [] if cycle is None else [replace(cycle, boundaries=cycle.boundaries + place)]

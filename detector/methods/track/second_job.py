@@ -15,7 +15,7 @@ SHORTEST, LONGEST = 0.5, 1.5
 #: Periods this close are one job's: what is left of its own marks, or two halves of its cycle.
 ALIKE = 1.08
 
-#: Fewest boundaries of the slower cycle that tell; their phases are locked if they add up to this share of their number, at
+#: Fewest boundaries of the slower cycle that decide; their phases are locked if they add up to this share of their number, at
 #: one, two or three places of the faster cycle.
 FEWEST, LOCKED, TURNS = 4, 0.75, (1, 2, 3)
 
@@ -28,15 +28,15 @@ def remainder(grid: Grid, boundaries: NDArray[np.float64]) -> Grid | None:
         boundaries: (k,) fractional samples of the grid, increasing.
 
     Returns:
-        A grid over the same samples, None where too few cycles leave nothing to tell the jobs apart by.
+        A grid over the same samples, None where too few cycles leave nothing to separate the jobs by.
     """
     lengths = np.diff(boundaries)
     usual = float(np.median(lengths))
-    whole = np.flatnonzero((lengths > SHORTEST * usual) & (lengths < LONGEST * usual))
-    if whole.size < FEWEST:
+    regular = np.flatnonzero((lengths > SHORTEST * usual) & (lengths < LONGEST * usual))
+    if regular.size < FEWEST:
         return None
     phase = (np.arange(round(usual)) + 0.5) / round(usual)
-    spans = [(boundaries[i], lengths[i]) for i in whole]
+    spans = [(boundaries[i], lengths[i]) for i in regular]
     index = np.arange(grid.values.shape[1])
     rest = grid.values.copy()
     for row in rest:

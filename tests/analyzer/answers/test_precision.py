@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epochcast.regressor import Predictor, Profile, load_catalog
+from epochcast.regressor import LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.calibration import ROUTE as CALIBRATED
 from epochcast.regressor.prediction import basis
 from epochcast.regressor.profile import feature_set
@@ -138,6 +138,6 @@ def test_the_precision_of_training_profiles_that_do_not_say_theirs(
     document = answer(*arguments)
     assert (document["metrics"], document["excluded"]) == ([], {})
     catalog = load_catalog()
-    speeds = Predictor.load(Path(out)).recipe.speeds_.speeds_
+    speeds = LatencyPredictor.load(Path(out)).recipe.speeds_.speeds_
     counts = [speeds.jobs_on_both(catalog["T4"], catalog["A10G"], of) for of in ("tf32", "mixed")]
     assert counts == [1, 5], "jobs are told apart by their group"

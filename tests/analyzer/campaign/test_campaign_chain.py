@@ -18,7 +18,7 @@ import pytest
 from epochcast.analyzer.campaign.plan import read_plan
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import append_run, read_runs
-from epochcast.regressor import Predictor
+from epochcast.regressor import LatencyPredictor
 
 # A user's own network. It waits more than it computes, so that an epoch (4 batches to train on, 1 to validate) lasts alike
 # on any machine: the epochs after the first together long enough for a reading of the utilisation, which comes once a second.
@@ -148,13 +148,13 @@ def test_the_page_from_its_plan_to_its_recommendation(
         epochs = sorted(end - start for start, end in zip(labels["epoch_starts"], labels["epoch_ends"], strict=True))
         assert epochs[0] <= (run.profile.epoch_s or 0) <= epochs[-1]
 
-    model = Predictor.load(machine.folder / "my-model")
+    model = LatencyPredictor.load(machine.folder / "my-model")
     assert (model.training["gpus"], model.training["workloads"], model.training["profiles"]) == (
         ["A100 SXM4 40GB", "T4"],
         5,
         10,
     )
-    calibrated = Predictor.load(machine.folder / "my-calibrated-model")
+    calibrated = LatencyPredictor.load(machine.folder / "my-calibrated-model")
     assert [(one.gpu, one.workloads) for one in calibrated.calibrations] == [("A100 SXM4 40GB", 5)]
     assert "fitted on 10 profiles of A100 SXM4 40GB, T4" in said["epochcast fit regressor"]
     assert "P2: 10 pairs among 10 profiles" in said["epochcast evaluate regressor"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.regressor import Predictor, Profile
+from epochcast.regressor import LatencyPredictor, Profile
 
 SLOWER = 1.25  # the made-up L4 takes this much longer than the shipped model expects
 
@@ -28,12 +28,12 @@ def _profile(workload: str, gpu: str, busy: float, epoch_s: float) -> Profile:
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Predictor:
-    return Predictor.load()
+def shipped() -> LatencyPredictor:
+    return LatencyPredictor.load()
 
 
 @pytest.fixture
-def measured(tmp_path: Path, shipped: Predictor) -> Callable[..., Path]:
+def measured(tmp_path: Path, shipped: LatencyPredictor) -> Callable[..., Path]:
     """A folder of profiles of some workloads on the T4 and, slower than the model expects, on the L4."""
 
     def write(workloads: int, gpus: tuple[str, ...] = ("T4", "L4")) -> Path:
@@ -56,7 +56,7 @@ def test_anchors_says_where_the_model_knows_the_gpu(text: Callable[..., str]) ->
 
 
 def test_calibrate_moves_predictions_to_what_was_measured(
-    measured: Callable[..., Path], shipped: Predictor, tmp_path: Path, answer: Callable[..., Any]
+    measured: Callable[..., Path], shipped: LatencyPredictor, tmp_path: Path, answer: Callable[..., Any]
 ) -> None:
     out = tmp_path / "model"
     assert answer("calibrate", "default", "--data", measured(10), "--out", out) == {"rows": 20, "gpus": {"L4": 10}}

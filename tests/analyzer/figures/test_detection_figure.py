@@ -16,7 +16,7 @@ from epochcast.analyzer.figures import detection_figure, save_figure
 from epochcast.analyzer.figures.scores import score_panels
 from epochcast.analyzer.figures.style import draw_series
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector import Detection, Epoch, Job, Stretch, detect
+from epochcast.detector import Detection, Epoch, JobEpochs, Stretch, detect
 
 
 def saw(epochs: int, period_s: float) -> Trace:
@@ -32,7 +32,7 @@ def epochs_of(count: int, period_s: float, confidence: float = 0.9, start: float
 
 def found(count: int, period_s: float, **changes: object) -> Detection:
     spans = epochs_of(count, period_s)
-    answer = Detection("epochs", period_s, None, spans, 0.9, "track", "wall", jobs=(Job(period_s, spans, 0.9),))
+    answer = Detection("epochs", period_s, None, spans, 0.9, "track", "wall", jobs=(JobEpochs(period_s, spans, 0.9),))
     return replace(answer, **changes)  # type: ignore[arg-type]
 
 
@@ -59,7 +59,7 @@ def test_every_epoch_is_a_bar_and_every_boundary_a_line_in_every_metric() -> Non
 
 def test_the_shade_tells_the_confidence_by_lightness() -> None:
     spans = tuple(replace(epoch, confidence=c) for epoch, c in zip(epochs_of(4, 10), (0.1, 0.5, 0.7, 0.95), strict=True))
-    figure = detection_figure(saw(4, 10), found(4, 10, epochs=spans, jobs=(Job(10, spans, 0.9),)), title="T4")
+    figure = detection_figure(saw(4, 10), found(4, 10, epochs=spans, jobs=(JobEpochs(10, spans, 0.9),)), title="T4")
     (bars,) = figure.axes[0].collections
     lightness = bars.get_facecolor()[:, :3] @ [0.299, 0.587, 0.114]
     assert (np.diff(lightness) < -0.1).all()
@@ -140,7 +140,7 @@ def test_the_template_is_drawn_around_its_boundary() -> None:
 
 
 def test_two_jobs_have_a_row_each() -> None:
-    jobs = tuple(Job(period, epochs_of(count, period), 0.8) for count, period in ((12, 10.0), (4, 30.0)))
+    jobs = tuple(JobEpochs(period, epochs_of(count, period), 0.8) for count, period in ((12, 10.0), (4, 30.0)))
     figure = detection_figure(saw(12, 10), found(12, 10, jobs=jobs), title="T4")
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["job 1", "job 2"]
     assert [len(bars.get_paths()) for bars in figure.axes[0].collections] == [12, 4]

@@ -16,7 +16,7 @@ from epochcast.analyzer.fleet.simulated.layout import blocks
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.detector.simulator.devices import DEVICES
-from epochcast.detector.simulator.timeline import Phase, Timeline
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline
 
 SETTINGS = FleetSettings(gpus=20, minutes=2, seed=3)
 
@@ -94,14 +94,14 @@ def test_a_straggler_never_waits_and_the_others_do() -> None:
     assert fast.clock.min() == 1
 
 
-def _works(timeline: Timeline) -> float:
+def _works(timeline: SimulatedTimeline) -> float:
     return float(
         timeline.seconds[np.isin(timeline.phases, (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.VALIDATE))].sum()
     )
 
 
 def test_a_window_keeps_the_epochs_that_lie_in_it_whole() -> None:
-    timeline = Timeline(
+    timeline = SimulatedTimeline(
         np.array([Phase.FORWARD, Phase.WAIT] * 3),
         np.array([4.0, 1.0] * 3),
         np.ones(6),
@@ -115,8 +115,8 @@ def test_a_window_keeps_the_epochs_that_lie_in_it_whole() -> None:
 
 
 def test_idle_seconds_are_those_without_work_of_any_job() -> None:
-    first = Timeline.of([Phase.PARKED, Phase.FORWARD, Phase.WAIT], [20.0, 5.0, 35.0])
-    second = Timeline.of([Phase.PARKED, Phase.SERVE], [50.0, 10.0])
+    first = SimulatedTimeline.of([Phase.PARKED, Phase.FORWARD, Phase.WAIT], [20.0, 5.0, 35.0])
+    second = SimulatedTimeline.of([Phase.PARKED, Phase.SERVE], [50.0, 10.0])
     assert idle_seconds([first, second], 60.0, least_s=15.0) == pytest.approx(20 + 25)
     assert idle_seconds([first, second], 60.0, least_s=22.0) == pytest.approx(25)
 

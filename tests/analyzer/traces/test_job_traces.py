@@ -20,10 +20,10 @@ from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.traces import job_traces
 from epochcast.analyzer.traces.job_traces import APART, read_job, usd_per_hour
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
-from epochcast.detector import Cycle, Detection, Job, JobDetection, detect
+from epochcast.detector import Cycle, Detection, JobDetection, JobEpochs, detect
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.draws import draw_training, uncropped
-from epochcast.detector.simulator.scenario import Recording, draw_noise, record
+from epochcast.detector.simulator.scenario import RecordingFaults, draw_noise, record
 from epochcast.detector.simulator.telemetry import measure
 from epochcast.detector.simulator.timeline import TICK_S, Phase, pause
 from epochcast.detector.simulator.training import train
@@ -49,7 +49,7 @@ def job_of(gpus: int, idle: int | None) -> list[Trace]:
     traces = []
     for gpu in range(gpus):
         runs = pause(Phase.PARKED, timeline.length_s) if gpu == idle else timeline
-        at, metrics = record(time, measure([(runs, work)], device, noise, ticks, rng), Recording(), rng)
+        at, metrics = record(time, measure([(runs, work)], device, noise, ticks, rng), RecordingFaults(), rng)
         frame = pd.DataFrame({"time": at, **{name: metrics[name] for name in METRICS}})
         traces.append(Trace(frame, gpu=device.name, source="replay", simulated=True))
     return traces
@@ -326,7 +326,7 @@ def test_epochs_that_are_too_unsure_are_not_called_none(found: Callable[..., Pat
 
 def test_a_second_job_is_named_by_every_command(found: Callable[..., Path], text: Callable[..., str]) -> None:
     sentence = "two jobs share the GPU: besides 12.0 s it shows a cycle of 31.0 s"
-    jobs = (Job(12.0, (), 0.9), Job(31.0, (), 0.9))
+    jobs = (JobEpochs(12.0, (), 0.9), JobEpochs(31.0, (), 0.9))
     for command in ("detect", "predict", "recommend"):
         assert sentence not in text(command, found(jobs=jobs[:1]))
         assert text(command, found(jobs=jobs)).count(sentence) == 1
@@ -336,7 +336,7 @@ def test_jobs_that_share_one_gpu_of_several_are_named_with_it(
     folder: Path, answer: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched = job_traces.detect_job
-    jobs = (Job(12.0, (), 0.9), Job(31.0, (), 0.9))
+    jobs = (JobEpochs(12.0, (), 0.9), JobEpochs(31.0, (), 0.9))
 
     def shared(traces: Any, **options: Any) -> Any:
         found = searched(traces, **options)

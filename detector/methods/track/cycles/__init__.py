@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ....clock import GPU_METRICS
 from ....epochs import Cycle, Kind
 from ....signals import Signals
-from .activity import Activity, activity
-from .events import UNEVEN, Event, events_of
-from .mean_course import Profile, profile, work_metrics
+from .activity import TraceActivity, activity
+from .events import UNEVEN, CycleEvent, events_of
+from .mean_cycle import MeanCycle, mean_cycle, work_metrics
 from .recurrence import recurring, saves_of
 from .steps import step
 
@@ -38,12 +38,12 @@ SURE = 0.8
 #: Fewer short cycles may be epochs as well: 12 to 16 of 1 to 4 s are (GTX 970, MNIST). Decision 0038.
 FEWEST_STEPS = 30
 
-#: Metrics named as evidence, at most; a ratio beyond is of something and nothing.
+#: Metrics named as evidence, at most; a ratio beyond compares with next to nothing.
 NAMED, RATIO = 2, 100.0
 
 
 def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
-    """The cycles of a job of which one is known, from short to long.
+    """The cycles of a job, from short to long, where one of them is known.
 
     Args:
         signals: the trace.
@@ -55,7 +55,7 @@ def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: 
     does = activity(signals, inside)
     steps = step(signals, work_metrics(signals), boundaries)
     step_s = None if steps is None else steps[0]
-    mean = profile(signals, does, boundaries, step_s)
+    mean = mean_cycle(signals, does, boundaries, step_s)
     share = None if does.idle is None else float(does.idle[inside].mean())
     text = "too few samples in a cycle to see what happens in it"
     cycles = [Cycle("unknown", period, confidence, text, share, None)]
@@ -89,12 +89,12 @@ def _noun(kind: Kind) -> str:
     return "cycle" if kind == "unknown" else kind
 
 
-def _nested(mean: Profile, period: float, confidence: float, does: Activity, share: float | None) -> list[Cycle]:
-    """The known cycle, after the one that it is made of where alike events divide it."""
+def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivity, share: float | None) -> list[Cycle]:
+    """The known cycle, after the shorter cycle that it is made of where alike events divide it."""
     seconds = period / mean.rests.size
     known, events = does.out is not None, events_of(mean)
 
-    def cycle(kind: Kind, length: float, event: Event | None, more: str = "") -> Cycle:
+    def cycle(kind: Kind, length: float, event: CycleEvent | None, more: str = "") -> Cycle:
         text = "nothing tells what happens at its boundary" if event is None else _sentence(event, mean, seconds, does)
         return Cycle(kind, length, confidence, text + more, share, None if event is None else event.rests * seconds)
 
@@ -116,7 +116,7 @@ def _nested(mean: Profile, period: float, confidence: float, does: Activity, sha
     return [cycle(kinds[0], length, usual, many), cycle(kinds[1], period, last)]
 
 
-def _alone(event: Event, known: bool) -> Kind:
+def _alone(event: CycleEvent, known: bool) -> Kind:
     """What a cycle is that has one event."""
     if event.other:
         return "epoch"
@@ -125,7 +125,7 @@ def _alone(event: Event, known: bool) -> Kind:
     return "epoch" if known else "unknown"
 
 
-def _two(inner: Sequence[Event], last: Event, known: bool, least: float) -> tuple[Kind, Kind] | None:
+def _two(inner: Sequence[CycleEvent], last: CycleEvent, known: bool, least: float) -> tuple[Kind, Kind] | None:
     """What a shorter cycle and that around it are, whose ends are the events `inner` and `last`; None where these are no
     kin. `least`: bins of rest that are a difference.
     """
@@ -151,7 +151,7 @@ def _two(inner: Sequence[Event], last: Event, known: bool, least: float) -> tupl
     return ("epoch", "checkpoint") if alike and last.saved else None
 
 
-def _sentence(event: Event, mean: Profile, seconds: float, does: Activity) -> str:
+def _sentence(event: CycleEvent, mean: MeanCycle, seconds: float, does: TraceActivity) -> str:
     parts = []
     if event.other:
         changes = ", ".join(_change(name, ratio) for name, ratio in list(mean.changes.items())[:NAMED])
@@ -171,7 +171,7 @@ def _change(name: str, ratio: float) -> str:
     return f"{name} x {ratio:.2g}"
 
 
-def _span(mean: Profile, period: float) -> tuple[float, float]:
+def _span(mean: MeanCycle, period: float) -> tuple[float, float]:
     """From when to when around its boundary something happens in a mean cycle [s], with room for inexact boundaries."""
     n, room = mean.rests.size, max(ROOM, mean.step_bins)
     events = events_of(mean)
@@ -183,10 +183,10 @@ def _span(mean: Profile, period: float) -> tuple[float, float]:
 
 def _longer(
     signals: Signals,
-    does: Activity,
+    does: TraceActivity,
     boundaries: Array,
     known: Cycle,
-    mean: Profile,
+    mean: MeanCycle,
     step_s: float | None,
 ) -> list[Cycle]:
     """The known cycle, whose mean course is given, and a longer one that is made of it; nothing where there is none."""
@@ -196,7 +196,7 @@ def _longer(
     if around is None:
         return []
     length = float(np.median(np.diff(around)))
-    longer = profile(signals, does, around, step_s)
+    longer = mean_cycle(signals, does, around, step_s)
     if longer is not None:
         both = _nested(longer, length, known.confidence, does, known.idle_share)
         clear = len(both) > 1 and (both[1].kind != "unknown" or both[0].kind == "unknown")

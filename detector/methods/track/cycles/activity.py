@@ -35,13 +35,13 @@ LARGE = 0.05
 
 
 @dataclass(frozen=True)
-class Activity:
-    """What a trace says of the device's work.
+class TraceActivity:
+    """The device's work, from a trace.
 
     Attributes:
-        idle: (n,) 0..1, share of each sample in which the device waited; None where no metric tells.
+        idle: (n,) 0..1, share of each sample in which the device waited; None where no metric shows it.
         rests: (n,) whether the device rests.
-        saves: (n,) whether it rests while much leaves it; None where no metric tells what leaves it.
+        saves: (n,) whether it rests while much leaves it; None where no metric shows what leaves it.
         out: name of the metric of what leaves it; None without one.
     """
 
@@ -51,7 +51,7 @@ class Activity:
     out: str | None
 
 
-def activity(signals: Signals, inside: NDArray[np.bool_]) -> Activity:
+def activity(signals: Signals, inside: NDArray[np.bool_]) -> TraceActivity:
     """The device's work at each sample; what is usual is taken from the samples `inside` cycles."""
     metrics = signals.metrics
     busy = next((name for name in (*BUSY, *RELATIVE) if name in metrics and metrics[name][inside].any()), None)
@@ -70,4 +70,4 @@ def activity(signals: Signals, inside: NDArray[np.bool_]) -> Activity:
         flow = metrics[out]
         usual = float(np.median(flow[inside & ~rests])) if (inside & ~rests).any() else 0.0
         saves = rests & (flow > max(BURST * usual, LARGE * float(flow[inside].max())))
-    return Activity(idle, rests, saves, out)
+    return TraceActivity(idle, rests, saves, out)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....filters import circular_runs, running_mean
-from .mean_course import FLOWS, Profile
+from .mean_cycle import FLOWS, MeanCycle
 
 Bins = NDArray[np.bool_]
 
@@ -47,7 +47,7 @@ PART, WAITS = 0.5, 0.3
 
 
 @dataclass(frozen=True)
-class Event:
+class CycleEvent:
     """What happens at one place of the mean cycle.
 
     Attributes:
@@ -72,7 +72,7 @@ class Event:
         return self.rests - self.saves
 
 
-def events_of(mean: Profile) -> list[Event]:
+def events_of(mean: MeanCycle) -> list[CycleEvent]:
     """What happens in a mean cycle, in order of the bins."""
     n, step_bins = mean.rests.size, mean.step_bins
     width = max(1, round(step_bins))
@@ -99,14 +99,14 @@ def events_of(mean: Profile) -> list[Event]:
         rested = saved + float(waits[waits >= WAITS].sum())
         if (works <= EDGE and works < rested / 3) or works * mean.bin_samples < SAMPLES:
             works = 0
-        events.append(Event(first % n, last - first, works, rested if rested >= PART else 0.0, saved))
+        events.append(CycleEvent(first % n, last - first, works, rested if rested >= PART else 0.0, saved))
     events = [event for event in events if event.other or event.rests]
     largest = max(events, key=lambda event: (event.other, event.rests), default=None)
     events = [event for event in events if event.other or event.rests >= step_bins or event is largest]
     return sorted(events, key=lambda event: event.start)
 
 
-def _other_work(mean: Profile) -> Bins:
+def _other_work(mean: MeanCycle) -> Bins:
     """Bins of another kind of work, if it is clearly another."""
     changes = [
         abs(float(np.log(max(ratio, 1e-3)))) for name, ratio in mean.changes.items() if not any(flow in name for flow in FLOWS)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ....filters import runs
 from ....signals import Signals
-from .activity import Activity
+from .activity import TraceActivity
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ FEWEST = 3
 NORMAL_MAD = 1.48
 
 
-def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | None:
+def saves_of(signals: Signals, does: TraceActivity, boundaries: Array) -> Array | None:
     """Ends of the saves [unix s] within cycles; None unless they are regular and further apart than the cycles."""
     if does.saves is None:
         return None
@@ -46,7 +46,7 @@ def saves_of(signals: Signals, does: Activity, boundaries: Array) -> Array | Non
     return ends if regular and usual > LONGER * period else None
 
 
-def recurring(signals: Signals, does: Activity, boundaries: Array, span: tuple[float, float]) -> Array | None:
+def recurring(signals: Signals, does: TraceActivity, boundaries: Array, span: tuple[float, float]) -> Array | None:
     """Every k-th of the boundaries, where the device rests for longer or the cycle before takes longer; None for no k.
 
     Args:

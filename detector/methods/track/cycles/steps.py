@@ -49,8 +49,8 @@ def step(signals: Signals, names: list[str], boundaries: Array) -> tuple[float, 
         return None
     # Slow changes hide short steps: each octave is looked at without what is slower than it.
     octaves = (longest >> octave for octave in range(OCTAVES))
-    shown = [found for most in octaves if most > fewest and (found := _repetition(table, fewest, most)) is not None]
-    lag, height = max(shown, key=lambda found: found[1], default=(0.0, 0.0))
+    shown = [candidate for most in octaves if most > fewest and (candidate := _repetition(table, fewest, most)) is not None]
+    lag, height = max(shown, key=lambda candidate: candidate[1], default=(0.0, 0.0))
     return (lag * interval, height) if shown else None
 
 

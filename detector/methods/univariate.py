@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..clock import Clock
-from ..epochs import Detection, Epoch, Job
+from ..epochs import Detection, Epoch, JobEpochs
 from ..errors import InputError
 from ..signals import Signals
 
@@ -20,7 +20,7 @@ MOST_PHASES = 64
 
 
 @dataclass(frozen=True)
-class Series:
+class MetricSeries:
     """One metric along a clock.
 
     Attributes:
@@ -36,7 +36,7 @@ class Series:
         """Mean distance of the samples, seconds of the clock."""
         return float(self.reading[-1] - self.reading[0]) / (self.reading.size - 1)
 
-    def pooled(self, most_samples: int) -> "Series":
+    def pooled(self, most_samples: int) -> "MetricSeries":
         """As it is, or, if it has more samples, the means of as many consecutive ones as bring it to at most that number.
 
         A mean stands at the reading of its first sample; what is left at the end and fills no mean is dropped.
@@ -49,23 +49,23 @@ class Series:
         width = -(-self.values.size // most_samples)
         count = self.values.size // width
         means = self.values[: count * width].reshape(count, width).mean(axis=1)
-        return Series(means, self.reading[: count * width : width])
+        return MetricSeries(means, self.reading[: count * width : width])
 
 
-def sampled(signals: Signals, clock: Clock, name: str) -> Series:
+def sampled(signals: Signals, clock: Clock, name: str) -> MetricSeries:
     """The metric's samples as they are; on the work clock as many samples, evenly spaced in work."""
     if clock.name == "wall":
-        return Series(signals.metrics[name], clock.reading)
+        return MetricSeries(signals.metrics[name], clock.reading)
     return even(signals, clock, name)
 
 
-def even(signals: Signals, clock: Clock, name: str) -> Series:
+def even(signals: Signals, clock: Clock, name: str) -> MetricSeries:
     """As many samples as the trace has, evenly spaced on the clock."""
     reading = np.linspace(clock.reading[0], clock.reading[-1], signals.time.size)
-    return Series(clock.resample(name, signals.metrics[name], reading), reading)
+    return MetricSeries(clock.resample(name, signals.metrics[name], reading), reading)
 
 
-def laid(series: Series, period: float) -> tuple[NDArray[np.float64], float]:
+def laid(series: MetricSeries, period: float) -> tuple[NDArray[np.float64], float]:
     """Boundaries a period apart, for methods that find a period but no phase.
 
     They stand where the mean cycle rises most: after validation or a pause the next epoch's training begins.
@@ -120,5 +120,5 @@ def answer(
     period = float(average(np.diff(times)))
     work = float(average(distances)) if clock.name == "work" else None
     epochs = tuple(Epoch(start, end, confidence) for start, end in pairwise(times.tolist()))
-    jobs = (Job(period, epochs, confidence),)
+    jobs = (JobEpochs(period, epochs, confidence),)
     return Detection("epochs", period, work, epochs, confidence, method, clock.name, jobs=jobs, scores=scores)

@@ -10,7 +10,7 @@ from ....filters import running_mean
 from ....signals import Signals
 from ..grid import DISKS, SLOWER
 from ..template import minority
-from .activity import Activity
+from .activity import TraceActivity
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ FLOWS = ("pcie", "nvlink", "write", "read", "disk")
 
 
 @dataclass(frozen=True)
-class Profile:
+class MeanCycle:
     """A mean cycle of b bins; it is a circle, and bin 0 begins at the boundary.
 
     Attributes:
@@ -54,7 +54,7 @@ class Profile:
     changes: dict[str, float]
 
 
-def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float | None) -> Profile | None:
+def mean_cycle(signals: Signals, does: TraceActivity, boundaries: Array, step_s: float | None) -> MeanCycle | None:
     """The mean cycle between boundaries [unix s], (k,), k >= 3; None where cycles have too few samples."""
     time = signals.time
     interval = float(np.median(np.diff(time)))
@@ -83,7 +83,7 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     seen = (many > 0) & (rests < 0.5)
     names = work_metrics(signals)
     if np.count_nonzero(seen) < FEWEST_BINS or not names:
-        return Profile(bin_samples, step_bins, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
+        return MeanCycle(bin_samples, step_bins, rests, saves, np.zeros(bins, dtype=bool), 0.0, {})
     table = np.array([_scaled(name, signals.metrics[name]) for name in names])
     width = max(1, round(STEPS * step_bins))
 
@@ -104,14 +104,14 @@ def profile(signals: Signals, does: Activity, boundaries: Array, step_s: float |
     rare = minority(curve)
     other = np.zeros(bins, dtype=bool)
     if not rare.any():
-        return Profile(bin_samples, step_bins, rests, saves, other, 0.0, {})
+        return MeanCycle(bin_samples, step_bins, rests, saves, other, 0.0, {})
     scatter = np.sqrt((curve[rare].var() * rare.sum() + curve[~rare].var() * (~rare).sum()) / curve.size)
     apart = float(abs(curve[rare].mean() - curve[~rare].mean()) / max(scatter, 1e-12))
     other[np.flatnonzero(seen)[rare]] = True
     raw = work([signals.metrics[name] for name in names])
     ratio = raw[:, rare].mean(axis=1) / np.maximum(raw[:, ~rare].mean(axis=1), 1e-12)
     order = np.argsort(-np.abs(np.log(np.maximum(ratio, 1e-3))))
-    return Profile(bin_samples, step_bins, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
+    return MeanCycle(bin_samples, step_bins, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
 
 
 def work_metrics(signals: Signals) -> list[str]:
