@@ -82,7 +82,7 @@ def _frame(rows: list[tuple[str | None, dict[str, str]]], lines: list[str], name
 def _times(stamps: list[str | None], lines: list[str], name: str) -> NDArray[np.float64]:
     if all(stamp is not None for stamp in stamps):
         return np.array(stamps, dtype=np.float64)
-    command = next((found[0] for line in lines if (found := _COMMAND.search(line))), None)
+    command = next((match[0] for line in lines if (match := _COMMAND.search(line))), None)
     if command is None or any(stamp is not None for stamp in stamps):
         raise InputError(
             f"{name!r} has rows without a time, as dcgmi dmon writes none: log with `dcgmi dmon … | ts %.s`, or put the "

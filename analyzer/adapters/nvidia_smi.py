@@ -192,9 +192,9 @@ def _devices(table: pd.DataFrame, times: NDArray[np.float64], name: str) -> tupl
     """Each row's GPU, shape (n,), counted in the order of the log, and a sentence where the log does not number them itself."""
     for field in IDENTITIES:
         if field in table and (values := _texts(table[field])).notna().all():
-            which, found = pd.factorize(values)
-            numbered = field == "index" or "index" in table or len(found) == 1
-            how = f"GPUs are distinguished by {field} and numbered in their order: {', '.join(found)}"
+            which, uniques = pd.factorize(values)
+            numbered = field == "index" or "index" in table or len(uniques) == 1
+            how = f"GPUs are distinguished by {field} and numbered in their order: {', '.join(uniques)}"
             return which, () if numbered else (how,)
     count = _gpus_per_burst(times)
     places = np.arange(len(table)) % count

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
+from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 
 SIMULATED = "the telemetry is simulated: no hardware was read"
 """What `Quality.problems` say of a simulated trace; it is no fault of the data, and told apart from those."""
 
 
 @dataclass(frozen=True)
-class Span:
+class JobSpan:
     """One stretch of work of a GPU, with no long pause in it: a job, or a part of one.
 
     Attributes:
@@ -83,11 +83,11 @@ class Finding:
 
     trace: str
     version: str
-    device: Device
+    device: GpuDevice
     start: float
     end: float
     idle_s: float | None
-    spans: tuple[Span, ...]
+    spans: tuple[JobSpan, ...]
     quality: Quality
     cpu_s: float = 0.0
 
@@ -127,18 +127,18 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 def finding_from_json(data: Mapping[str, Any]) -> Finding:
     """Build a finding of what `finding_to_json` gave."""
-    told = data["quality"].items()
-    quality: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in told}
+    fields = data["quality"].items()
+    quality: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields}
     parts: dict[str, Any] = {
-        "device": Device(**data["device"]),
+        "device": GpuDevice(**data["device"]),
         "spans": tuple(map(_span, data["spans"])),
         "quality": Quality(**quality),
     }
     return Finding(**{**data, **parts})
 
 
-def _span(data: Mapping[str, Any]) -> Span:
+def _span(data: Mapping[str, Any]) -> JobSpan:
     since = data["start"]
     epochs = tuple(EpochRecord(start, end, confidence, since) for start, end, confidence in data["epochs"])
     report = replace(Report.from_json(data["report"]), epochs=epochs[-MOST_EPOCHS:])
-    return Span(**{**data, "report": report, "epochs": epochs})
+    return JobSpan(**{**data, "report": report, "epochs": epochs})

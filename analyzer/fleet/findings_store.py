@@ -65,7 +65,7 @@ class FindingsStore:
         """Write a finished batch; InputError if that is not possible."""
         if not results:
             return
-        rows = [_row(one) for one in results]
+        rows = [_row(result) for result in results]
         table = pa.Table.from_pylist(rows, schema=_SCHEMA)
         number = self._next
         write_whole(self._path(number), lambda file: pq.write_table(table, file, compression="zstd"))
@@ -79,13 +79,13 @@ class FindingsStore:
 
     def findings(self) -> Iterator[Finding]:
         """What was found, in the order of the traces' names."""
-        return (finding_from_json(json.loads(told)) for told in self._told(failed=False))
+        return (finding_from_json(json.loads(text)) for text in self._stored(failed=False))
 
     def failures(self) -> Iterator[Failure]:
         """What failed, in the order of the traces' names."""
-        return (Failure(**json.loads(told)) for told in self._told(failed=True))
+        return (Failure(**json.loads(text)) for text in self._stored(failed=True))
 
-    def _told(self, *, failed: bool) -> Iterator[str]:
+    def _stored(self, *, failed: bool) -> Iterator[str]:
         for trace in sorted(self._places):
             place = self._places[trace]
             if place.failed == failed:
@@ -110,8 +110,8 @@ class FindingsStore:
         self._index(number, rows)
 
     def _index(self, number: int, rows: Sequence[dict[str, Any]]) -> None:
-        for row, one in enumerate(rows):
-            self._places[one["trace"]] = _Place(one["version"], one["failed"], number, row)
+        for place, row in enumerate(rows):
+            self._places[row["trace"]] = _Place(row["version"], row["failed"], number, place)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:08d}.parquet"
@@ -134,7 +134,7 @@ def alone_in(out: Path) -> Iterator[None]:
         lock.release()
 
 
-def _row(one: Finding | Failure) -> dict[str, Any]:
-    failed = isinstance(one, Failure)
-    told = vars(one) if isinstance(one, Failure) else finding_to_json(one)
-    return {"trace": one.trace, "version": one.version, "failed": failed, "told": json.dumps(told)}
+def _row(result: Finding | Failure) -> dict[str, Any]:
+    failed = isinstance(result, Failure)
+    fields = vars(result) if isinstance(result, Failure) else finding_to_json(result)
+    return {"trace": result.trace, "version": result.version, "failed": failed, "told": json.dumps(fields)}

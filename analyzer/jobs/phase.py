@@ -37,22 +37,22 @@ _NEWEST = 30
 _BAND = 1.001 * math.log1p(MOST_APART)
 
 
-def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
+def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
     """Whether two GPUs run one job, by their epochs alone.
 
     Args:
         one, other: what is known of them.
         so_far: they were in step the last time: only epochs that ended apart since then part them.
     """
-    if one.verdict != "epochs" or other.verdict != "epochs" or not one.period_s or not other.period_s:
+    if first.verdict != "epochs" or second.verdict != "epochs" or not first.period_s or not second.period_s:
         return so_far  # nothing speaks against it
-    if one.job_since is None or other.job_since is None:
+    if first.job_since is None or second.job_since is None:
         return False
-    longer, shorter = max(one.period_s, other.period_s), min(one.period_s, other.period_s)
+    longer, shorter = max(first.period_s, second.period_s), min(first.period_s, second.period_s)
     tolerance = _STILL_ALIGNED if so_far else _ALIGNED
-    if longer > (1 + (2 if so_far else 1) * MOST_APART) * shorter or abs(one.job_since - other.job_since) > longer:
+    if longer > (1 + (2 if so_far else 1) * MOST_APART) * shorter or abs(first.job_since - second.job_since) > longer:
         return False
-    ends, others = (np.array([epoch.end for epoch in report.epochs]) for report in (one, other))
+    ends, others = (np.array([epoch.end for epoch in report.epochs]) for report in (first, second))
     if not ends.size or not others.size:
         return so_far
     # Only while both were watched: one of them may have been seen earlier, or tell less of the past.
@@ -69,7 +69,7 @@ def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
     if aligned < LEAST_EPOCHS or aligned < _SHARE * max(ends.size, others.size):
         return False
     scatter = float(np.quantile(np.abs(away - np.median(away)), _SHARE))
-    most = max(_SAMPLES / min(one.hertz, other.hertz), _SCATTER * longer)
+    most = max(_SAMPLES / min(first.hertz, second.hertz), _SCATTER * longer)
     return scatter <= most * (_STILL if so_far else 1.0)
 
 
@@ -97,12 +97,12 @@ class StepCandidates:
         if place is None:
             return []
         band, since = place
-        found: list[int] = []
+        numbers: list[int] = []
         for other in (band - 1, band, band + 1):
             cell = _cell(since, other)
             for near in (cell - 1, cell, cell + 1):
-                found += self._numbers.get((other, near), ())
-        return sorted(found)
+                numbers += self._numbers.get((other, near), ())
+        return sorted(numbers)
 
 
 def _place(report: Report) -> tuple[int, float] | None:

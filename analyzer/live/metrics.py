@@ -56,8 +56,8 @@ class DetectionMetrics(Collector):
         except Exception:  # the page's other metrics are wanted all the more
             log.exception("the detectors' metrics cannot be exported")
             return
-        told = [_of_gpu(report) for report in view.reports.values()] + [_of_source(source) for source in view.sources]
-        yield from families(chain(*told, () if view.health is None else _of_health(view.health)))
+        readings = [_of_gpu(report) for report in view.reports.values()] + [_of_source(source) for source in view.sources]
+        yield from families(chain(*readings, () if view.health is None else _of_health(view.health)))
 
 
 Value = tuple[str, Sequence[str], float | None]

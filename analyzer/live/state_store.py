@@ -114,9 +114,9 @@ class StateStore:
                 f"knows {VERSION}); upgrade, or name another file"
             )
         if self._check:
-            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
-            if found != "ok":
-                raise sqlite3.DatabaseError(" ".join(found.split()))
+            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if result != "ok":
+                raise sqlite3.DatabaseError(" ".join(result.split()))
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_TABLES)
@@ -141,11 +141,11 @@ class StateStore:
         """
         now = time.time()
         reports, epochs, gone = [], [], []
-        for one in changes:
-            uuid = one.report.device.uuid
-            reports.append((uuid, now, by_node, json.dumps(one.report.to_json(), allow_nan=False)))
-            gone += [(uuid, start) for start in one.instead_of]
-            epochs += [_epoch_row(uuid, epoch) for epoch in one.epochs]
+        for change in changes:
+            uuid = change.report.device.uuid
+            reports.append((uuid, now, by_node, json.dumps(change.report.to_json(), allow_nan=False)))
+            gone += [(uuid, start) for start in change.instead_of]
+            epochs += [_epoch_row(uuid, epoch) for epoch in change.epochs]
         self._write((_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
 
     def reports(self, *, by_nodes: bool = True, since: float = 0.0) -> dict[str, Report]:
@@ -173,7 +173,7 @@ class StateStore:
             for start, end, sure, job, profile in reversed(rows)
         ]
 
-    def told(self) -> dict[str, float]:
+    def reported_at(self) -> dict[str, float]:
         """When each GPU was last told of [unix s], by UUID."""
         return dict(self._rows("SELECT uuid, told FROM gpu"))
 
@@ -202,7 +202,7 @@ class StateStore:
 
     def write_health(self, health: WatcherHealth, sources: Iterable[SourceStatus]) -> None:
         """Keep how the watcher and its sources are."""
-        rows = [(one.kind, one.name, json.dumps(asdict(one))) for one in sources]
+        rows = [(source.kind, source.name, json.dumps(asdict(source))) for source in sources]
         self._write(
             ("INSERT OR REPLACE INTO watcher (one, health) VALUES (1, ?)", [(json.dumps(asdict(health)),)]),
             ("DELETE FROM source", [()]),
@@ -238,7 +238,7 @@ class StateStore:
     def jobs(self) -> dict[str, tuple[float, Any]]:
         """What was told of each job last, and when [unix s], by id."""
         rows = self._rows("SELECT id, told, record FROM job WHERE typeof(record) = 'blob'")  # an older version wrote text
-        return {job: (told, json.loads(zlib.decompress(record))) for job, told, record in rows}
+        return {job: (reported_at, json.loads(zlib.decompress(record))) for job, reported_at, record in rows}
 
     def plans(self) -> dict[str, dict[str, Any]]:
         """What operators said, by job."""

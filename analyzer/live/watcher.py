@@ -128,8 +128,8 @@ class Watcher:
             self._polling.stop()
             self._write(np.inf)
 
-    def _hear_in_turns(self, source: Polled, told: Rows | NodeReport, stop: threading.Event) -> None:
-        for part in _in_turns(told):
+    def _hear_in_turns(self, source: Polled, data: Rows | NodeReport, stop: threading.Event) -> None:
+        for part in _in_turns(data):
             if not stop.is_set():
                 self._hear(source, part)
                 self._turn()
@@ -146,9 +146,9 @@ class Watcher:
             with self._counted():
                 self._store.forget_older(self._keep_s)
 
-    def _hear(self, source: Polled, told: Rows | NodeReport) -> None:
+    def _hear(self, source: Polled, data: Rows | NodeReport) -> None:
         """Take in what a source tells of one GPU, if it is believed."""
-        uuid = told.device.uuid if isinstance(told, Rows) else told.report.device.uuid
+        uuid = data.device.uuid if isinstance(data, Rows) else data.report.device.uuid
         now = self._clock()
         gpu = self._gpus.get(uuid)
         if gpu is None:
@@ -161,14 +161,14 @@ class Watcher:
             self._write_gpus([gpu], now)  # a new detector goes on from what the store has
             gpu = self._gpus[uuid] = _Gpu(source, now)
         # A node tells the same again and again while its agent is silent: of the GPU nothing is heard then.
-        if isinstance(told, Rows) or gpu.report is None or told.epochs or told.report.last_sample != gpu.report.last_sample:
+        if isinstance(data, Rows) or gpu.report is None or data.epochs or data.report.last_sample != gpu.report.last_sample:
             gpu.heard = now
         began = time.thread_time()
         try:
-            if isinstance(told, Rows):
-                self._detect(gpu, told)
+            if isinstance(data, Rows):
+                self._detect(gpu, data)
             else:
-                self._pass_on(gpu, told)
+                self._pass_on(gpu, data)
         except Exception:  # one GPU's trouble, say values that nobody thought of, is not that of the others
             log.exception("the data from %s %s about %s cannot be used", source.status.kind, source.status.name, uuid)
             source.status.errors += 1
@@ -195,15 +195,15 @@ class Watcher:
         if state != (gpu.report.state, gpu.report.verdict, gpu.report.job_since):
             gpu.written = -np.inf  # tell it at the next write
 
-    def _pass_on(self, gpu: _Gpu, told: NodeReport) -> None:
+    def _pass_on(self, gpu: _Gpu, data: NodeReport) -> None:
         """What a node's analyzer found, as it is."""
-        gpu.watch, gpu.report = None, told.report
-        if told.epochs:
-            since = min(epoch.start for epoch in told.epochs)
+        gpu.watch, gpu.report = None, data.report
+        if data.epochs:
+            since = min(epoch.start for epoch in data.epochs)
             known = [] if gpu.news is None else [*gpu.news.epochs]
             with self._counted():
-                known += self._store.epochs(told.report.device.uuid, since=since, limit=10 * KNOWN, profiles=False)
-            gpu.news = (gpu.news or News()) + News(told.epochs, tuple(superseded(known, told.epochs)))
+                known += self._store.epochs(data.report.device.uuid, since=since, limit=10 * KNOWN, profiles=False)
+            gpu.news = (gpu.news or News()) + News(data.epochs, tuple(superseded(known, data.epochs)))
             gpu.written = -np.inf
 
     def _let_go(self, now: float) -> None:
@@ -258,14 +258,14 @@ class Watcher:
             self._failing = True
 
 
-def _in_turns(told: Rows | NodeReport) -> Iterator[Rows | NodeReport]:
+def _in_turns(data: Rows | NodeReport) -> Iterator[Rows | NodeReport]:
     """What is told, in pieces between which the watcher can do something else."""
-    if not isinstance(told, Rows) or told.time.size <= _TURN_ROWS:
-        yield told
+    if not isinstance(data, Rows) or data.time.size <= _TURN_ROWS:
+        yield data
         return
-    for first in range(0, told.time.size, _TURN_ROWS):
+    for first in range(0, data.time.size, _TURN_ROWS):
         piece = slice(first, first + _TURN_ROWS)
-        yield replace(told, time=told.time[piece], values={name: column[piece] for name, column in told.values.items()})
+        yield replace(data, time=data.time[piece], values={name: column[piece] for name, column in data.values.items()})
 
 
 def _change(gpu: _Gpu) -> GpuChange:

@@ -119,7 +119,7 @@ class Api(Routes):
 
     def _health(self, _: Query, __: WSGIEnvironment) -> Answer:
         turned = self._watcher.seconds_since_turn
-        agent = [{"url": one.name, "up": one.up, "error": one.error} for one in self._watcher.sources]
+        agent = [{"url": source.name, "up": source.up, "error": source.error} for source in self._watcher.sources]
         state = {"gpus": self._watcher.health.gpus, "agents": agent, "last_turn_s": round(turned, 3)}
         if turned > _LONGEST_TURN_S:
             return json_answer({"status": "detection hangs", **state}, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...regressor.prediction import by_data_sheet
 from .experiment import Decision, Rival
-from .rank import Limits, Objective, Reason, cost_of, missed, time_of
+from .rank import JobLimits, Objective, Reason, cost_of, missed, time_of
 from .recommendation import Recommendation
 
 Action = Literal["stay", "move", "measure", "choose", "none"]
@@ -48,7 +48,7 @@ def verdict(
     now: Recommendation | None,
     objective: Objective,
     unit: str,
-    limits: Limits | None = None,
+    limits: JobLimits | None = None,
     rows: Sequence[Recommendation] = (),
 ) -> Verdict:
     """Weigh the best instance against what the job runs on now.
@@ -151,7 +151,7 @@ def _no_better(decision: Decision, now: Recommendation, better: str) -> str:
 
 def _rival(decision: Decision, now: Recommendation) -> Rival | None:
     """What has a chance to be better than the first, on other hardware than now."""
-    return next((one for one in decision.rivals if one.recommendation.hardware != now.hardware), None)
+    return next((rival for rival in decision.rivals if rival.recommendation.hardware != now.hardware), None)
 
 
 def _saved(best: Recommendation, now: Recommendation, objective: Objective) -> tuple[float, float]:

@@ -26,7 +26,7 @@ class JobRecord:
 
     answer: JobAnswer
     reports: tuple[Report, ...]
-    told: float
+    last_active: float
 
     @property
     def members(self) -> dict[str, float]:
@@ -48,10 +48,10 @@ class JobRecord:
         }
 
     @classmethod
-    def from_json(cls, data: Any, told: float) -> JobRecord | None:
+    def from_json(cls, data: Any, last_active: float) -> JobRecord | None:
         """Build it again; None, and a line in the log, where another version wrote it otherwise."""
         try:
-            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(Report.from_json, data["reports"])), told)
+            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(Report.from_json, data["reports"])), last_active)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("an ended job is left out because another version wrote it: %s", error)
             return None

@@ -32,7 +32,7 @@ _GRACE_S = 25.0
 _WITH_BODY = 7 / 8
 
 
-class Limits:
+class RequestLimits:
     """Middleware that refuses what is beyond the limits: 429, 503 and 413."""
 
     def __init__(self, app: ASGIApp, settings: LimitSettings, metrics: RequestMetrics) -> None:

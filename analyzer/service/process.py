@@ -26,7 +26,7 @@ from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
-from ..recommendation import Limits
+from ..recommendation import JobLimits
 from ..telemetry.gpu_report import Report
 from ..telemetry.settings import opened
 from .analysis import Analysis
@@ -59,7 +59,7 @@ def build(settings: Settings) -> Parts:
         gpus=settings.gpus,
         prices=settings.prices,
         objective=settings.objective,
-        limits=Limits(regions=settings.regions, clouds=settings.clouds, market=settings.market),
+        limits=JobLimits(regions=settings.regions, clouds=settings.clouds, market=settings.market),
     )
     store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .gpu_report import Device, EpochRecord, Owner, Report
+from .gpu_report import EpochRecord, GpuDevice, Owner, Report
 
 
 class TelemetryError(ConnectionError):
@@ -32,7 +32,7 @@ class Rows:
         owners: processes on the GPU; None where the source was not asked this time.
     """
 
-    device: Device
+    device: GpuDevice
     time: NDArray[np.float64]
     values: Mapping[str, NDArray[np.float64]]
     hertz: float

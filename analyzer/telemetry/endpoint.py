@@ -112,16 +112,16 @@ class Endpoint:
             raise TelemetryError(f"{self._name} does not answer: {_reason(error)}") from error
         except OSError as error:
             raise TelemetryError(f"{self._name}: {error.strerror or error} ({error.filename})") from error
-        whole = False
+        complete = False
         try:
             if response.status != 200:
                 raise self._refusal(path, response)
             yield self._pieces(path, response)
-            whole = response.length_remaining == 0
+            complete = response.length_remaining == 0
         except HTTPError as error:
             raise TelemetryError(f"{self._name}{path} breaks off: {_reason(error)}") from error
         finally:
-            if whole:
+            if complete:
                 response.release_conn()
             else:
                 response.close()
@@ -179,8 +179,8 @@ class Endpoint:
             text = response.read1(PIECE_BYTES).decode(errors="replace")
         except HTTPError:
             text = ""
-        told = " ".join(text.split())[:MOST_TEXT]
-        return RefusedError(f"{self._name}{path} answers with status {response.status}: {told}", response.status, text)
+        excerpt = " ".join(text.split())[:MOST_TEXT]
+        return RefusedError(f"{self._name}{path} answers with status {response.status}: {excerpt}", response.status, text)
 
 
 def _tls(ca: Path) -> SSLContext:

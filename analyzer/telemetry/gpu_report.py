@@ -21,7 +21,7 @@ Verdict = Literal["epochs", "steps", "none"]
 
 
 @dataclass(frozen=True)
-class Device:
+class GpuDevice:
     """One GPU (or MIG instance) and where it is.
 
     Attributes:
@@ -113,7 +113,7 @@ class Report:
         reason: with verdict ``none``, why; None where that is not known yet.
     """
 
-    device: Device
+    device: GpuDevice
     state: State
     verdict: Verdict
     period_s: float | None
@@ -132,17 +132,17 @@ class Report:
     reason: Reason | None = None
 
     @staticmethod
-    def of_detection(found: Detection | None) -> dict[str, Any]:
+    def of_detection(detection: Detection | None) -> dict[str, Any]:
         """What fields of a report say of what was found; None: nothing yet."""
-        if found is None:
+        if detection is None:
             return {"verdict": "none", "period_s": None, "confidence": 0.0}
         return {
-            "verdict": found.verdict,
-            "period_s": found.period_s,
-            "confidence": 0.0 if found.verdict == "none" else min(max(float(found.confidence), 0.0), 1.0),
-            "cycles": found.cycles,
-            "second_period_s": found.jobs[1].period_s if len(found.jobs) > 1 else None,
-            "reason": found.reason,
+            "verdict": detection.verdict,
+            "period_s": detection.period_s,
+            "confidence": 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0),
+            "cycles": detection.cycles,
+            "second_period_s": detection.jobs[1].period_s if len(detection.jobs) > 1 else None,
+            "reason": detection.reason,
         }
 
     @property
@@ -232,9 +232,9 @@ def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:
     return epoch
 
 
-def _device_from_json(data: Mapping[str, Any]) -> Device:
+def _device_from_json(data: Mapping[str, Any]) -> GpuDevice:
     """Build a device of JSON values; TypeError where they are none."""
-    device = Device(**data)
+    device = GpuDevice(**data)
     texts = {name: value for name, value in asdict(device).items() if name not in ("static", "simulated")}
     for name, value in texts.items():
         if not isinstance(value, str):

@@ -22,7 +22,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PlaceSettings:
     """What is rented where the GPUs of a source are; empty where a label says so, or nobody.
 
     ``instance``: name of its type, as in the price table (``p4d.24xlarge``). ``cloud``, ``region``: where, as in that table.
@@ -34,7 +34,7 @@ class Place:
 
     @property
     def rented(self) -> dict[str, Any]:
-        """The same as fields of a `Device`."""
+        """The same as fields of a `GpuDevice`."""
         return {"instance": self.instance, "cloud": self.cloud, "region": self.region}
 
 
@@ -72,7 +72,7 @@ class Access:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSettings(Place, Access):
+class AgentSettings(PlaceSettings, Access):
     """An ``epochcast-agent``.
 
     ``interval``: seconds between two polls. ``node``: what its machine is called; empty: the address's host.
@@ -88,7 +88,7 @@ class AgentSettings(Place, Access):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeSettings(Place, Access):
+class NodeSettings(PlaceSettings, Access):
     """A node's analyzer (``epochcast serve --node``).
 
     ``interval``: seconds between two polls. ``every_address``: each address of the host's name is a node analyzer of its own,
@@ -110,7 +110,7 @@ class NodeSettings(Place, Access):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrometheusSettings(Place, Access):
+class PrometheusSettings(PlaceSettings, Access):
     """What answers Prometheus' HTTP API: Prometheus, VictoriaMetrics, Mimir.
 
     ``interval``: seconds between two polls. ``history``: seconds of the past that are read after a start. ``lag``: seconds
@@ -150,7 +150,7 @@ class PrometheusSettings(Place, Access):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilesSettings(Place):
+class FilesSettings(PlaceSettings):
     """Trace files, each of one GPU.
 
     ``path``: of the files, with ``*`` for any part of a name, ``**`` for any folders. ``interval``: seconds between two looks
@@ -192,12 +192,12 @@ def opened(settings: Iterable[SourceSettings]) -> list[TelemetrySource]:
     """
     order = list(SOURCES)
     sources: dict[tuple[str, str], TelemetrySource] = {}
-    for one in sorted(settings, key=lambda one: order.index(type(one))):
-        module, kind = SOURCES[type(one)]
-        if isinstance(one, NodeSettings) and one.every_address:
+    for section in sorted(settings, key=lambda section: order.index(type(section))):
+        module, kind = SOURCES[type(section)]
+        if isinstance(section, NodeSettings) and section.every_address:
             kind = "NodeAddresses"
-        source: TelemetrySource = getattr(import_module(f".{module}", __package__), kind)(one)
+        source: TelemetrySource = getattr(import_module(f".{module}", __package__), kind)(section)
         if (source.kind, source.name) in sources:
-            raise InputError(f"the configuration has [[{SOURCES[type(one)][0]}]] {source.name} twice; keep one")
+            raise InputError(f"the configuration has [[{SOURCES[type(section)][0]}]] {source.name} twice; keep one")
         sources[source.kind, source.name] = source
     return list(sources.values())

@@ -82,13 +82,13 @@ def draw_recording(rng: np.random.Generator) -> Recording:
 
 def faults(recording: Recording, *, silent: bool) -> str:
     """What is wrong with a recording, in words; empty where nothing is."""
-    found = {
+    present = {
         "rows missing": recording.missing > 0,
         "holes": bool(recording.holes_s),
         "glitches": recording.glitches > 0,
         "profiling metrics silent": silent,
     }
-    return ", ".join(name for name, there in found.items() if there)
+    return ", ".join(name for name, there in present.items() if there)
 
 
 def _on_this(workload: Workload, rng: np.random.Generator, *, link: bool, exchanges: bool, jobs: int) -> Workload:

@@ -35,7 +35,7 @@ from ...errors import InputError
 from ...traces.trace import Trace, write_trace
 from .gpu_trace import draw_recording, faults, readings
 from .job_timelines import JobDrawn, draw_job, idle_seconds, on_gpu
-from .layout import Block, Node, Slot, blocks
+from .layout import NodeBlock, SimulatedNode, Slot, blocks
 
 START = 1_750_000_000.0
 """When all traces begin [unix s]."""
@@ -136,7 +136,7 @@ def write_fleet(
         raise InputError(f"cannot write a fleet to {str(out)!r}: {error.strerror or error}") from error
     fleet = blocks(settings.gpus, settings.seed, sequences=60 * settings.minutes >= _SEQUENCE_S)
     truths: dict[int, list[dict[str, Any]]] = {}
-    nodes: dict[int, tuple[Node, ...]] = {}
+    nodes: dict[int, tuple[SimulatedNode, ...]] = {}
     done = size = 0
     for block, (rows, written) in _made(partial(write_block, out / "traces", settings), fleet, processes):
         truths[block.number], nodes[block.number] = rows, block.nodes
@@ -156,14 +156,14 @@ def write_fleet(
 
 
 def _made(
-    make: Callable[[Block], tuple[list[dict[str, Any]], int]], fleet: Iterator[Block], processes: int
-) -> Iterator[tuple[Block, tuple[list[dict[str, Any]], int]]]:
+    make: Callable[[NodeBlock], tuple[list[dict[str, Any]], int]], fleet: Iterator[NodeBlock], processes: int
+) -> Iterator[tuple[NodeBlock, tuple[list[dict[str, Any]], int]]]:
     """Each block with what became of it, in any order, a few under way at a time."""
     if processes == 1:
         yield from ((block, make(block)) for block in fleet)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pending: dict[Future[tuple[list[dict[str, Any]], int]], Block] = {}
+        pending: dict[Future[tuple[list[dict[str, Any]], int]], NodeBlock] = {}
         try:
             while True:
                 for block in islice(fleet, _AHEAD * processes - len(pending)):
@@ -176,7 +176,7 @@ def _made(
             pool.shutdown(cancel_futures=True)
 
 
-def write_block(folder: Path, settings: FleetSettings, block: Block) -> tuple[list[dict[str, Any]], int]:
+def write_block(folder: Path, settings: FleetSettings, block: NodeBlock) -> tuple[list[dict[str, Any]], int]:
     """Write the traces and labels of a block's GPUs; return their rows of the truth, and the bytes written."""
     rng = np.random.default_rng([settings.seed, 1, block.number])
     for node in block.nodes:
@@ -188,13 +188,13 @@ def write_block(folder: Path, settings: FleetSettings, block: Block) -> tuple[li
     for slot in block.slots:
         jobs = jobs_of(slot, block.nodes[0], 60 * settings.minutes, rng)
         for member in range(len(slot.gpus)):
-            told, written = _write_gpu(folder, settings, block, slot, member, jobs, late_s)
-            rows += told
+            gpu_rows, written = _write_gpu(folder, settings, block, slot, member, jobs, late_s)
+            rows += gpu_rows
             size += written
     return rows, size
 
 
-def jobs_of(slot: Slot, node: Node, seconds: float, rng: np.random.Generator) -> list[tuple[JobDrawn, float, float]]:
+def jobs_of(slot: Slot, node: SimulatedNode, seconds: float, rng: np.random.Generator) -> list[tuple[JobDrawn, float, float]]:
     """The slot's jobs, each with its beginning and end [s]."""
     begins, end = rng.random() < 0.3, seconds
     begin = rng.uniform(0.02, 0.15) * seconds if begins else 0.0
@@ -214,7 +214,7 @@ def jobs_of(slot: Slot, node: Node, seconds: float, rng: np.random.Generator) ->
 def _write_gpu(
     folder: Path,
     settings: FleetSettings,
-    block: Block,
+    block: NodeBlock,
     slot: Slot,
     member: int,
     jobs: list[tuple[JobDrawn, float, float]],
@@ -291,7 +291,7 @@ def _break(path: Path, rng: np.random.Generator) -> str:
     return how
 
 
-def _nodes_csv(nodes: list[Node]) -> str:
+def _nodes_csv(nodes: list[SimulatedNode]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("node", "instance", "cloud", "region"))
