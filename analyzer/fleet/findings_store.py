@@ -25,6 +25,7 @@ from .finding import Failure, Finding, finding_from_json, finding_to_json
 log = logging.getLogger(__name__)
 
 _SCHEMA = pa.schema([("trace", pa.string()), ("version", pa.string()), ("failed", pa.bool_()), ("told", pa.string())])
+_KEYS = ["trace", "version", "failed"]
 
 # Parts are of traces whose names follow each other, mostly: in the order of names few are read at a time.
 _HELD_PARTS = 8
@@ -65,12 +66,11 @@ class FindingsStore:
         """Write a finished batch; InputError if that is not possible."""
         if not results:
             return
-        rows = [_row(result) for result in results]
-        table = pa.Table.from_pylist(rows, schema=_SCHEMA)
+        table = pa.Table.from_pylist([_row(result) for result in results], schema=_SCHEMA)
         number = self._next
         write_whole(self._path(number), lambda file: pq.write_table(table, file, compression="zstd"))
         self._next += 1
-        self._index(number, rows)
+        self._index(number, table)
 
     def keep(self, traces: Iterable[str]) -> None:
         """Forget what is not among these."""
@@ -103,15 +103,15 @@ class FindingsStore:
         number = int(path.stem)
         self._next = max(self._next, number + 1)
         try:
-            rows = pq.read_table(path, columns=["trace", "version", "failed"]).to_pylist()
+            table = pq.read_table(path, columns=_KEYS)
         except (OSError, pa.ArrowException) as error:  # its traces are analysed again
             log.warning("the part %s cannot be read, and its traces are analysed again: %s", path, error)
             return
-        self._index(number, rows)
+        self._index(number, table)
 
-    def _index(self, number: int, rows: Sequence[dict[str, Any]]) -> None:
-        for place, row in enumerate(rows):
-            self._places[row["trace"]] = _Place(row["version"], row["failed"], number, place)
+    def _index(self, number: int, table: pa.Table) -> None:
+        for row, key in enumerate(table.select(_KEYS).to_pylist()):
+            self._places[key["trace"]] = _Place(key["version"], key["failed"], number, row)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:08d}.parquet"

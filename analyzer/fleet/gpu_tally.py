@@ -214,9 +214,7 @@ class _Kinds:
         ordered = sorted(self._counted.items(), key=lambda item: (-item[1][0], item[0]))
         commonest = ordered[:TABLE_ROWS]
         left = self._others + sum(count for _, (count, _, _) in ordered[TABLE_ROWS:])
-        rows: list[dict[str, Any]] = [
-            {"count": many, "example": first, "trace": where} for _, (many, first, where) in commonest
-        ]
+        rows = [{"count": count, "example": sentence, "trace": trace} for _, (count, sentence, trace) in commonest]
         return rows + ([{"count": left, "example": "of other kinds", "trace": ""}] if left else [])
 
 

@@ -70,6 +70,9 @@ _BREAKS = ("cut off", "overwritten", "empty", "no time column")
 # Blocks under way for each process: enough that none waits, few enough that a large fleet is not queued whole.
 _AHEAD = 4
 
+Written = tuple[list[dict[str, Any]], int]
+"""Rows of the truth, and the bytes written."""
+
 
 @dataclass(frozen=True)
 class FleetSettings:
@@ -156,14 +159,14 @@ def write_fleet(
 
 
 def _made(
-    make: Callable[[NodeBlock], tuple[list[dict[str, Any]], int]], fleet: Iterator[NodeBlock], processes: int
-) -> Iterator[tuple[NodeBlock, tuple[list[dict[str, Any]], int]]]:
+    make: Callable[[NodeBlock], Written], fleet: Iterator[NodeBlock], processes: int
+) -> Iterator[tuple[NodeBlock, Written]]:
     """Each block with what became of it, in any order, a few under way at a time."""
     if processes == 1:
         yield from ((block, make(block)) for block in fleet)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pending: dict[Future[tuple[list[dict[str, Any]], int]], NodeBlock] = {}
+        pending: dict[Future[Written], NodeBlock] = {}
         try:
             while True:
                 for block in islice(fleet, _AHEAD * processes - len(pending)):
@@ -176,8 +179,8 @@ def _made(
             pool.shutdown(cancel_futures=True)
 
 
-def write_block(folder: Path, settings: FleetSettings, block: NodeBlock) -> tuple[list[dict[str, Any]], int]:
-    """Write the traces and labels of a block's GPUs; return their rows of the truth, and the bytes written."""
+def write_block(folder: Path, settings: FleetSettings, block: NodeBlock) -> Written:
+    """Write the traces and labels of a block's GPUs."""
     rng = np.random.default_rng([settings.seed, 1, block.number])
     for node in block.nodes:
         (folder / node.name).mkdir(parents=True, exist_ok=True)
@@ -219,7 +222,7 @@ def _write_gpu(
     member: int,
     jobs: list[tuple[JobDrawn, float, float]],
     late_s: np.ndarray[Any, np.dtype[np.float64]],
-) -> tuple[list[dict[str, Any]], int]:
+) -> Written:
     place, index = slot.gpus[member]
     node, seconds, many = block.nodes[place], 60 * settings.minutes, len(slot.gpus)
     rng = np.random.default_rng([settings.seed, 2, crc32(f"{node.name}/{index}".encode())])
