@@ -1,7 +1,7 @@
 """Numbers as people read them: lengths of time, money, shares and ages, each with its unit.
 
 What stands for a measured or predicted number also carries it in full (``<data value>``, ``<time datetime>``), so that whoever
-reads the page by a program gets what the API tells.
+reads the page by a program gets what the API answers.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def read(text: str, name: str) -> list[DeviceTable]:
                     f"line {number} of {name!r} has {len(values)} values for the {len(fields)} fields {' '.join(fields)}; "
                     "log fields that are numbers only"
                 )
-            # A field that was asked for twice is there twice.
+            # A field that was requested twice is there twice.
             rows.setdefault(" ".join(row["entity"].split()), []).append((row["time"], dict(zip(fields, values, strict=True))))
     if not rows:
         raise InputError(f"{name!r} has no rows")

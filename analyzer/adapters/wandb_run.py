@@ -40,8 +40,8 @@ METRICS = {
     "pcieLinkWidth": ("pcie_link_width", 1.0),
 }
 
-#: Percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 tells which. PCIe and NVLink traffic is in MiB/s or
-#: in bytes/s, which no reading tells, and keeps its own name.
+#: Percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 shows which. PCIe and NVLink traffic is in MiB/s or
+#: in bytes/s, which no reading shows, and keeps its own name.
 ACTIVITIES = {
     "smActive": "sm_active",
     "smOccupancy": "sm_occupancy",

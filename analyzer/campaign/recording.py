@@ -115,7 +115,7 @@ def _trained_device(recording: CompletedRecording, device: TrainingDevice, said:
 
 
 def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
-    """The labels: what was trained, and the last line that tells of epochs. A library may still warn after it."""
+    """The labels: what was trained, and the last line that names its epochs. A library may still warn after it."""
     for line in reversed(said):
         try:
             labels = json.loads(line)

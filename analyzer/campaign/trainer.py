@@ -1,4 +1,4 @@
-"""The program that a campaign runs for each workload: trains one network on made-up images and tells when its epochs were.
+"""The program that a campaign runs for each workload: trains one network on made-up images and prints when its epochs were.
 
 Nothing here is arranged for the detector: an epoch shuffles, trains by SGD and validates on a tenth as many images, without a
 single sleep. Images are noise of the right size: what is in them does not change how long a training takes.

@@ -122,7 +122,7 @@ def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Predic
     recommended, predictions = result.recommended, [answer.prediction for answer in result.answers]
     assert recommended is not None
     ranking = recommended.ranking
-    assert ranking.cheapest is not None and ranking.fastest is not None  # nothing is asked that an instance could miss
+    assert ranking.cheapest is not None and ranking.fastest is not None  # no limit is set that an instance could miss
     figures["predictions"] = predictions_figure(predictions, source.profile.gpu)
     if source.profile.epoch_s is not None:
         figures["cost"] = cost_figure(ranking.recommendations)

@@ -35,7 +35,7 @@ _SHOWN = (
 )
 _MOST_SHOWN = 4
 
-# Lower bounds of confidence and their shades: one hue, so that its lightness alone tells them apart.
+# Lower bounds of confidence and their shades: one hue, so that its lightness alone distinguishes them.
 _SHADES = {
     0.8: ("#b24a00", "0.8 to 1"),
     0.6: ("#e5792b", "0.6 to 0.8"),

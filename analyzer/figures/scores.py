@@ -60,7 +60,7 @@ def score_panels(detection: Detection, time: NDArray[np.float64]) -> list[ScoreP
 
 
 def has_candidates(detection: Detection) -> bool:
-    """Whether the method tells the candidate periods that it weighed."""
+    """Whether the method gives the candidate periods that it weighed."""
     return {"candidate_period", "candidate_quality"} <= detection.scores.keys() and detection.scores[
         "candidate_period"
     ].size > 0
@@ -87,7 +87,7 @@ def candidates_panel(axes: Axes, detection: Detection) -> None:
 
 
 def has_template(detection: Detection) -> bool:
-    """Whether the method tells what its boundaries look like."""
+    """Whether the method shows what its boundaries look like."""
     return {"template", "template_time"} <= detection.scores.keys()
 
 

@@ -80,7 +80,7 @@ def analyze(
         workers: who does it.
         advisor: predicts and recommends.
         what: was analysed, for people.
-        show: told of the progress, often.
+        show: called with the progress, often.
 
     Returns:
         The content of ``summary.json``, with `Progress` as ``run`` beside it.

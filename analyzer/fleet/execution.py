@@ -176,7 +176,7 @@ class LocalProcesses:
 
 
 def _begin(parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the whole group; the parent ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal signals the whole group; the parent ends its workers
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: where the parent is killed, nobody else would end them
         if os.getppid() != parent:

@@ -34,7 +34,7 @@ class FleetJob:
     """One job of the fleet.
 
     Attributes:
-        answer: as the service tells of a job.
+        answer: as the service gives it for a job.
         spans: its stretches of work, by the grouping's order of GPUs.
         complete: its GPUs are known to be all of it. Of a GPU that shows no epochs, and works beside others, that is not known.
         straggler: the GPU that the others wait for, a place in ``spans``; None where none stands out.
@@ -121,7 +121,7 @@ def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tup
 
 
 def _by_model(spans: Iterable[FleetSpan]) -> Iterable[list[Report]]:
-    """Reports of each GPU model; those of GPUs whose owners are told together, for these know better."""
+    """Reports of each GPU model; those of GPUs with known owners together, for these know better."""
     alike: dict[str, list[Report]] = {}
     for span in spans:
         alike.setdefault("" if span.report.owners else span.report.device.name, []).append(span.report)

@@ -1,4 +1,4 @@
-"""From the trace of one GPU to what it tells: its stretches of work, their epochs and profiles, and how whole the data are."""
+"""From the trace of one GPU to what it shows: its stretches of work, their epochs and profiles, and how whole the data are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .span_finding import span_of
 from .stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, worked
 from .trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 
-# Rest before and after a stretch that the detector sees too: it tells what working means. Two stretches do not share any.
+# Rest before and after a stretch that the detector sees too: it shows what working means. Two stretches do not share any.
 _MARGIN_S = PAUSE_S / 2
 
 # Seconds of a bin of activity.

@@ -19,7 +19,7 @@ from .savings import GpuPrices
 TABLE_ROWS = 25
 """Rows of each table of the report; the Parquet files have all."""
 
-# Kinds of problems and failures that are told apart; what differs in its figures alone is one kind.
+# Kinds of problems and failures that are counted apart; what differs in its figures alone is one kind.
 _MOST_KINDS = 200
 
 _HOUR_S = 3600.0

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 # What predictions rest on most. Of a trace without any other metric they rest on data sheets.
 _WANTED = ("gr_engine_active", "sm_active", "dram_active", "power")
 
-# A tick is missing where the next one comes later than this many steps; a share above the last is told.
+# A tick is missing where the next one comes later than this many steps; a share above the last is reported.
 _LATE_STEPS, _REPORTED_MISSING = 1.5, 0.02
 
 # Sampling slower than this hides short epochs: an epoch needs some ten samples.
@@ -33,7 +33,7 @@ class TraceQuality:
         first, last: unix seconds of the first and the last row.
         step_s: median seconds between rows, of the first piece; None before two rows.
         beginnings: unix seconds at which rows begin: of the first one, and of each after a hole of 300 s.
-        problems: sentences of others, told with its own.
+        problems: sentences of others, reported with its own.
     """
 
     def __init__(self) -> None:

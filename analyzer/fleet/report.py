@@ -64,5 +64,5 @@ def _lengths(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _hours(hours: float | None) -> Markup:
-    """A length of time that is told in hours."""
+    """A length of time in hours."""
     return words.seconds(None if hours is None else 3600 * hours)

@@ -43,7 +43,7 @@ def span_of(
         cut: rows begin here, so the job may have begun before.
 
     Returns:
-        The span, None if no row lies in it, and sentences on what it does not tell.
+        The span, None if no row lies in it, and sentences on what is missing in it.
     """
     rows = held.for_detector()
     busy = _working(rows, stretch, main)

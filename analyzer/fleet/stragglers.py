@@ -77,7 +77,7 @@ def _by_clock(reports: Sequence[Report]) -> Straggler | None:
 
 
 def _by_work(reports: Sequence[Report]) -> Straggler | None:
-    """Of two GPUs neither can be told to be usual."""
+    """Of two GPUs nobody knows which is the usual one."""
     candidates = ((name, _means(reports, name)) for name in _WORK)
     measured = next(((name, means) for name, means in candidates if means is not None and median(means) >= _LEAST_ACTIVE), None)
     if measured is None or len(reports) < 3:

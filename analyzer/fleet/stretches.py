@@ -85,7 +85,7 @@ class BusyStretch:
 
     Attributes:
         start, end: unix seconds, to a bin.
-        threshold: the activity is above it where the GPU works; None where nothing tells.
+        threshold: the activity is above it where the GPU works; None where no metric shows it.
         rows: of the trace in it.
     """
 
@@ -102,7 +102,7 @@ class BusyStretch:
 
 @dataclass(frozen=True)
 class Worked:
-    """The stretches of a trace, oldest first; ``idle_s``: seconds in none of them, without holes, None where nothing tells."""
+    """The stretches of a trace, oldest first; ``idle_s``: seconds in none of them, without holes, None where unknown."""
 
     stretches: tuple[BusyStretch, ...]
     idle_s: float | None
@@ -112,7 +112,7 @@ def worked(activity: ActivityBins, metric: str | None, step_s: float) -> Worked:
     """Part a trace where it pauses for 15 s and for longer than a fifth of what lies beside, and at holes of 300 s.
 
     Working is being above 12 % of the 90th percentile of what is not idle. What a strong job leaves is looked at once more: a
-    weaker one before or after it works too. Where no ratio tells the activity, nothing is known of idleness.
+    weaker one before or after it works too. Where no ratio shows the activity, nothing is known of idleness.
 
     Args:
         activity: of the trace.

@@ -67,7 +67,7 @@ class TraceFile:
 
 @dataclass(frozen=True, slots=True)
 class ClosedFolder:
-    """A folder that may not be listed. It fails in the place of its traces, which would else be missing and nobody told."""
+    """A folder that may not be listed. It fails in the place of its traces, which would else be missing without notice."""
 
     name: str
     version: str = ""
@@ -134,7 +134,7 @@ class TraceFolder:
             raise InputError(f"cannot list {self.name!r}: {type(error).__name__}: {error}") from error
 
     def _below(self, folder: str) -> Iterator[Trace]:
-        # fsspec's own walk passes over what it cannot list: traces would be missing, and nobody told.
+        # fsspec's own walk passes over what it cannot list: traces would be missing without notice.
         try:
             listed = self._files.ls(folder, detail=True)
         except FileNotFoundError:  # gone since its own folder was listed
@@ -161,7 +161,7 @@ class TraceFolder:
     def _trace(self, folder: str, name: str, info: Mapping[str, Any]) -> TraceFile:
         node = _readable(folder.removeprefix(self._root).strip("/") or Path(self._root).name or self._root)
         path, size = f"{folder.rstrip('/')}/{name}", int(info.get("size") or 0)
-        # Object stores tell a hash of the content, or at least when it was written.
+        # Object stores give a hash of the content, or at least when it was written.
         changed = next(
             (str(info[key]) for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created") if key in info), ""
         )

@@ -81,7 +81,7 @@ class TraceRows:
     """
 
     def __init__(self, file: BinaryIO, name: str, only: Container[str] | None = None) -> None:
-        """Open a trace of ``name`` (whose end tells the format), with these metrics ``only``; InputError where it is none."""
+        """Open a trace of ``name`` (whose suffix gives the format), with these metrics ``only``; InputError if it is none."""
         self.late = Late()
         self._name, self._only = name, only
         self._held: list[Piece] | None = None

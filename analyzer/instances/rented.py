@@ -32,7 +32,7 @@ class Rented:
 
     Attributes:
         instance: None where the price table has nothing with this GPU.
-        market: which of its prices is taken: the one that was asked for, else the other.
+        market: which of its prices is taken: the requested one, else the other.
         assumed: nobody said what is rented.
         notes: sentences on what was said and cannot be used.
         share: of its price that the job pays, 0..1; the rest is paid by others on the same machine.
@@ -57,7 +57,7 @@ def rented(
 ) -> Rented:
     """Find what a job of ``gpus`` GPUs of model ``gpu`` is rented on.
 
-    ``plan`` wins over what the ``devices`` tell. Cloud and region narrow the search also where no instance is named. What is
+    ``plan`` wins over what the ``devices`` say. Cloud and region narrow the search also where no instance is named. What is
     assumed has its GPUs in no more than ``machines``; without such an instance nothing is.
     """
     places = [*([] if plan is None else [plan]), *devices]
@@ -98,7 +98,7 @@ def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[In
 
 
 def _cheapest(instances: Sequence[Instance], gpus: int, market: Market) -> tuple[Instance, Market] | None:
-    """Least price for all GPUs of the job, in the market that is asked for, else in the other."""
+    """Least price for all GPUs of the job, in the requested market, else in the other."""
     markets: tuple[Market, Market] = ("on-demand", "spot") if market == "on-demand" else ("spot", "on-demand")
     for option in markets:
         priced = [

@@ -1,7 +1,7 @@
 """Which GPUs train together: by Slurm job, else pod, else container, else process, else by epochs in step; or a GPU alone.
 
 An id never changes while a job goes on: what was published before is handed in again (`Known`), also after a restart. A job
-that its owners name (``slurm-1234``) has that name from the moment at which they are told.
+that its owners name (``slurm-1234``) has that name from the moment at which they are known.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Group:
 
     Attributes:
         id: for addresses: letters, digits, ``-``, ``_`` and ``.``.
-        grouped_by: what told that they belong together.
+        grouped_by: what showed that they belong together.
         title: for people.
         gpus: UUIDs, by node and label.
         notes: sentences on what is not sure.
@@ -128,7 +128,7 @@ def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Clust
         elif grouped_by != "single":
             named.setdefault((grouped_by, key), []).append(report)
         elif remembered is not None and remembered.grouped_by in _BY_OWNERS:
-            # Its processes are gone, or their owners are not told at the moment: it is the same job still.
+            # Its processes are gone, or their owners are not reported at the moment: it is the same job still.
             named.setdefault((remembered.grouped_by, remembered.id), []).append(report)
         else:
             alone.append(_Cluster("single", report.device.uuid, (report,), known=remembered))

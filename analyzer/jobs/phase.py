@@ -1,6 +1,6 @@
 """Whether two GPUs train in step: GPUs of one job wait for each other, so that their epochs begin and end together.
 
-This is all that tells where nobody looks at processes. Two jobs of equal epochs that were started together (a search over
+It is the only sign where nobody looks at processes. Two jobs of equal epochs that were started together (a search over
 hyperparameters does that) differ by little at first, but by another little each time, while what one job shows on two GPUs
 differs by how it is sampled alone. Figures: benchmarks/service/grouping_by_phase.py.
 """
@@ -30,7 +30,7 @@ _SHARE = 0.8
 # and so many times that for what is in step already.
 _SAMPLES, _SCATTER, _STILL = 1.0, 0.007, 3.0
 
-# The newest epochs tell whether two jobs have drifted apart.
+# The newest epochs show whether two jobs have drifted apart.
 _NEWEST = 30
 
 # Lengths of epochs that may be of one job lie in one band or in two beside each other; a little wider against rounding.
@@ -55,7 +55,7 @@ def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
     ends, others = (np.array([epoch.end for epoch in report.epochs]) for report in (first, second))
     if not ends.size or not others.size:
         return so_far
-    # Only while both were watched: one of them may have been seen earlier, or tell less of the past.
+    # Only while both were watched: one of them may have been seen earlier, or show less of the past.
     since, until = max(ends[0], others[0]) - longer / 2, min(ends[-1], others[-1]) + longer / 2
     since = max(since, until - _NEWEST * longer)
     ends, others = (each[(each >= since) & (each <= until)] for each in (ends, others))
@@ -77,7 +77,7 @@ class StepCandidates:
     """Which GPUs another one may be in step with, by the length of their epochs and their beginning: not each is looked at.
 
     Of ten thousand GPUs that is a few; `in_step` decides, and nothing that it would say yes to is left out. GPUs with epochs
-    have a number each; they are put in and asked for in any order.
+    have a number each; they are put in and looked up in any order.
     """
 
     def __init__(self) -> None:

@@ -118,7 +118,7 @@ def summed_up(
         catalog: names of GPU models.
         sources: of `sources_of`.
         epochs_seen: epochs of this job so far.
-        silent: UUIDs of GPUs that are no longer told of.
+        silent: UUIDs of GPUs that are no longer reported.
         plan: what its operator says.
         notes: sentences beside the group's.
         prediction, recommendation: None where there is none.
@@ -200,7 +200,7 @@ def _model_or_none(device: GpuDevice, catalog: Catalog) -> str | None:
 def _comparable(sources: Sequence[Source]) -> list[Source]:
     try:
         return comparable(sources)[0] if sources else []
-    except ValueError:  # several models without seconds: there is no time to tell
+    except ValueError:  # several models without seconds: there is no time to give
         return []
 
 

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 KNOWN = 1100
 """Newest epochs of a GPU that its watch remembers: a few more than its stream does."""
 
-# The stream is asked what it knows after so many samples, so that of a long backlog no job is overlooked.
+# The stream is updated after so many samples, so that no job in a long backlog is overlooked.
 _PORTION = 100
 
 # Whichever is longer, seconds or rows: some metrics are read once a second, and some sources once in half a minute.
@@ -42,7 +42,7 @@ _DEAF_S, _DEAF_ROWS = 60.0, 10
 # So long before a job's begin a stream of other metrics hears, if there are any since the last job.
 _LEAD_S, _LEAD_ROWS = 5.0, 5
 
-# So much work has a job without epochs before it has a profile (as many rows as the tracker wants), and so long is it between
+# So much work has a job without epochs before it has a profile (as many rows as the tracker needs), and so long is it between
 # two profiles of it; of one with epochs there is a new one with each, though not more often than the least seconds.
 _PROFILE_S, _PROFILE_ROWS, _LEAST_PROFILE_S = 60.0, 24, 10.0
 
@@ -93,7 +93,7 @@ class GpuWatch:
         Args:
             device: which GPU.
             catalog: names of GPUs.
-            before: what was last told of it, by an earlier watch.
+            before: its last report, by an earlier watch.
             known: its newest epochs, oldest first, as they stand in the store.
         """
         self.device = device
@@ -146,7 +146,7 @@ class GpuWatch:
         return self._samples.nbytes + (0 if self._stream is None else self._stream.nbytes)
 
     def report(self) -> Report:
-        """What is known now; what was told before of a job that goes on, until it is found again."""
+        """What is known now; of a job that goes on, the earlier report until its epochs are found again."""
         if not np.isfinite(self._last) and self._before is not None:
             return replace(self._before, device=self.device, samples=0, dropped=0)
         before = self._before
@@ -275,7 +275,7 @@ class GpuWatch:
         if detection is not None and detection is not self._detection:
             self._detection = detection
             self._profile_is_old = detection.verdict != "none" or self._profile is None
-            # A wrong epoch is worse than one told later: all of an answer are told as soon as it is sure.
+            # A wrong epoch is worse than a late one: all of an answer are published as soon as it is sure.
             if detection.verdict == "epochs" and detection.confidence >= LEAST_CONFIDENCE:
                 news = self._settle(detection)
         elif detection is None and self._detection is not None:  # withdrawn: the profile stays until there is a better one
@@ -284,7 +284,7 @@ class GpuWatch:
         return news
 
     def _begin_job(self, since: float | None) -> None:
-        """Another job works since then; unless it is the one that an earlier watch told of."""
+        """Another job works since then; unless it is the one that an earlier watch reported."""
         self._working_since = since
         before, heard = self._before, self._heard_since
         if since is None:
@@ -324,7 +324,7 @@ class GpuWatch:
             )
             for epoch in fresh
         ]
-        # The count falls where two turn out to be one; what is told of it never does, and waits for it instead.
+        # The count falls where two turn out to be one; the published count never does, and waits for it instead.
         self._count += len(fresh) - len(gone)
         self._epochs_seen = max(self._epochs_seen, self._count)
         known = [epoch for epoch in self._known if epoch.start not in gone]
@@ -391,7 +391,7 @@ class GpuWatch:
         since = self._last - self._profiled_at
         due = self._profile_is_old and (since >= _LEAST_PROFILE_S or self._stream.state == "idle")
         if self._detection is None or self._detection.verdict == "none":
-            # What an earlier watch or answer told is better than a profile without seconds.
+            # What an earlier watch or answer reported is better than a profile without seconds.
             least = self._longer(_PROFILE_S, _PROFILE_ROWS)
             worked = self._stream.state != "idle" and self._last - (self._working_since or self._last) >= least
             due = worked and since >= least and (self._profile is None or self._profile.epoch_s is None)

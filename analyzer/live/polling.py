@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 MOST_THREADS = 16
 
 MOST_WAITING = 200_000
-"""Samples (rows of a GPU) that may wait for the detectors: some 40 MB; what 64 GPUs tell in five minutes."""
+"""Samples (rows of a GPU) that may wait for the detectors: some 40 MB; what 64 GPUs report in five minutes."""
 
 _LONGEST_PAUSE_S = 60.0  # between two polls of a source that fails
 _LONGEST_WAIT_S = 60.0  # for room in the queue; then what was read is dropped
-_JITTER = 0.1  # share of a pause: sources that began together shall not be asked together for ever
+_JITTER = 0.1  # share of a pause: sources that began together shall not be polled together for ever
 
 
 @dataclass(eq=False)
@@ -51,7 +51,7 @@ Item = tuple[Polled, Rows | NodeReport]
 class Polling:
     """A thread that says when, and a few that ask: a source that is slow or dead holds up no other.
 
-    A poll's answer waits for room in the queue, so a source is not asked again before its last answer was taken.
+    A poll's answer waits for room in the queue, so a source is not polled again before its last answer was taken.
     """
 
     def __init__(self, sources: Sequence[TelemetrySource]) -> None:

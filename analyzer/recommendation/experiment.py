@@ -3,7 +3,7 @@
 Each GPU's ratio is known as a normal distribution in the logarithm, as wide as its 90 % interval; they are drawn
 independently. Following the ranking loses, on average over the draws, what the first one costs above the one that turns out
 best (the expected regret). A short run on a GPU replaces its draw by the truth; what the choice then still loses, on average,
-tells what that run is worth.
+shows what that run is worth.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RUN_S = 60.0
 
 _RIVAL = 0.05  # the chance to beat the first one from which a GPU counts as its rival: their intervals overlap
 # An experiment decides if it leaves a tenth of the expected regret, or a hundredth of what the first one costs: single
-# measurements of a ratio differ by 2.4 % (research: noise floor), so that less than this cannot be told.
+# measurements of a ratio differ by 2.4 % (research: noise floor), so that less than this cannot be measured.
 _LEFT = 0.1
 _SMALL = 0.01
 _DRAWS = 4096
@@ -121,7 +121,7 @@ class Decision:
 
     @property
     def small(self) -> bool:
-        """Whether so little can be lost that no measurement would tell."""
+        """Whether so little can be lost that no measurement would show it."""
         return self.regret_share <= _SMALL
 
     @property

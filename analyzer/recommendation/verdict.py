@@ -15,7 +15,7 @@ Action = Literal["stay", "move", "measure", "choose", "none"]
 """``choose``: what the job runs on now has no price, so there is nothing to compare with; ``none``: no instance qualifies."""
 
 LEAST_SAVING = 0.05
-"""By choice: less is not worth a move, and no prediction can tell it (repeated public measurements differ by 2.4 %)."""
+"""By choice: less is not worth a move, and no prediction can resolve it (repeated public measurements differ by 2.4 %)."""
 
 # By choice: a verdict says what it costs by the other objective from here on.
 _MUCH = 1.2

@@ -174,7 +174,7 @@ def _daemon(source: str | None) -> AgentClient | None:
         return None
     try:
         sources = {device["source"] for device in client.devices()}
-    except AgentError:  # it asks for a password, say: its health is all that it tells everybody
+    except AgentError:  # it asks for a password, say: its health is all that it shows to everybody
         return None
     # A daemon that replays a recording says nothing about what runs here now.
     return client if (source in sources if source else "replay" not in sources) and sources != {HOST} else None

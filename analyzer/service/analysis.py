@@ -35,7 +35,7 @@ from .job_record import JobRecord
 
 log = logging.getLogger(__name__)
 
-# How often the store is asked for changes, and a round made without any: GPUs fall silent by themselves.
+# How often the store is checked for changes, and a round made without any: GPUs fall silent by themselves.
 _LOOK_S, _ROUND_S = 2.0, 30.0
 
 # After a round there is a pause so many times as long, so that a large fleet leaves the machine to requests.
@@ -44,7 +44,7 @@ _PAUSE = 15.0
 # A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
 _RENEW_S = 10.0
 
-# A GPU that nobody has told of for so long no longer counts as working.
+# A GPU that nobody has reported for so long no longer counts as working.
 _SILENT_S = 300.0
 
 # Jobs that have ended and are still answered.
@@ -61,7 +61,7 @@ class Snapshot:
         jobs: by id, the newest first.
         reports: of the GPUs, by UUID.
         health: of the service.
-        gone: UUIDs of GPUs that nobody has told of for `GONE_S`: they have no metrics any more.
+        gone: UUIDs of GPUs that nobody has reported for `GONE_S`: they have no metrics any more.
     """
 
     taken_at: float
@@ -102,7 +102,7 @@ class Analysis:
     """Keeps a snapshot of the store's content; a thread of its own renews it.
 
     Attributes:
-        problems: sentences on what is wrong with the service's processes, asked in each round.
+        problems: sentences on what is wrong with the service's processes, called in each round.
         errors: rounds, or jobs in one, that failed; a counter.
         on_round: called with the seconds of each round.
     """
@@ -148,7 +148,7 @@ class Analysis:
             self._thread.join(timeout=10)
 
     def round(self) -> None:
-        """Look now. What fails is logged, counted and told in the snapshot's health; nothing is raised."""
+        """Look now. What fails is logged, counted and shown in the snapshot's health; nothing is raised."""
         with self._working:
             began, cpu = time.perf_counter(), time.thread_time()
             try:
@@ -232,7 +232,7 @@ class Analysis:
             own = [reports[uuid] for uuid in job_group.gpus]
             try:
                 current[job_group.id] = self._job_record(job_group, own, silent, plans.get(job_group.id), now)
-            except Exception as error:  # the other jobs are told all the same
+            except Exception as error:  # the other jobs are published all the same
                 self.errors += 1
                 log.exception("job %s cannot be analysed", job_group.id)
                 self._failed[job_group.id] = str(error)

@@ -16,12 +16,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job as it was told last.
+    """A job as it was last published.
 
     Attributes:
         answer: all of it.
         reports: of its GPUs, without their epochs.
-        told: unix seconds at which it last went on.
+        last_active: unix seconds at which it last went on.
     """
 
     answer: JobAnswer

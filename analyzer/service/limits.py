@@ -1,6 +1,6 @@
 """How much a client may ask: requests per minute, requests at once, bytes and values of a body, and seconds to send it.
 
-What is beyond is answered at once, counted, and costs no work. Clients are told apart by their address.
+Requests beyond the limits are refused at once, counted, and cost no work. Clients are distinguished by their address.
 """
 
 from __future__ import annotations

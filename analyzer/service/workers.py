@@ -64,7 +64,7 @@ class Workers:
         The function is one of a module, and arguments and result are pickled: give and return plain values.
 
         Raises:
-            InputError: the function raised a ValueError (its message is told to the user), took too long, wanted more memory
+            InputError: the function raised a ValueError (its message is shown to the user), took too long, needed more memory
                 than a worker has, or ended the process: each in one sentence.
             WorkersBusyError: too many questions wait.
             RuntimeError: the function failed otherwise, which is a bug; its traceback is logged.
@@ -95,7 +95,7 @@ class Workers:
         return _result(outcome, value, self._memory_bytes)
 
     def stop(self) -> None:
-        """End all processes; what still waits is told that there are none."""
+        """End all processes; what still waits fails, as there are none."""
         with self._lock:
             self._stopped = True
             pool, self._pool = self._pool, None

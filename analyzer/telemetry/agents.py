@@ -20,14 +20,14 @@ from .settings import AgentSettings
 GPUS, SAMPLES, PROCESSES = "/api/v1/gpus", "/api/v1/samples", "/api/v1/processes"
 GPUS_SCHEMA, SAMPLES_SCHEMA, PROCESSES_SCHEMA = "epochcast.gpus/v1", "epochcast.samples/v1", "epochcast.processes/v1"
 
-#: Seconds between two questions which GPUs there are, what runs on them, and that where the agent is not asked to look.
+#: Seconds between two requests for the GPUs, for their processes, and for those where the agent does not look for them.
 GPUS_S, PROCESSES_S, NO_PROCESSES_S = 30.0, 5.0, 60.0
-#: GPUs whose newest rows are within so many seconds of each other are asked for in one request.
+#: GPUs whose newest rows are within so many seconds of each other are read in one request.
 TOGETHER_S = 10.0
-#: Bytes of rows taken in one request; what is left is asked for at the next poll. An hour of a GPU has about 5 MB.
+#: Bytes of rows taken in one request; what is left is read at the next poll. An hour of a GPU has about 5 MB.
 MOST_ROW_BYTES = 32 * 2**20
 MOST_HEAD_BYTES = 2**16
-#: Without new rows for so long a GPU is asked whether its clock was set back.
+#: After so long without new rows a GPU is checked for a clock that was set back.
 SILENT_S = 60.0
 #: What agents sample at unless they say otherwise.
 USUAL_INTERVAL_S = 0.1
@@ -84,7 +84,7 @@ class AgentSource:
                 rows += [self._settled(part, owners) for part in self._read_rows(uuids)]
         except TelemetryError as error:
             if isinstance(error, RefusedError) and error.status == 400:
-                self._gpus_read_at = -math.inf  # a GPU has gone since it was told of
+                self._gpus_read_at = -math.inf  # a GPU has gone since it was listed
             if not rows:  # what was read must not be lost; the failure will be met again
                 raise
         fresh = [part for part in rows if part.time.size]
@@ -119,7 +119,7 @@ class AgentSource:
                 if interval_s:  # null of a GPU that is gone
                     gpu.hertz = 1 / float(interval_s)
         except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-            raise TelemetryError(f"agent {self.name}{GPUS} does not tell its GPUs as an agent does: {error!r}") from error
+            raise TelemetryError(f"agent {self.name}{GPUS} does not list its GPUs as an agent does: {error!r}") from error
         # One that is gone is remembered: back again, it is not read from the beginning.
         self._present, self._gpus_read_at = tuple(labels.values()), now
 
@@ -168,7 +168,7 @@ class AgentSource:
         return Rows(rows.device, rows.time[kept], present, rows.hertz, of_gpu)
 
     def _owners(self, now: float) -> dict[str, tuple[Owner, ...]] | None:
-        """Who uses each GPU; None where the agent was not asked this time, or does not tell."""
+        """Who uses each GPU; None where the agent was not queried this time, or does not report it."""
         if now - self._processes_read_at < self._processes_s:
             return None
         self._processes_read_at = now

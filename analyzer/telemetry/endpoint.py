@@ -25,13 +25,13 @@ CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 3.0, 15.0
 LONGEST_ANSWER_S = 60.0  # however steadily it drips
 MOST_BYTES = 64 * 2**20
 PIECE_BYTES = 2**16
-# Of an error page, only the beginning is told.
+# Of an error page, only the beginning is quoted.
 MOST_TEXT = 200
 # Busy, restarting, or behind a proxy whose backend is: worth another try at once. More patience is the watcher's.
 RETRIED = (429, 500, 502, 503, 504)
 TRIES, FIRST_PAUSE_S, LONGEST_PAUSE_S = 3, 0.2, 2.0
 
-# A line for each try of each poll: the watcher tells what has failed in the end, and counts it.
+# A line for each try of each poll: the watcher logs what has failed in the end, and counts it.
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 

@@ -21,7 +21,7 @@ MOST_FILES = 4
 class FilesSource:
     """The files of one pattern; see `TelemetrySource`.
 
-    A file that cannot be read is told of once, by the error of a poll, and again when it has changed.
+    A file that cannot be read is reported once, by the error of a poll, and again when it has changed.
     """
 
     kind = "files"

@@ -23,19 +23,19 @@ from .settings import NodeSettings
 
 REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"
 REPORTS_SCHEMA, EPOCHS_SCHEMA = "epochcast.reports/v1", "epochcast.epochs/v1"
-#: Epochs of a GPU asked for at once, the most that a node tells: what a service that was away for long finds.
+#: Epochs of a GPU in one request, the most that a node returns: what a service that was away for long finds.
 MOST_EPOCHS = 5000
-#: Epochs that end by less than this apart (seconds) are told as one moment by both sides.
+#: Epochs that end by less than this apart (seconds) count as one moment on both sides.
 ROUNDING_S = 1e-3
 
 log = logging.getLogger(__name__)
 
-# One that did not answer is not asked again for so long: it would hold up the others at each poll.
+# One that did not answer is not polled again for so long: it would hold up the others at each poll.
 PAUSE_S = 60.0
 
 
 class _Delivered(NamedTuple):
-    """What was given of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then."""
+    """What was delivered of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then."""
 
     epochs: set[tuple[float, float]]
     newest: float
@@ -93,7 +93,7 @@ class NodeSource:
     def _new_epochs(self, report: Report) -> list[EpochRecord]:
         """The epochs with profiles that were not given yet.
 
-        A report may be ahead of what its node has written: epochs that it tells of are asked for until they are there.
+        A report may be ahead of what its node has written: epochs that it names are requested until they are there.
         """
         uuid = report.device.uuid
         delivered, ended = self._delivered.get(uuid), {(epoch.start, epoch.end) for epoch in report.epochs}
@@ -108,7 +108,7 @@ class NodeSource:
         try:
             epochs = [epoch_from_json(epoch) for epoch in answer["epochs"]]
         except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise TelemetryError(f"node analyzer {self.name}{EPOCHS} does not tell epochs of {uuid}: {error}") from error
+            raise TelemetryError(f"node analyzer {self.name}{EPOCHS} does not list epochs of {uuid}: {error}") from error
         received = {(epoch.start, epoch.end) for epoch in epochs}
         known = received if delivered is None else (delivered.epochs & ended) | received
         newest = max((end for _, end in known), default=0.0 if delivered is None else delivered.newest)
@@ -118,7 +118,7 @@ class NodeSource:
 
 @dataclass
 class _Node:
-    """The node analyzer at one address; ``due``: when it is to be asked next, by the monotonic clock."""
+    """The node analyzer at one address; ``due``: when it is to be polled next, by the monotonic clock."""
 
     source: NodeSource
     due: float = -math.inf

@@ -27,14 +27,14 @@ from .settings import PrometheusSettings
 
 #: Seconds between two questions which GPUs there are.
 GPUS_S = 10.0
-#: Samples wanted in one answer; a long past is read in pieces of about so many, the oldest first.
+#: Samples in one answer; a long past is read in pieces of about so many, the oldest first.
 MOST_SAMPLES = 100_000
 FIRST_SPAN_S, SHORTEST_SPAN_S, LONGEST_SPAN_S = 300.0, 10.0, 3600.0
-#: A lesser way is asked where the better ones say nothing for so long, and a GPU of which nothing comes only so often.
+#: A lesser way is queried where the better ones return nothing for so long, and a GPU of which nothing comes only so often.
 SILENT_S, REST_S = 300.0, 60.0
-#: Rows from which the seconds from row to row can be told.
+#: Rows from which the seconds from row to row are known.
 FEWEST_ROWS = 3
-#: What tells that a GPU is there: some metric that every way has, and what only the agent's page has.
+#: What shows that a GPU is there: some metric that every way has, and what only the agent's page has.
 _PAGE, _INFO, _PROCESS = "epochcast_gpu_up", "epochcast_gpu_info", "epochcast_gpu_process_memory_bytes"
 _SIGNS = (
     *("epochcast_gpu_dram_active_ratio", "epochcast_gpu_gpu_utilization_ratio", "epochcast_gpu_power_watts"),
@@ -69,8 +69,8 @@ class StoredGpu(NamedTuple):
 class _Gpu:
     """What is remembered of a GPU.
 
-    ``read_until``: time of its newest row read. ``heard``, ``asked``: when rows came last and when it was asked, by the
-    monotonic clock. ``span_s``: seconds to ask for at once. ``hertz``: by the way that was read last; 0 before.
+    ``read_until``: time of its newest row read. ``heard``, ``queried_at``: when rows last came and when it was last queried
+    (monotonic clock). ``span_s``: seconds to ask for at once. ``hertz``: by the way that was read last; 0 before.
     """
 
     device: GpuDevice
@@ -86,7 +86,7 @@ class _Gpu:
 
 @dataclass
 class _Seen:
-    """What the series of a GPU tell: labels by way and by (instance, job), and those that only the agent's page has."""
+    """What the series of a GPU show: labels by way and by (instance, job), and those that only the agent's page has."""
 
     places: dict[str, dict[tuple[str, str], dict[str, str]]] = field(default_factory=lambda: {kind: {} for kind in _WAYS})
     info: dict[str, str] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class PrometheusSource:
             failure, self._failure = self._failure, None
             raise failure
         fresh: list[Rows] = []
-        # Who has waited longest comes first: behind a GPU whose samples fail each time the others would never be asked for.
+        # Who has waited longest comes first: behind a GPU whose samples fail each time the others would never be read.
         for gpu in sorted(self._gpus.values(), key=lambda gpu: gpu.queried_at):
             if now - gpu.heard > SILENT_S and now - gpu.queried_at < REST_S:
                 continue
@@ -169,7 +169,7 @@ class PrometheusSource:
             self._gpus[uuid].ways = []  # remembered: back again, it is not read from the beginning
 
     def _seen(self, series: Iterable[dict[str, str]]) -> dict[str, _Seen]:
-        """What the labels of series tell of GPUs, by UUID."""
+        """What the labels of series show of GPUs, by UUID."""
         seen: dict[str, _Seen] = {}
         for labels in series:
             name, place = labels.pop("__name__", ""), (labels.get("instance", ""), labels.get("job", ""))
@@ -215,7 +215,7 @@ class PrometheusSource:
         )
 
     def _owners(self, now: float) -> dict[str, tuple[Owner, ...]]:
-        """Who uses each GPU, where agents that are scraped are asked to look."""
+        """Who uses each GPU, where agents that are scraped look for them."""
         owners: dict[str, list[Owner]] = {}
         for labels in self._api.newest([_PROCESS], now):
             pid = labels.get("pid", "")
@@ -287,7 +287,7 @@ def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], Mapping[str, 
 
 
 def _uuid(labels: Mapping[str, str]) -> str:
-    """Of a MIG instance dcgm-exporter tells only its GPU's UUID and its number; ``uuid`` is its old label, and the agent's."""
+    """Of a MIG instance dcgm-exporter gives only its GPU's UUID and its number; ``uuid`` is its old label, and the agent's."""
     part = labels.get("GPU_I_ID", "")
     return (labels.get("uuid") or labels.get("UUID", "")) + (f"/{part}" if part else "")
 
@@ -299,7 +299,7 @@ def _host(instance: str) -> str:
 
 
 def _hertz(moments: np.ndarray[tuple[int], np.dtype[np.float64]], known: float) -> float:
-    """Rows per second; what is known already where that is about right, 0 where too few rows tell."""
+    """Rows per second; what is known already where that is about right, 0 where there are too few rows."""
     if moments.size < FEWEST_ROWS:
         return known
     hertz = 1 / max(1e-3, round(float(np.median(np.diff(moments))), 3))

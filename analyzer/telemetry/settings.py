@@ -103,7 +103,7 @@ class NodeSettings(PlaceSettings, Access):
         Access.__post_init__(self)
         if self.every_address and not self.url.startswith("http://"):
             raise InputError(
-                f"of {self.url}: every_address asks each address by its number, which no certificate names; give http, "
+                f"of {self.url}: every_address polls each address by its number, which no certificate names; give http, "
                 "or a table for each node"
             )
         _check_interval(self.url, self.interval, 600.0)
@@ -116,7 +116,7 @@ class PrometheusSettings(PlaceSettings, Access):
     ``interval``: seconds between two polls. ``history``: seconds of the past that are read after a start. ``lag``: seconds
     that a sample may come after its time; what is newer is read later. ``tenant``: Mimir's (``X-Scope-OrgID``). ``matcher``:
     label -> value that all series must have, as in ``{cluster = "a"}``. ``node_label``, ``instance_label``, ``region_label``,
-    ``cloud_label``: labels that tell a GPU's machine and what is rented; without a ``node_label`` it is the host of
+    ``cloud_label``: labels with a GPU's machine and what is rented; without a ``node_label`` it is the host of
     ``instance``.
     """
 
@@ -175,7 +175,7 @@ def _check_interval(of: str, interval: float, longest: float) -> None:
         raise InputError(f"of {of}: interval is {interval} s; give 0.2 to {longest:.0f} seconds")
 
 
-# A kind's module is loaded where one is asked for.
+# A kind's module is loaded when it is used.
 SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
     NodeSettings: ("nodes", "NodeSource"),
     AgentSettings: ("agents", "AgentSource"),
@@ -185,9 +185,9 @@ SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
 
 
 def opened(settings: Iterable[SourceSettings]) -> list[TelemetrySource]:
-    """Return a source for each of the settings, in the order of `SOURCES`: of a GPU that two tell of, the first is believed.
+    """Return a source for each of the settings, in the order of `SOURCES`: of a GPU that two report, the first is believed.
 
-    Nothing is asked yet. Raises InputError where a file that the settings name cannot be read, and where two of them are one
+    Nothing is polled yet. Raises InputError where a file that the settings name cannot be read, and where two of them are one
     source: it is known by its kind and name in the state and in the metrics.
     """
     order = list(SOURCES)

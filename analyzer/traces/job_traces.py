@@ -118,7 +118,7 @@ def _files(path: str) -> list[str]:
 
 
 def _labels(read: Sequence[tuple[str, Trace]]) -> list[str | None]:
-    """The shortest kind of label that tells them apart."""
+    """The shortest kind of label that distinguishes them."""
     if len(read) == 1:
         return [read[0][1].label]
     kinds: tuple[Callable[[str, Trace], str], ...] = (

@@ -164,7 +164,7 @@ def path_of(trace: Trace, path: Path) -> Path:
 def trace_of_table(table: pa.Table, name: str) -> Trace:
     """The trace in a table of a Parquet file; raises InputError like `read_trace`, calling it ``name``."""
     raw = (table.schema.metadata or {}).get(PARQUET_KEY)
-    # What pandas wrote of its index tells how to make one, and may be wrong; a trace has none.
+    # What pandas wrote of its index describes how to make one, and may be wrong; a trace has none.
     columns = [place for place, column in enumerate(table.column_names) if not PANDAS_INDEX.fullmatch(column)]
     frame, notes = with_time(table.select(columns).replace_schema_metadata().to_pandas(), name)
     return make_trace(frame, parse_metadata(raw, name), name, notes=notes)

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 _NVLINK = {"Tesla V100-SXM2-16GB": 150e9, "NVIDIA A100-SXM4-40GB": 300e9, "NVIDIA H100 80GB HBM3": 450e9}
 # Share of it that the GPUs of one job send in a phase.
 _EXCHANGE = {Phase.BACKWARD: 0.18, Phase.UPDATE: 0.08, SPIN: 0.02}
-# What only the profiling counters tell; plain NVML has the rest.
+# What only the profiling counters measure; plain NVML has the rest.
 _PROFILING = (
     *("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active"),
     *("fp16_active", "pcie_tx", "pcie_rx", "nvlink_tx", "nvlink_rx"),

@@ -43,7 +43,7 @@ _STRAGGLERS, _SILENT = 0.10, 0.05
 class SimulatedNode:
     """A machine: its name, its number of GPUs, their kind, and what is rented (empty where nobody says).
 
-    ``silent``: only what plain NVML tells can be read.
+    ``silent``: only what plain NVML reads is there.
     """
 
     name: str

@@ -126,7 +126,7 @@ def write_fleet(
         out: the folder.
         settings: what to simulate.
         processes: how many to work in.
-        progress: told the number of GPUs written, and of all.
+        progress: called with the number of GPUs written, and of all.
 
     Raises:
         InputError: the folder holds something, or cannot be written.

@@ -96,5 +96,5 @@ def _why_not(job: JobAnswer, state: states.State) -> str:
 
 
 def _others(notes: Sequence[str], shown: Sequence[str]) -> list[str]:
-    """Those that the page does not tell elsewhere."""
+    """The notes that the page does not show elsewhere."""
     return [note for note in notes if note not in shown]

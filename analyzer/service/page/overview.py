@@ -46,7 +46,7 @@ class GpuRow:
 
 @dataclass(frozen=True)
 class SourceRow:
-    """A telemetry source; ``age``: seconds of its newest sample, where told."""
+    """A telemetry source; ``age``: seconds since its newest sample, where known."""
 
     source: Mapping[str, Any]
     state: State

@@ -70,7 +70,7 @@ def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
 
 
 def _instance(row: InstanceAnswer | CurrentInstance) -> tuple[str, str, str, str]:
-    """What tells instances apart: some clouds rent one name with different GPUs."""
+    """What distinguishes instances: some clouds rent one name with different GPUs."""
     return row.instance, row.cloud, row.region, row.gpu
 
 

@@ -106,7 +106,7 @@ def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
 
 
 def _address(request: Request) -> str:
-    """Of the service, as whoever asks reached it."""
+    """The address at which the client reached the service."""
     return str(request.base_url).rstrip("/")
 
 

@@ -127,7 +127,7 @@ def test_reports_that_are_none(node: Node, source: NodeSource, reports: Any) -> 
 def test_epochs_that_are_none_are_asked_for_again(node: Node, source: NodeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     node.tell([epoch(0, 10)])
     monkeypatch.setattr(f"{__name__}.epoch_to_json", lambda _: {"start": 1}, raising=True)
-    with pytest.raises(TelemetryError, match="does not tell epochs of GPU-a"):
+    with pytest.raises(TelemetryError, match="does not list epochs of GPU-a"):
         source.poll()
     monkeypatch.undo()
     monkeypatch.setattr(endpoint, "FIRST_PAUSE_S", 0.001)
