@@ -24,7 +24,7 @@ from .answers.recommendations import Recommended, Renting
 from .answers.sources import Source, read_sources, with_precision
 from .errors import InputError
 from .instances import Instance, load_instances
-from .recommendation import Limits, Objective, Work
+from .recommendation import JobLimits, Objective, Work
 from .traces.trace import Trace, read_trace
 from .words import length, plain
 
@@ -73,9 +73,9 @@ class Epochs(_Result):
     def to_frame(self) -> pd.DataFrame:
         """``start`` and ``end`` [UTC], ``seconds`` and ``confidence`` of each epoch."""
         epochs = self.detection.epochs
-        frame = pd.DataFrame({"start": [one.start for one in epochs], "end": [one.end for one in epochs]}, dtype=float)
+        frame = pd.DataFrame({"start": [epoch.start for epoch in epochs], "end": [epoch.end for epoch in epochs]}, dtype=float)
         times = {name: pd.to_datetime(frame[name], unit="s", utc=True) for name in ("start", "end")}
-        return frame.assign(**times, seconds=frame["end"] - frame["start"], confidence=[one.confidence for one in epochs])
+        return frame.assign(**times, seconds=frame["end"] - frame["start"], confidence=[epoch.confidence for epoch in epochs])
 
     def plot(self) -> Figure:
         """Draw the telemetry and its epochs.
@@ -180,8 +180,8 @@ class Job:
 
         def line(source: Source) -> str:
             profile = source.profile
-            found = source.no_seconds if profile.epoch_s is None else f"{length(profile.epoch_s)} per {profile.unit}"
-            return f"{source.name}: {profile.gpu}{' (simulated)' * profile.simulated}, {found}"
+            answer = source.no_seconds if profile.epoch_s is None else f"{length(profile.epoch_s)} per {profile.unit}"
+            return f"{source.name}: {profile.gpu}{' (simulated)' * profile.simulated}, {answer}"
 
         return plain("\n".join(map(line, self.sources)))
 
@@ -248,7 +248,7 @@ class Job:
             raise InputError(f"the objective is {objective!r}; choose from {', '.join(get_args(Objective))}")
         if budget is not None and not isinstance(budget, int | float):
             raise InputError(f"the budget is {budget!r}; give USD as a number")
-        limits = Limits(_seconds(deadline), budget, _several(regions), _several(clouds), "spot" if spot else "on-demand")
+        limits = JobLimits(_seconds(deadline), budget, _several(regions), _several(clouds), "spot" if spot else "on-demand")
         question = JobQuestion(
             work=None if epochs is None else Work(epochs), renting=Renting(objective, limits, data_parallel=data_parallel)
         )

@@ -29,16 +29,16 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool =
     """
     columns = width(sys.stdout)
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    if columns is None or _whole(widths) <= columns:
+    if columns is None or _total(widths) <= columns:
         return _lines(header, rows, widths)
-    if prose and (room := columns - _whole(widths[:-1]) - _BETWEEN) >= _NARROWEST:
+    if prose and (room := columns - _total(widths[:-1]) - _BETWEEN) >= _NARROWEST:
         parts = [(row, textwrap.wrap(row[-1], room) or [""]) for row in rows]
         below = [""] * (len(header) - 1)
         wrapped = [(*(row[:-1] if line == 0 else below), text) for row, own in parts for line, text in enumerate(own)]
         return _lines(header, wrapped, [*widths[:-1], room])
     shown = list(range(len(header)))
     for column in sorted(shown[1:], key=lambda column: (_rank(header[column]), -column)):
-        if _whole([widths[each] for each in shown]) <= columns:
+        if _total([widths[each] for each in shown]) <= columns:
             break
         shown.remove(column)
     left_out = ", ".join(dict.fromkeys(name for column, name in enumerate(header) if column not in shown and name))
@@ -54,7 +54,7 @@ def _rank(name: str) -> int:
     return _FIRST_TO_GO.index(name) if name in _FIRST_TO_GO else len(_FIRST_TO_GO)
 
 
-def _whole(widths: Sequence[int]) -> int:
+def _total(widths: Sequence[int]) -> int:
     return sum(widths) + _BETWEEN * (len(widths) - 1)
 
 

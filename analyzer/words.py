@@ -1,7 +1,7 @@
 """Numbers as people read them: lengths of time, money, shares and ages, each with its unit.
 
 What stands for a measured or predicted number also carries it in full (``<data value>``, ``<time datetime>``), so that whoever
-reads the page by a program gets what the API tells.
+reads the page by a program gets what the API answers.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def length(seconds: float | None) -> str:
     if seconds < 2 * _MINUTE_S:
         return f"{number(seconds)}{_SPACE}s"
     for large, small, names in ((_MINUTE_S, 1, "min s"), (_HOUR_S, _MINUTE_S, "h min"), (_DAY_S, _HOUR_S, "d h")):
-        whole, rest = divmod(round(seconds / small), large // small)
+        quotient, rest = divmod(round(seconds / small), large // small)
         # Hours up to two days: "36 h" is easier to compare than "1 d 12 h".
         if large == _DAY_S or seconds < (2 * _HOUR_S if large == _MINUTE_S else 2 * _DAY_S):
             first, second = names.split()
-            return _SPACE.join([f"{whole:,}", first, *([str(rest), second] if rest else [])])
+            return _SPACE.join([f"{quotient:,}", first, *([str(rest), second] if rest else [])])
     raise AssertionError("days hold every length")
 
 
@@ -144,9 +144,9 @@ def clock(moment: float, digits: int = 0) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
-def count(many: int, one: str, several: str | None = None) -> str:
+def count(many: int, singular: str, plural: str | None = None) -> str:
     """``1 GPU``, ``8 GPUs``, ``no GPUs``."""
-    return f"{'no' if many == 0 else f'{many:,}'} {one if many == 1 else several or f'{one}s'}"
+    return f"{'no' if many == 0 else f'{many:,}'} {singular if many == 1 else plural or f'{singular}s'}"
 
 
 def _at(moment: float) -> datetime:

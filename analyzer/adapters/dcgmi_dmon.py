@@ -60,7 +60,7 @@ def read(text: str, name: str) -> list[DeviceTable]:
                     f"line {number} of {name!r} has {len(values)} values for the {len(fields)} fields {' '.join(fields)}; "
                     "log fields that are numbers only"
                 )
-            # A field that was asked for twice is there twice.
+            # A field that was requested twice is there twice.
             rows.setdefault(" ".join(row["entity"].split()), []).append((row["time"], dict(zip(fields, values, strict=True))))
     if not rows:
         raise InputError(f"{name!r} has no rows")
@@ -82,7 +82,7 @@ def _frame(rows: list[tuple[str | None, dict[str, str]]], lines: list[str], name
 def _times(stamps: list[str | None], lines: list[str], name: str) -> NDArray[np.float64]:
     if all(stamp is not None for stamp in stamps):
         return np.array(stamps, dtype=np.float64)
-    command = next((found[0] for line in lines if (found := _COMMAND.search(line))), None)
+    command = next((match[0] for line in lines if (match := _COMMAND.search(line))), None)
     if command is None or any(stamp is not None for stamp in stamps):
         raise InputError(
             f"{name!r} has rows without a time, as dcgmi dmon writes none: log with `dcgmi dmon … | ts %.s`, or put the "

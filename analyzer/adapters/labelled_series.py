@@ -33,11 +33,11 @@ def tables_of_series(series: Sequence[Series], source: str, name: str, notes: tu
 
     meanings = {**WRITTEN, **SCRAPED, **DCGM_EXPORTER}
     by_gpu: dict[tuple[str, ...], list[Series]] = {}
-    for one in series:
-        if one.time.size:
-            machine, number, uuid = _gpu(one.labels)
+    for samples in series:
+        if samples.time.size:
+            machine, number, uuid = _gpu(samples.labels)
             # A UUID is enough: an exporter that was restarted may have another address.
-            by_gpu.setdefault((uuid,) if uuid else (machine, number) if number else (), []).append(one)
+            by_gpu.setdefault((uuid,) if uuid else (machine, number) if number else (), []).append(samples)
     if not by_gpu:
         raise InputError(
             f"{name!r} holds no sample; choose a range of time in which the GPUs ran, and one series for each metric"
@@ -47,7 +47,7 @@ def tables_of_series(series: Sequence[Series], source: str, name: str, notes: tu
     for of_gpu, (_, _, uuid), label in zip(by_gpu.values(), gpus, _labels(gpus), strict=True):
         time, values = table(of_gpu, meanings, exact=True)
         known = pd.DataFrame({"time": time, **values}).set_index("time")
-        others = _others([one for one in of_gpu if one.labels.get("__name__") not in meanings], name)
+        others = _others([samples for samples in of_gpu if samples.labels.get("__name__") not in meanings], name)
         frame = known.join(others, how="outer").sort_index().reset_index(names="time")
         labels = of_gpu[0].labels
         model = labels.get("modelName") or (labels.get("name") if "uuid" in labels else None)
@@ -79,9 +79,9 @@ def _labels(gpus: Sequence[tuple[str, str, str]]) -> list[str | None]:
 def _others(series: Sequence[Series], name: str) -> pd.DataFrame:
     """Metrics that no table of ours knows, under their names; those of one name follow each other in time."""
     columns: dict[str, pd.Series[float]] = {}
-    for one in series:
-        title = one.labels.get("__name__") or "value"
-        column = pd.Series(one.values, index=pd.Index(one.time, name="time"), dtype=np.float64).dropna()
+    for samples in series:
+        title = samples.labels.get("__name__") or "value"
+        column = pd.Series(samples.values, index=pd.Index(samples.time, name="time"), dtype=np.float64).dropna()
         if (before := columns.get(title)) is not None:
             if len(before.index.intersection(column.index)):
                 raise InputError(f"{name!r} holds several series {title!r} of one GPU; choose one by its labels, or name each")

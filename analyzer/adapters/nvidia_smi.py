@@ -45,12 +45,12 @@ METRICS = {
     "temperature.gpu": ("temperature", 1.0),
 }
 
-#: Fields that tell GPUs apart, the surest first.
+#: Fields that distinguish GPUs, the surest first.
 IDENTITIES = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index", "serial", "gpu_serial")
 
 _NAMES = ("name", "gpu_name")
 
-#: The most GPUs that are looked for in a log that does not tell them apart: as many as the largest nodes have.
+#: The most GPUs that are looked for in a log that does not distinguish them: as many as the largest nodes have.
 MOST_GPUS = 16
 
 _CELL = r"^\s*([-+]?\d+(?:\.\d+)?)(?:\s*([^\s\d]\S*))?\s*$"
@@ -132,7 +132,7 @@ def _table(text: str, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
         text = ",".join(command or _fields_of(cells)) + "\n" + text
     table = parse_csv(text, name)
     table.columns = pd.Index([_field(column) for column in table.columns])
-    table = table.loc[:, ~table.columns.duplicated()]  # a field that was asked for twice
+    table = table.loc[:, ~table.columns.duplicated()]  # a field that was requested twice
     if "timestamp" in table:  # a log that was appended to repeats its header
         table = table[table["timestamp"].astype(str).str.strip() != "timestamp"]
     if table.empty:
@@ -192,9 +192,9 @@ def _devices(table: pd.DataFrame, times: NDArray[np.float64], name: str) -> tupl
     """Each row's GPU, shape (n,), counted in the order of the log, and a sentence where the log does not number them itself."""
     for field in IDENTITIES:
         if field in table and (values := _texts(table[field])).notna().all():
-            which, found = pd.factorize(values)
-            numbered = field == "index" or "index" in table or len(found) == 1
-            how = f"GPUs are distinguished by {field} and numbered in their order: {', '.join(found)}"
+            which, uniques = pd.factorize(values)
+            numbered = field == "index" or "index" in table or len(uniques) == 1
+            how = f"GPUs are distinguished by {field} and numbered in their order: {', '.join(uniques)}"
             return which, () if numbered else (how,)
     count = _gpus_per_burst(times)
     places = np.arange(len(table)) % count

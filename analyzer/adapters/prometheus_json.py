@@ -38,13 +38,13 @@ def read(text: str, name: str) -> list[DeviceTable]:
         raise InputError(f"{name!r} holds {str(seen)[:60]!r}, not a matrix of samples over time; {_REMEDY}")
     series = []
     try:
-        for one in data["result"]:
-            samples = np.array([(float(time), float(value)) for time, value in one["values"]], dtype=np.float64).reshape(-1, 2)
+        for entry in data["result"]:
+            samples = np.array([(float(time), float(value)) for time, value in entry["values"]], np.float64).reshape(-1, 2)
             if not np.isfinite(samples[:, 0]).all():
                 raise ValueError("a time that is none")
             samples = samples[np.argsort(samples[:, 0], kind="stable")]
             samples[~np.isfinite(samples[:, 1]), 1] = np.nan  # a division by zero, say
-            labels = {str(label): str(value) for label, value in one["metric"].items()}
+            labels = {str(label): str(value) for label, value in entry["metric"].items()}
             series.append(Series(labels, samples[:, 0], samples[:, 1]))
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name!r} holds samples that are none ({error!r:.100}); {_REMEDY}") from error

@@ -25,7 +25,7 @@ def with_time(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, tuple[str, 
     Raises InputError, calling the table ``name``, where no column of `TIME_COLUMNS` is there or a cell of it holds no time.
     """
     spelled = {str(column).strip().lower(): column for column in reversed(frame.columns)}
-    title = next((spelled[one] for one in TIME_COLUMNS if one in spelled), None)
+    title = next((spelled[spelling] for spelling in TIME_COLUMNS if spelling in spelled), None)
     if title is None:
         seen = ", ".join(str(column)[:40] for column in frame.columns[:8])
         raise InputError(f"{name!r} has no column 'time' (or 't', 'timestamp'); it has {seen}; give its times such a column")
@@ -46,13 +46,13 @@ def unix_seconds(column: pd.Series[Any], title: str, name: str) -> tuple[pd.Seri
     they name no zone. Raises InputError for a cell that is none of these, naming its row. An empty cell stays NaN.
     """
     column = column.reset_index(drop=True)
-    given = column.dropna()
+    present = column.dropna()
     if column.dtype.kind == "M":
         times, zoned = pd.to_datetime(column, utc=True), column.dt.tz is not None
-    elif given.empty or _is_number(given.iloc[0]):
+    elif present.empty or _is_number(present.iloc[0]):
         return _of_numbers(numeric_column(column, title, name), title)
     else:
-        times, zoned = _of_texts(column, title, name), bool(given.astype(str).str.contains(_ZONE).all())
+        times, zoned = _of_texts(column, title, name), bool(present.astype(str).str.contains(_ZONE).all())
     seconds = (times - pd.Timestamp("1970-01-01", tz="UTC")).dt.total_seconds()
     if zoned:
         return seconds, ()

@@ -40,8 +40,8 @@ METRICS = {
     "pcieLinkWidth": ("pcie_link_width", 1.0),
 }
 
-#: Percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 tells which. PCIe and NVLink traffic is in MiB/s or
-#: in bytes/s, which no reading tells, and keeps its own name.
+#: Percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 shows which. PCIe and NVLink traffic is in MiB/s or
+#: in bytes/s, which no reading shows, and keeps its own name.
 ACTIVITIES = {
     "smActive": "sm_active",
     "smOccupancy": "sm_occupancy",
@@ -169,10 +169,10 @@ def _gpu_table(
     if _ALLOCATED in frame and memory and "memory_used" not in known:
         known["memory_used"] = frame[_ALLOCATED] / 100 * memory
     left_out = {"time", *names, _REPEATED, *([_ALLOCATED] if "memory_used" in known else [])}
-    whole = known.join(frame[[column for column in frame.columns if column not in left_out]])
+    table = known.join(frame[[column for column in frame.columns if column not in left_out]])
     static = {key: device[key] for key in ("memory_total", "cuda_cores") if device.get(key)}
     metadata = {"gpu": device.get("name"), "uuid": device.get("uuid"), "source": "wandb", "static": static}
-    return DeviceTable(whole, metadata, label, notes)
+    return DeviceTable(table, metadata, label, notes)
 
 
 def _frame(rows: list[dict[str, float]]) -> pd.DataFrame:
@@ -263,8 +263,8 @@ def _printed(records: Iterable[Any]) -> Rows:
 def _lines(records: Iterable[Any]) -> Iterator[tuple[float, str]]:
     unfinished: dict[int, str] = defaultdict(str)  # standard output and standard error come in pieces of lines
     for record in records:
-        *whole, unfinished[record.output_type] = re.split(r"[\r\n]", unfinished[record.output_type] + record.line)
-        for line in whole:
+        *complete, unfinished[record.output_type] = re.split(r"[\r\n]", unfinished[record.output_type] + record.line)
+        for line in complete:
             yield _seconds(record.timestamp), line
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
 from ..instances import Instance, load_instances
-from ..recommendation import Limits, Objective
+from ..recommendation import JobLimits, Objective
 from ..recommendation import recommend as rank
 from .job_result import JobQuestion, JobResult, answer_job
 from .recommendations import Renting
@@ -34,7 +34,7 @@ class Advisor:
         instances: Sequence[Instance],
         *,
         objective: Objective = "cost",
-        limits: Limits | None = None,
+        limits: JobLimits | None = None,
     ) -> None:
         """Take what was loaded once.
 
@@ -47,7 +47,7 @@ class Advisor:
         """
         self.catalog = catalog
         self.instances = instances
-        self.renting = Renting(objective, limits or Limits())
+        self.renting = Renting(objective, limits or JobLimits())
         self._predictor = predictor
         # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
         self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
@@ -61,7 +61,7 @@ class Advisor:
         gpus: Path | None = None,
         prices: Path | None = None,
         objective: Objective = "cost",
-        limits: Limits | None = None,
+        limits: JobLimits | None = None,
     ) -> Advisor:
         """Read a model's folder, GPUs beside the catalogue's and a price table; None: what is shipped.
 

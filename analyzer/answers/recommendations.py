@@ -14,7 +14,7 @@ from ..instances import Instance, stale
 from ..instances.rented import Rented, rented
 from ..recommendation import (
     Decision,
-    Limits,
+    JobLimits,
     MemoryNeed,
     Objective,
     Ranking,
@@ -26,7 +26,7 @@ from ..recommendation import (
     trial_run,
     whole_job,
 )
-from ..recommendation.experiment import Run
+from ..recommendation.experiment import Trial
 from ..recommendation.rank import MISSED
 from ..recommendation.verdict import Verdict, verdict
 from .predictions import Answer, most_memory, of_equal_work
@@ -49,7 +49,7 @@ class Renting:
     """
 
     objective: Objective = "cost"
-    limits: Limits = field(default_factory=Limits)
+    limits: JobLimits = field(default_factory=JobLimits)
     machines: int = 1
     data_parallel: bool = False
     on: Rented | None = None
@@ -113,7 +113,7 @@ def recommend_job(
         assert work is not None
         return whole_job(slowest[prediction.gpu], prediction, work)
 
-    def run_on(row: Recommendation) -> Run:
+    def run_on(row: Recommendation) -> Trial:
         assert work is not None
         return trial_run(slowest[row.instance.gpu], row, epochs=work.epochs, startup_s=work.startup_s)
 
@@ -136,7 +136,7 @@ def recommend_job(
     current = None
     if on.instance is not None:
         as_it_is = [answer.prediction for answer in answers]
-        now = recommend(as_it_is, [on.instance], predictor.catalog, job_of=job, limits=Limits(market=on.market), gpus=gpus)
+        now = recommend(as_it_is, [on.instance], predictor.catalog, job_of=job, limits=JobLimits(market=on.market), gpus=gpus)
         gpu = predictor.catalog[on.instance.gpu]
         fits = None if need is None else need.fits(gpu, here=any(source.gpu == gpu for source in sources))
         current = now.cheapest and replace(now.cheapest, usd_per_hour=on.share * now.cheapest.usd_per_hour, fits=fits)
@@ -155,7 +155,7 @@ def _decisive(decision: Decision | None, current: Recommendation | None) -> list
 
 
 def _notes(
-    sources: Sequence[Source], ranking: Ranking, need: MemoryNeed | None, on: Rented, limits: Limits, unit: Unit | None
+    sources: Sequence[Source], ranking: Ranking, need: MemoryNeed | None, on: Rented, limits: JobLimits, unit: Unit | None
 ) -> list[str]:
     rows, gpus, notes = ranking.recommendations, sources[0].profile.gpus, list(on.notes)
     if not rows:

@@ -27,7 +27,7 @@ from ..recording.agent_client import AgentClient
 from ..recording.agent_process import agent_process
 from ..recording.record import DAEMON_URL
 from .plan import Overhead
-from .recording import RunError, Training, lines_of, reason_of, trainer_command
+from .recording import RecordingSettings, RunError, lines_of, reason_of, trainer_command
 
 FILE_NAME = "overhead.json"
 _LEVEL = 0.90
@@ -78,24 +78,24 @@ def append_overhead(corpus: Path, measured: MeasuredOverhead) -> None:
     write_whole(corpus / FILE_NAME, lambda file: file.write(text.encode()))
 
 
-def measure_overhead(workload: Overhead, name: str, training: Training) -> MeasuredOverhead:
+def measure_overhead(workload: Overhead, name: str, settings: RecordingSettings) -> MeasuredOverhead:
     """Train ``workload`` in blocks with and without sampling, after one block that does not count.
 
     Raises RunError if the training fails or an agent of somebody else samples already, AgentError if none can be had.
     """
     if AgentClient(DAEMON_URL).healthy():
         raise RunError("an epochcast-agent samples this node all the time; stop it to measure what it costs", [])
-    command = trainer_command(workload, workload.epochs, training, blocks=True)
+    command = trainer_command(workload, workload.epochs, settings, blocks=True)
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         try:
-            with_s, without_s = _blocks(lambda: _block(process), workload.pairs, training.device.source)
+            with_s, without_s = _blocks(lambda: _block(process), workload.pairs, settings.device.source)
         except BlockError:
             with suppress(BrokenPipeError):  # of a line that a dead process did not take
                 process.stdin.close()  # type: ignore[union-attr]
             status = process.wait()
             said = lines_of(errors)
-            raise RunError(reason_of(status if status >= 0 else 128 - status, said, training.timeout_s), said) from None
+            raise RunError(reason_of(status if status >= 0 else 128 - status, said, settings.timeout_s), said) from None
         finally:
             process.kill()
             process.wait()
@@ -103,7 +103,7 @@ def measure_overhead(workload: Overhead, name: str, training: Training) -> Measu
     return MeasuredOverhead(
         run=name,
         workload=workload.text,
-        device=training.device.name,
+        device=settings.device.name,
         overhead=value,
         low=low,
         high=high,

@@ -1,6 +1,6 @@
 """What can be known before anything runs: whether each network of a plan can be built, and how many GPUs PyTorch sees.
 
-Both are asked of a process of its own, since a network may be a user's code, and loading PyTorch takes seconds:
+Both are done in a process of their own, since a network may be a user's code, and loading PyTorch takes seconds:
 
     python -m epochcast.analyzer.campaign.preflight   (reads a JSON list of [network, image_size])
 """

@@ -17,8 +17,8 @@ from typing import IO, Any
 from ...common.files import write_whole
 from ..corpus import append_run
 from ..errors import AgentError, InputError
-from ..recording.device import Device
-from ..recording.record import Recording, record
+from ..recording.device import TrainingDevice
+from ..recording.record import CompletedRecording, record
 from ..traces.trace import read_trace
 from .plan import Workload
 
@@ -34,15 +34,15 @@ class RunError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Training:
+class RecordingSettings:
     """How the trainings of a campaign are run."""
 
-    device: Device
+    device: TrainingDevice
     seed: int = 0
     timeout_s: float = 3600.0
 
 
-def record_run(workload: Workload, epochs: int, corpus: Path, name: str, training: Training) -> dict[str, Any]:
+def record_run(workload: Workload, epochs: int, corpus: Path, name: str, settings: RecordingSettings) -> dict[str, Any]:
     """Train and record ``workload``; leave ``traces/NAME.parquet``, ``traces/NAME.json`` and a row in the corpus; the labels.
 
     All three are there or none counts: what is half done lies in ``.running`` alone. Raises RunError if the training fails or
@@ -51,19 +51,19 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, trainin
     running = corpus / ".running"
     shutil.rmtree(running, ignore_errors=True)
     running.mkdir()
-    command = trainer_command(workload, epochs, training)
+    command = trainer_command(workload, epochs, settings)
     began = time.time()
     with tempfile.TemporaryFile() as output:
-        recording, said = _recorded(command, running / f"{name}.parquet", training, output)
+        recording, said = _recorded(command, running / f"{name}.parquet", settings, output)
     if recording.problem is not None:
         raise InputError(recording.problem)
     if recording.returncode != 0:
-        raise RunError(reason_of(recording.returncode, said, training.timeout_s), said)
-    trace = _trained_device(recording, training.device, said)
+        raise RunError(reason_of(recording.returncode, said, settings.timeout_s), said)
+    trace = _trained_device(recording, settings.device, said)
     labels = _labels(workload, said) | {
         "seconds": round(time.time() - began, 3),
         "load_average": os.getloadavg()[0],
-        "device": training.device.name,
+        "device": settings.device.name,
     }
     kept = corpus / "traces" / f"{name}.parquet"
     beside = kept.with_suffix(".json")
@@ -80,12 +80,14 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, trainin
     return labels
 
 
-def _recorded(command: list[str], out: Path, training: Training, output: IO[bytes]) -> tuple[Recording, list[str]]:
+def _recorded(
+    command: list[str], out: Path, settings: RecordingSettings, output: IO[bytes]
+) -> tuple[CompletedRecording, list[str]]:
     """Record ``command``; its recording, and the lines that it said."""
     # Both streams in one file: the last that was said is the labels, or why there are none.
     joined = ["sh", "-c", 'exec "$@" 2>&1', "sh", *command]
     try:
-        return record(joined, out, source=training.device.source, stdout=output), lines_of(output)
+        return record(joined, out, source=settings.device.source, stdout=output), lines_of(output)
     except AgentError as error:
         said = lines_of(output)
         if said:  # it ended before the first sample: its own words are the better reason
@@ -99,29 +101,29 @@ def lines_of(output: IO[bytes]) -> list[str]:
     return output.read().decode(errors="replace").splitlines()
 
 
-def _trained_device(recording: Recording, device: Device, said: list[str]) -> Path:
+def _trained_device(recording: CompletedRecording, device: TrainingDevice, said: list[str]) -> Path:
     """The trace of the device that trained; those of a node's other GPUs are removed."""
-    found = None
+    trace = None
     for path in recording.traces:
         if len(recording.traces) == 1 or read_trace(path).uuid == device.uuid:
-            found = path
+            trace = path
         else:
             path.unlink()
-    if found is None:
+    if trace is None:
         raise RunError(f"the agent gave no sample of {device.name} ({device.uuid}); see: epochcast-agent check", said)
-    return found
+    return trace
 
 
 def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
-    """The labels: what was trained, and the last line that tells of epochs. A library may still warn after it."""
+    """The labels: what was trained, and the last line that names its epochs. A library may still warn after it."""
     for line in reversed(said):
         try:
-            told = json.loads(line)
+            labels = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict) and {"epoch_starts", "epoch_ends", "training"} <= told.keys():
+        if isinstance(labels, dict) and {"epoch_starts", "epoch_ends", "training"} <= labels.keys():
             names = {"workload": workload.text, "group": workload.network, "cls": workload.network}
-            return names | told | workload.model_dump()
+            return names | labels | workload.model_dump()
     raise RunError("the training ended well but did not say when its epochs were", said)
 
 
@@ -130,7 +132,7 @@ def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
 _CALM_THREADS = {"OMP_WAIT_POLICY": "passive"}
 
 
-def trainer_command(workload: Workload, epochs: int, training: Training, *, blocks: bool = False) -> list[str]:
+def trainer_command(workload: Workload, epochs: int, settings: RecordingSettings, *, blocks: bool = False) -> list[str]:
     """The command that trains ``workload``, all at once or in blocks (see `trainer`)."""
     options = {
         "network": workload.network,
@@ -139,12 +141,12 @@ def trainer_command(workload: Workload, epochs: int, training: Training, *, bloc
         "samples": workload.samples,
         "precision": workload.precision,
         "epochs": epochs,
-        "seed": training.seed,
-        "device": training.device.torch,
-        "timeout": training.timeout_s,
+        "seed": settings.seed,
+        "device": settings.device.torch,
+        "timeout": settings.timeout_s,
     }
     calm = {name: value for name, value in _CALM_THREADS.items() if name not in os.environ}
-    variables = [f"{name}={value}" for name, value in {**calm, **training.device.environment}.items()]
+    variables = [f"{name}={value}" for name, value in {**calm, **settings.device.environment}.items()]
     command = ["env", *variables, sys.executable, "-m", "epochcast.analyzer.campaign.trainer"]
     return [*command, *(f"--{name}={value}" for name, value in options.items()), *(["--blocks"] if blocks else [])]
 

@@ -17,12 +17,12 @@ from filelock import FileLock, Timeout
 
 from ...common.files import write_whole
 from ..errors import AgentError, InputError
-from ..recording.device import Device, choose_device
+from ..recording.device import TrainingDevice, choose_device
 from .expectation import Measured, expected_s, finished_runs
 from .overhead import append_overhead, measure_overhead, read_overheads
 from .plan import Overhead, Plan, Workload
 from .preflight import preflight
-from .recording import RunError, Training, record_run
+from .recording import RecordingSettings, RunError, record_run
 
 _GO_ON = "the campaign stopped there, and what finished is kept: mend this and start it again"
 
@@ -60,7 +60,7 @@ class Runner:
         self,
         plan: Plan,
         corpus: Path,
-        device: Device,
+        device: TrainingDevice,
         *,
         failures: dict[tuple[str, int], str] | None = None,
         time_budget_s: float | None = None,
@@ -72,7 +72,7 @@ class Runner:
         self._budget_s = plan.time_budget_s if time_budget_s is None else time_budget_s
         self._retry_failed = retry_failed
         self._progress = progress
-        self._training = Training(device, plan.seed, plan.run_timeout_s)
+        self._settings = RecordingSettings(device, plan.seed, plan.run_timeout_s)
         self._began = time.monotonic()
         self._measured: list[Measured] = []
 
@@ -164,13 +164,13 @@ class Runner:
             if unbuildable := self._unbuildable.get((workload.network, workload.image_size)):
                 raise RunError(unbuildable, [])
             if isinstance(workload, Overhead):
-                measured = measure_overhead(workload, name, self._training)
+                measured = measure_overhead(workload, name, self._settings)
                 append_overhead(self._corpus, measured)
                 trained = [epoch for block in (*measured.with_s, *measured.without_s) for epoch in block]
                 seconds = round(time.monotonic() - began, 3)
                 result = Result(name, "done", seconds, len(trained), statistics.median(trained))
             else:
-                run = Measured.of_labels(record_run(workload, epochs, self._corpus, name, self._training))
+                run = Measured.of_labels(record_run(workload, epochs, self._corpus, name, self._settings))
                 self._measured.append(run)
                 result = _result(name, "done", run)
         except RunError as failure:
@@ -204,7 +204,7 @@ def run_campaign(
     time_budget_s: float | None = None,
     retry_failed: bool = False,
     progress: Callable[[str], object] = lambda line: None,
-) -> tuple[Device, list[Result]]:
+) -> tuple[TrainingDevice, list[Result]]:
     """Run what ``corpus`` still lacks of ``plan`` on ``device`` (``cpu``, ``cuda:N``); the device and one result for each run.
 
     Raises InputError, before anything runs, for a network that cannot be built and a device that is not there; see `Runner.run`
@@ -212,13 +212,13 @@ def run_campaign(
     """
     progress("building the plan's networks")
     workloads = [*(workload for workload, _ in plan.runs()), *plan.overheads()]
-    found = preflight([(workload.network, workload.image_size) for workload in workloads])
-    chosen = choose_device(device, source, found.cuda_devices)
+    checks = preflight([(workload.network, workload.image_size) for workload in workloads])
+    chosen = choose_device(device, source, checks.cuda_devices)
     runner = Runner(
         plan,
         corpus,
         chosen,
-        failures=found.failures,
+        failures=checks.failures,
         time_budget_s=time_budget_s,
         retry_failed=retry_failed,
         progress=progress,

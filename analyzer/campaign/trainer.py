@@ -1,4 +1,4 @@
-"""The program that a campaign runs for each workload: trains one network on made-up images and tells when its epochs were.
+"""The program that a campaign runs for each workload: trains one network on made-up images and prints when its epochs were.
 
 Nothing here is arranged for the detector: an epoch shuffles, trains by SGD and validates on a tenth as many images, without a
 single sleep. Images are noise of the right size: what is in them does not change how long a training takes.
@@ -25,7 +25,7 @@ _VALIDATION_SHARE = 10  # one validation image per so many training images
 _CLASSES = 10
 
 
-class Training:
+class Trainer:
     """One network with its images and its optimiser on one device."""
 
     def __init__(
@@ -88,20 +88,20 @@ class Training:
         }
 
 
-def train(training: Training, epochs: int) -> list[tuple[float, float]]:
+def train(trainer: Trainer, epochs: int) -> list[tuple[float, float]]:
     """Train so many epochs; start and end of each [unix s]. An orphan ends at the next epoch: nobody keeps what it trains."""
     parent, spans = os.getppid(), []
     for _ in range(epochs):
-        spans.append(training.epoch())
+        spans.append(trainer.epoch())
         if os.getppid() != parent:
             raise SystemExit("the campaign that started this training is gone")
     return spans
 
 
-def train_blocks(training: Training, epochs: int) -> None:
+def train_blocks(trainer: Trainer, epochs: int) -> None:
     """Train a block of epochs for each line of standard input; answer with their seconds."""
     for _ in sys.stdin:
-        _say({"epoch_s": [end - start for start, end in train(training, epochs)]})
+        _say({"epoch_s": [end - start for start, end in train(trainer, epochs)]})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,13 +119,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     epochs, blocks = options.pop("epochs"), options.pop("blocks")
     # A thread in C: it ends the process even where a driver's call never comes back.
     faulthandler.dump_traceback_later(options.pop("timeout"), exit=True)
-    training = Training(**options)
+    trainer = Trainer(**options)
     if blocks:
-        train_blocks(training, epochs)
+        train_blocks(trainer, epochs)
         return 0
-    spans = train(training, epochs)
+    spans = train(trainer, epochs)
     labels = {"epoch_starts": [start for start, _ in spans], "epoch_ends": [end for _, end in spans], "training": True}
-    _say(labels | training.about())
+    _say(labels | trainer.about())
     return 0
 
 

@@ -146,9 +146,9 @@ def analyze(
     from ..fleet.findings_store import alone_in
     from ..fleet.gpu_history import Looking
     from ..fleet.traces_of import read_places, traces_of
-    from ..recommendation import Limits
+    from ..recommendation import JobLimits
 
-    limits = Limits(None, None, regions, clouds, "spot" if spot else "on-demand")
+    limits = JobLimits(None, None, regions, clouds, "spot" if spot else "on-demand")
     advisor = Advisor.load(
         model=model, gpus=gpus, prices=prices, objective="time" if objective == "time" else "cost", limits=limits
     )

@@ -16,7 +16,7 @@ from ..answers.recommendations import Renting
 from ..answers.sources import read_sources, with_precision
 from ..errors import InputError
 from ..instances import load_instances
-from ..recommendation import Limits, MemoryNeed, Objective, Work
+from ..recommendation import JobLimits, MemoryNeed, Objective, Work
 from ..recommendation.memory_fit import GIB
 from ..recommendation.skypilot import resources_yaml
 from . import terminal
@@ -132,7 +132,7 @@ def recommend(
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot are two forms of one answer; give one of them")
     work = _work(epochs, startup, idle_share, checkpoint_share)
-    limits = Limits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
+    limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
     instances, of_prices = load_instances(prices, catalog)

@@ -128,7 +128,7 @@ def _device(name: str, runs: Sequence[Run]) -> DeviceCoverage:
 
 
 def _workloads(runs: Sequence[Run]) -> list[WorkloadCoverage]:
-    found = [
+    rows = [
         WorkloadCoverage(
             workload,
             own[0].profile.group,
@@ -140,7 +140,7 @@ def _workloads(runs: Sequence[Run]) -> list[WorkloadCoverage]:
         )
         for workload, own in _grouped(runs, _workload_of).items()
     ]
-    return sorted(found, key=lambda one: (one.network or "", one.image_size or 0, one.batch_size or 0, one.workload))
+    return sorted(rows, key=lambda row: (row.network or "", row.image_size or 0, row.batch_size or 0, row.workload))
 
 
 def _by_workload(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
@@ -156,13 +156,13 @@ def _by_workload(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 
 def _missing(seconds: Mapping[str, Mapping[str, float]]) -> list[Missing]:
     gpus = sorted({gpu for by_gpu in seconds.values() for gpu in by_gpu})
-    found = [
+    rows = [
         Missing(gpu, workload, statistics.median(by_gpu.values()))
         for workload, by_gpu in seconds.items()
         for gpu in gpus
         if gpu not in by_gpu
     ]
-    return sorted(found, key=lambda one: (one.epoch_s, one.workload, one.gpu))
+    return sorted(rows, key=lambda row: (row.epoch_s, row.workload, row.gpu))
 
 
 def _pairs(profiles: Sequence[Profile], catalog: Catalog) -> tuple[list[Pair], str | None]:

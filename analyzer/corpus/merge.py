@@ -38,15 +38,15 @@ def merge(corpora: Sequence[Path], out: Path) -> Merged:
     Raises InputError for what is no corpus and for recordings that contradict each other, before anything is written, and where
     ``out`` cannot be written.
     """
-    given = [_placed(run, corpus) for corpus in corpora for run in read_runs(corpus)]
+    incoming = [_placed(run, corpus) for corpus in corpora for run in read_runs(corpus)]
     make_folder(out)
     try:
         with locked(out):
             own = read_runs(out) if (out / FILE_NAME).exists() else []
             placed = [_placed(run, out) for run in own]
-            in_place = {run.identity: run for run, found in zip(own, placed, strict=True) if found.trace is not None}
-            whole = union([*given, *placed])
-            runs = [in_place.get(run.identity) or _with_trace(run, out) for run in whole]
+            in_place = {run.identity: run for run, placed_run in zip(own, placed, strict=True) if placed_run.trace is not None}
+            merged = union([*incoming, *placed])
+            runs = [in_place.get(run.identity) or _with_trace(run, out) for run in merged]
             write_runs(out, runs)
     except OSError as error:
         raise InputError(f"cannot write the corpus {str(out)!r}: {error.strerror or error}") from error

@@ -76,7 +76,7 @@ class Run:
         values: dict[str, Any] = {name: row.get(name) for name in OWN_COLUMNS}
         for name, value in values.items():
             # pandas makes floats of whole numbers in a column with gaps.
-            if name in _WHOLE and isinstance(value, float) and value.is_integer():
+            if name in _INTEGERS and isinstance(value, float) and value.is_integer():
                 values[name] = int(value)
         values["missed_ticks"] = values["missed_ticks"] or 0
         for name, (is_right, what) in _CHECKS.items():
@@ -91,12 +91,12 @@ class Run:
 OWN_COLUMNS = tuple(field.name for field in fields(Run) if field.name != "profile")
 """Columns of a row beside those of its profile."""
 
-_WHOLE = ("samples", "batch_size", "image_size", "missed_ticks")
+_INTEGERS = ("samples", "batch_size", "image_size", "missed_ticks")
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "run": (lambda value: isinstance(value, str) and value != "", "a name"),
     "device": (lambda value: value in ("gpu", "cpu"), "'gpu' or 'cpu'"),
     "recorded_at": (lambda value: isinstance(value, float), "unix seconds"),
-    **dict.fromkeys(_WHOLE, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
+    **dict.fromkeys(_INTEGERS, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
     **dict.fromkeys(
         ("source", "precision", "marks", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")
     ),
@@ -132,8 +132,8 @@ def profile_beside(trace: Trace, labels: Path, workload: Workload, catalog: Cata
     """
     profile = labelled_profile(trace, labels, catalog) if workload.has_marks else profile_of(trace, catalog)[0]
     if profile.unit != "epoch":
-        found = f"only {profile.unit}s of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
-        raise NoEpochsError(f"{found} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
+        cause = f"only {profile.unit}s of {profile.epoch_s:.3g} s were" if profile.epoch_s is not None else "no epochs were"
+        raise NoEpochsError(f"{cause} found in it; give its epoch_starts and epoch_ends in {labels.name}, or remove it")
     return replace(
         profile,
         workload=workload.workload,

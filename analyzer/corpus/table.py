@@ -22,33 +22,33 @@ from .run import Run, read_run
 
 _WAIT_S = 60.0  # writing a table takes milliseconds, on a slow network file system seconds
 
-_TEXT, _WHOLE, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+_TEXT, _INTEGER, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 _COLUMNS = {
     "run": _TEXT,
     "device": _TEXT,
     "gpu": _TEXT,
     "workload": _TEXT,
     "group": _TEXT,
-    "samples": _WHOLE,
-    "batch_size": _WHOLE,
-    "image_size": _WHOLE,
+    "samples": _INTEGER,
+    "batch_size": _INTEGER,
+    "image_size": _INTEGER,
     "precision": _TEXT,
     "marks": _TEXT,
     "epoch_s": _NUMBER,
     "epoch_s_low": _NUMBER,
     "epoch_s_high": _NUMBER,
     "unit": _TEXT,
-    "epochs": _WHOLE,
+    "epochs": _INTEGER,
     "first_epoch_excluded": _FLAG,
     "first_epoch_s": _NUMBER,
-    "stalls": _WHOLE,
+    "stalls": _INTEGER,
     "stall_s": _NUMBER,
     "step_s": _NUMBER,
     "simulated": _FLAG,
     "feature_set": _TEXT,
     "source": _TEXT,
     "recorded_at": _NUMBER,
-    "missed_ticks": _WHOLE,
+    "missed_ticks": _INTEGER,
     "trace": _TEXT,
     **dict.fromkeys(STATISTIC_COLUMNS, _NUMBER),
 }

@@ -98,10 +98,10 @@ def _live(
     trace, training = record_training(out, seconds, progress)
     progress("looking for its epochs")
     labels = read_labels(out / "live.json")
-    found = detect(trace.time, trace.metrics())
-    figures["live"] = detection_figure(trace, found, title="this machine, 10 Hz", true_starts=labels.epoch_starts)
+    detection = detect(trace.time, trace.metrics())
+    figures["live"] = detection_figure(trace, detection, title="this machine, 10 Hz", true_starts=labels.epoch_starts)
     about = {key: training[key] for key in ("framework", "images", "losses", "accuracies")}
-    summary = {**compare(trace, labels, found), **about, "load_average": os.getloadavg()[0]}
+    summary = {**compare(trace, labels, detection), **about, "load_average": os.getloadavg()[0]}
     return summary, f"{trace.gpu or platform.machine()}, {os.cpu_count()} CPUs"
 
 
@@ -111,11 +111,11 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
     trace = replay_trace(original, labels, out, progress)
     progress("looking for its epochs")
     source = source_of(trace, "the replayed trace", load_catalog())
-    found, gpu = source.detection, source.profile.gpu
-    assert found is not None  # of a trace
+    detection, gpu = source.detection, source.profile.gpu
+    assert detection is not None  # of a trace
     title = f"{gpu}, {'simulated' if trace.simulated else 'recorded'}, 10 Hz"
-    figures["replay"] = detection_figure(trace, found, title=title, true_starts=labels.epoch_starts)
-    return {**compare(trace, labels, found), "simulated": trace.simulated, "gpu": gpu, "speed": SPEED}, source
+    figures["replay"] = detection_figure(trace, detection, title=title, true_starts=labels.epoch_starts)
+    return {**compare(trace, labels, detection), "simulated": trace.simulated, "gpu": gpu, "speed": SPEED}, source
 
 
 def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
@@ -123,16 +123,16 @@ def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Predic
     result = answer_job(
         [source], LatencyPredictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting())
     )
-    found, predictions = result.recommended, [answer.prediction for answer in result.answers]
-    assert found is not None
-    ranking = found.ranking
-    assert ranking.cheapest is not None and ranking.fastest is not None  # nothing is asked that an instance could miss
+    recommended, predictions = result.recommended, [answer.prediction for answer in result.answers]
+    assert recommended is not None
+    ranking = recommended.ranking
+    assert ranking.cheapest is not None and ranking.fastest is not None  # no limit is set that an instance could miss
     figures["predictions"] = chart_figure(prediction_answer(result).chart)
     if source.profile.epoch_s is not None:
         figures["cost"] = cost_figure(ranking.recommendations)
     return predictions, {
         "unit": source.profile.unit or "epoch",
-        "verdict": found.verdict.to_json(),
+        "verdict": recommended.verdict.to_json(),
         "cheapest": ranking.cheapest.to_json(),
         "fastest": ranking.fastest.to_json(),
     }
@@ -154,65 +154,65 @@ def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:  # torch is an extra
             continue
-    return found
+    return versions
 
 
-def compare(trace: Trace, labels: Labels, found: Detection) -> dict[str, Any]:
-    """How well ``found`` agrees with ``labels``; keys of ``summary.json``'s ``live`` and ``replay``.
+def compare(trace: Trace, labels: Labels, detection: Detection) -> dict[str, Any]:
+    """How well ``detection`` agrees with ``labels``; keys of ``summary.json``'s ``live`` and ``replay``.
 
     ``true_period_s``, ``period_s`` and ``error_percent`` are wall time. ``found`` says whether the error is within 5 % on the
     clock that the detector searched on (``clock``; design: "Error figures", epochs); an abstention is a miss.
     """
-    score = score_trace("demo", found, labels, trace.time, trace.metrics())
+    score = score_trace("demo", detection, labels, trace.time, trace.metrics())
     true_period = float(np.median(np.diff(labels.epoch_starts)))
     hit = score.error is not None and score.error <= 100 * TOLERANCE
     return {
         "true_period_s": true_period,
-        "period_s": found.period_s,
-        "verdict": found.verdict,
-        "confidence": found.confidence,
+        "period_s": detection.period_s,
+        "verdict": detection.verdict,
+        "confidence": detection.confidence,
         "found": hit,
-        "sentence": _sentence(found, true_period, score.error),
-        "error_percent": None if found.period_s is None else period_error(found.period_s, true_period),
-        "clock": found.clock,
-        "period_work": found.period_work,
-        "true_period_work": score.true_period if found.clock == "work" else None,
-        "error_work_percent": score.error if found.clock == "work" else None,
+        "sentence": _sentence(detection, true_period, score.error),
+        "error_percent": None if detection.period_s is None else period_error(detection.period_s, true_period),
+        "clock": detection.clock,
+        "period_work": detection.period_work,
+        "true_period_work": score.true_period if detection.clock == "work" else None,
+        "error_work_percent": score.error if detection.clock == "work" else None,
         "boundary_f1": score.boundary_f1,
-        "boundaries": _boundaries(trace, labels, found, true_period),
+        "boundaries": _boundaries(trace, labels, detection, true_period),
         "samples": len(trace.frame),
         "missed_ticks": trace.missed_ticks,
     }
 
 
-def _sentence(found: Detection, true_period: float, error: float | None) -> str:
-    if found.reason is not None:
-        why = REASONS[found.reason]
+def _sentence(detection: Detection, true_period: float, error: float | None) -> str:
+    if detection.reason is not None:
+        why = REASONS[detection.reason]
         return f"The detector abstained; true epochs are {true_period:.2f} s long. {why[0].upper()}{why[1:]}"
-    if found.period_s is None or error is None:
+    if detection.period_s is None or error is None:
         return (
-            f"The detector abstained (confidence {found.confidence:.2f}): the epochs of {true_period:.2f} s do not stand out"
-            " clearly enough from what else this telemetry shows."
+            f"The detector abstained (confidence {detection.confidence:.2f}): the epochs of {true_period:.2f} s do not stand"
+            " out clearly enough from what else this telemetry shows."
         )
-    clock = " of work" if found.clock == "work" else ""
-    unit = "Epochs" if found.verdict == "epochs" else "Cycles (too short to be called epochs)"
+    clock = " of work" if detection.clock == "work" else ""
+    unit = "Epochs" if detection.verdict == "epochs" else "Cycles (too short to be called epochs)"
     if error <= 100 * TOLERANCE:
-        return f"{unit} of {found.period_s:.2f} s, {true_period:.2f} s in truth; {error:.1f} % off in seconds{clock}."
+        return f"{unit} of {detection.period_s:.2f} s, {true_period:.2f} s in truth; {error:.1f} % off in seconds{clock}."
     return (
-        f"{unit} of {found.period_s:.2f} s, {found.period_s / true_period:.2f} times the true {true_period:.2f} s;"
-        f" {error:.0f} % off in seconds{clock}, with confidence {found.confidence:.2f}."
+        f"{unit} of {detection.period_s:.2f} s, {detection.period_s / true_period:.2f} times the true {true_period:.2f} s;"
+        f" {error:.0f} % off in seconds{clock}, with confidence {detection.confidence:.2f}."
     )
 
 
-def _boundaries(trace: Trace, labels: Labels, found: Detection, true_period: float) -> list[dict[str, Any]]:
+def _boundaries(trace: Trace, labels: Labels, detection: Detection, true_period: float) -> list[dict[str, Any]]:
     """Each true epoch start with the nearest detected boundary, in seconds since the first sample."""
-    detected = np.unique([time for epoch in found.epochs for time in (epoch.start, epoch.end)])
+    detected = np.unique([time for epoch in detection.epochs for time in (epoch.start, epoch.end)])
     origin = float(trace.time[0])
     rows: list[dict[str, Any]] = []
     for true in labels.epoch_starts:

@@ -192,8 +192,8 @@ def _relative_panel(
 ) -> None:
     best = min(interval(row).value for row in rows)
     shown = [interval(row).times(1 / best) for row in rows]
-    values = np.array([one.value for one in shown])
-    ends = np.array([[one.value - one.low for one in shown], [one.high - one.value for one in shown]])
+    values = np.array([estimate.value for estimate in shown])
+    ends = np.array([(estimate.value - estimate.low, estimate.high - estimate.value) for estimate in shown]).T
     colors = [ORANGE if row.instance.gpu == source_gpu else BLUE for row in rows]
     axes.barh(range(len(rows)), values - 1, left=1, height=0.62, color=colors, alpha=_ALPHA)
     axes.errorbar(values, range(len(rows)), xerr=ends, fmt="none", ecolor=_WHISKER, elinewidth=1, capsize=2)

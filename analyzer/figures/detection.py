@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ...detector import Detection, Epoch, JobEpochs, Stretch
+from ...detector import Detection, Epoch, Stretch
 from ..answers.reasons import no_answer
 from ..traces.trace import Trace
 from ..words import length as in_words
@@ -35,7 +35,7 @@ _SHOWN = (
 )
 _MOST_SHOWN = 4
 
-# Lower bounds of confidence and their shades: one hue, so that its lightness alone tells them apart.
+# Lower bounds of confidence and their shades: one hue, so that its lightness alone distinguishes them.
 _SHADES = {
     0.8: ("#b24a00", "0.8 to 1"),
     0.6: ("#e5792b", "0.6 to 0.8"),
@@ -69,16 +69,16 @@ class _TimeAxis:
         return np.asarray((np.asarray(time, dtype=np.float64) - self.origin) / self.seconds)
 
 
-def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts: Sequence[float] = ()) -> Figure:
+def detection_figure(trace: Trace, detection: Detection, *, title: str, true_starts: Sequence[float] = ()) -> Figure:
     """Metrics of a trace and the method's scores over time, with the detected epochs; the answer follows ``title``.
 
     ``true_starts``: true epoch starts [unix s], marked where they are known.
     """
     axis = _TimeAxis.of(trace)
-    ribbon = _rows(found)
+    ribbon = _rows(detection)
     metrics = _metrics(trace)
-    scores = score_panels(found, trace.time)
-    details = _details(trace, found, metrics, axis)
+    scores = score_panels(detection, trace.time)
+    details = _details(trace, detection, metrics, axis)
     heights = [0.22 * len(ribbon)] * bool(ribbon) + [1.05] * len(metrics) + [0.85] * len(scores) + [1.7] * bool(details)
     with drawing():
         figure = Figure(figsize=(10, 1.3 + sum(heights)), layout="constrained")
@@ -91,11 +91,11 @@ def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts:
         for axes, (name, values) in zip(over_time[: len(metrics)], metrics.items(), strict=True):
             _metric(axes, name, axis(trace.time), values)
         for axes, panel in zip(over_time[len(metrics) :], scores, strict=True):
-            panel.draw(axes, axis(trace.time), axis(_boundaries(found)))
+            panel.draw(axes, axis(trace.time), axis(_boundaries(detection)))
         for axes in over_time:
-            _mark_epochs(axes, found, axis)
+            _mark_epochs(axes, detection, axis)
         for axes in panels:
-            _mark_changes(axes, found, axis)
+            _mark_changes(axes, detection, axis)
         for axes in panels[:-1]:
             axes.tick_params(labelbottom=False)
         if true_starts:
@@ -106,22 +106,22 @@ def detection_figure(trace: Trace, found: Detection, *, title: str, true_starts:
             row = rows[len(heights) - 1].subgridspec(1, len(details))
             for column, draw in enumerate(details):
                 draw(figure.add_subplot(row[column]))
-        figure.suptitle(f"{title}\n{_answer(found)}", x=0.01, ha="left", fontsize=10)
-        if handles := _legend(found, bool(true_starts)):
+        figure.suptitle(f"{title}\n{_answer(detection)}", x=0.01, ha="left", fontsize=10)
+        if handles := _legend(detection, bool(true_starts)):
             figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.6, columnspacing=1.4)
         return figure
 
 
-def _answer(found: Detection) -> str:
-    how = f"confidence {found.confidence:.2f} (method {found.method}, {found.clock} clock)"
-    if found.verdict == "none":
-        return no_answer(found) or f"no answer, {how}"
-    if found.verdict == "steps":
-        return f"steps of {found.step_s:.2f} s, {how}"
-    more = [f"{len(job.epochs)} of {job.period_s:.2f} s" for job in found.jobs[1:]]
+def _answer(detection: Detection) -> str:
+    how = f"confidence {detection.confidence:.2f} (method {detection.method}, {detection.clock} clock)"
+    if detection.verdict == "none":
+        return no_answer(detection) or f"no answer, {how}"
+    if detection.verdict == "steps":
+        return f"steps of {detection.step_s:.2f} s, {how}"
+    more = [f"{len(job.epochs)} of {job.period_s:.2f} s" for job in detection.jobs[1:]]
     beside = f"; second job: {', '.join(more)}" if more else ""
-    changes = "; the period changes" if len(found.stretches) > 1 else ""
-    return f"{len(found.epochs)} epochs of {found.period_s:.2f} s, {how}{beside}{changes}"
+    changes = "; the period changes" if len(detection.stretches) > 1 else ""
+    return f"{len(detection.epochs)} epochs of {detection.period_s:.2f} s, {how}{beside}{changes}"
 
 
 def _metrics(trace: Trace) -> dict[str, NDArray[np.float64]]:
@@ -140,13 +140,11 @@ def _metric(axes: Axes, name: str, time: NDArray[np.float64], values: NDArray[np
     axes.grid(axis="x", visible=False)
 
 
-def _rows(found: Detection) -> dict[str, Sequence[Epoch | Stretch]]:
+def _rows(detection: Detection) -> dict[str, Sequence[Epoch | Stretch]]:
     """What the ribbon shows, by name: the epochs of each job; without an answer, the stretches."""
-    jobs = [
-        job.epochs for job in found.jobs or (JobEpochs(found.period_s or 0.0, found.epochs, found.confidence),) if job.epochs
-    ]
+    jobs = [epochs for epochs in [job.epochs for job in detection.jobs] or [detection.epochs] if epochs]
     if not jobs:
-        return {"stretches": found.stretches} if found.stretches else {}
+        return {"stretches": detection.stretches} if detection.stretches else {}
     return {f"job {index}": epochs for index, epochs in enumerate(jobs, start=1)} if len(jobs) > 1 else {"epochs": jobs[0]}
 
 
@@ -170,13 +168,13 @@ def _ribbon(axes: Axes, rows: Mapping[str, Sequence[Epoch | Stretch]], axis: _Ti
     axes.spines[:].set_visible(False)
 
 
-def _mark_epochs(axes: Axes, found: Detection, axis: _TimeAxis, most: int = _MOST_LINES) -> None:
+def _mark_epochs(axes: Axes, detection: Detection, axis: _TimeAxis, most: int = _MOST_LINES) -> None:
     """Every other epoch tinted, and a line at each boundary, unless there are too many to see anything else."""
-    if len(found.epochs) > most:
+    if len(detection.epochs) > most:
         return
-    for epoch in found.epochs[::2]:
+    for epoch in detection.epochs[::2]:
         axes.axvspan(float(axis(epoch.start)), float(axis(epoch.end)), color=ORANGE, alpha=0.08, linewidth=0)
-    places = axis(_boundaries(found))
+    places = axis(_boundaries(detection))
     lines = [((place, 0.0), (place, 1.0)) for place in places]
     axes.add_collection(
         LineCollection(lines, colors=ORANGE, linewidths=0.9, linestyles=[(0, (4, 2))], transform=axes.get_xaxis_transform()),
@@ -184,9 +182,9 @@ def _mark_epochs(axes: Axes, found: Detection, axis: _TimeAxis, most: int = _MOS
     )
 
 
-def _mark_changes(axes: Axes, found: Detection, axis: _TimeAxis) -> None:
+def _mark_changes(axes: Axes, detection: Detection, axis: _TimeAxis) -> None:
     """A thin line where a stretch ends and where the next one starts."""
-    inner = {stretch.end for stretch in found.stretches[:-1]} | {stretch.start for stretch in found.stretches[1:]}
+    inner = {stretch.end for stretch in detection.stretches[:-1]} | {stretch.start for stretch in detection.stretches[1:]}
     for place in sorted(inner):
         axes.axvline(float(axis(place)), color=rcParams["axes.edgecolor"], linewidth=0.8)
 
@@ -198,31 +196,31 @@ def _mark_truth(axes: Axes, places: NDArray[np.float64]) -> None:
 
 
 def _details(
-    trace: Trace, found: Detection, metrics: Mapping[str, NDArray[np.float64]], axis: _TimeAxis
+    trace: Trace, detection: Detection, metrics: Mapping[str, NDArray[np.float64]], axis: _TimeAxis
 ) -> list[Callable[[Axes], None]]:
     """What has axes of its own, below the panels over time."""
     details: list[Callable[[Axes], None]] = []
-    cycles = (axis.end - axis.origin) / found.period_s if found.period_s else 0.0
+    cycles = (axis.end - axis.origin) / detection.period_s if detection.period_s else 0.0
     if cycles > _MOST_LINES and metrics:
         name, values = next(iter(metrics.items()))
-        details.append(lambda axes: _close_up(axes, trace.time, values, name, found, axis))
-    if has_candidates(found):
-        details.append(lambda axes: candidates_panel(axes, found))
-    if has_template(found):
-        details.append(lambda axes: template_panel(axes, found))
+        details.append(lambda axes: _close_up(axes, trace.time, values, name, detection, axis))
+    if has_candidates(detection):
+        details.append(lambda axes: candidates_panel(axes, detection))
+    if has_template(detection):
+        details.append(lambda axes: template_panel(axes, detection))
     return details
 
 
 def _close_up(
-    axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], name: str, found: Detection, axis: _TimeAxis
+    axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], name: str, detection: Detection, axis: _TimeAxis
 ) -> None:
     """A few periods from the middle of what was found."""
-    middle = (found.epochs[0].start + found.epochs[-1].end) / 2 if found.epochs else (axis.origin + axis.end) / 2
-    half = _PERIODS_IN_DETAIL / 2 * (found.period_s or 0.0)
+    middle = (detection.epochs[0].start + detection.epochs[-1].end) / 2 if detection.epochs else (axis.origin + axis.end) / 2
+    half = _PERIODS_IN_DETAIL / 2 * (detection.period_s or 0.0)
     low, high = float(axis(middle - half)), float(axis(middle + half))
     shown = (time >= middle - half) & (time <= middle + half)
     draw_series(axes, axis(time[shown]), values[shown], color=BLUE)
-    _mark_epochs(axes, found, axis, most=len(found.epochs))
+    _mark_epochs(axes, detection, axis, most=len(detection.epochs))
     axes.set_xlim(low, high)
     axes.set_title(f"close-up: {name}")
     axes.set_xlabel(f"{axis.unit} since the first sample")
@@ -230,20 +228,20 @@ def _close_up(
     axes.grid(axis="x", visible=False)
 
 
-def _legend(found: Detection, truth: bool) -> list[Line2D | Patch]:
+def _legend(detection: Detection, truth: bool) -> list[Line2D | Patch]:
     handles: list[Line2D | Patch] = []
     if truth:
         handles.append(Line2D([], [], color=GREEN, marker="v", linestyle="", label="true epoch start"))
-    if found.epochs:
+    if detection.epochs:
         handles.append(Line2D([], [], color=ORANGE, linestyle=(0, (4, 2)), label="detected boundary"))
-    if len(found.stretches) > 1:
+    if len(detection.stretches) > 1:
         handles.append(Line2D([], [], color=rcParams["axes.edgecolor"], linewidth=0.8, label="stretch boundary"))
-    if found.epochs or found.stretches:
+    if detection.epochs or detection.stretches:
         shades = [Patch(color=shade, label=label) for shade, label in _SHADES.values()]
         shades[0].set_label(f"confidence {shades[0].get_label()}")
         handles += shades
     return handles
 
 
-def _boundaries(found: Detection) -> list[float]:
-    return [epoch.start for epoch in found.epochs] + [epoch.end for epoch in found.epochs[-1:]]
+def _boundaries(detection: Detection) -> list[float]:
+    return [epoch.start for epoch in detection.epochs] + [epoch.end for epoch in detection.epochs[-1:]]

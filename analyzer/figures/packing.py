@@ -18,7 +18,7 @@ _WIDTH = 0.8
 
 def packing_figure(summaries: Sequence[Summary]) -> Figure:
     """Bars of the mean makespan in seconds and of the mean NVML utilisation (0..1), a group per curve, a bar per policy."""
-    curves = list(dict.fromkeys(one.slowdown for one in summaries))
+    curves = list(dict.fromkeys(summary.slowdown for summary in summaries))
     with drawing():
         figure = Figure(figsize=(max(6.0, 1.2 + 1.9 * len(curves)), 5.6), layout="constrained")
         upper, lower = figure.subplots(2, 1, sharex=True)
@@ -34,10 +34,10 @@ def packing_figure(summaries: Sequence[Summary]) -> Figure:
 
 
 def _bars(axes: Axes, summaries: Sequence[Summary], curves: Sequence[str], name: str) -> None:
-    policies = list(dict.fromkeys(one.policy for one in summaries))
+    policies = list(dict.fromkeys(summary.policy for summary in summaries))
     width = _WIDTH / len(policies)
     for number, policy in enumerate(policies):
-        means = [one.figures[name] for one in summaries if one.policy == policy]
+        means = [summary.figures[name] for summary in summaries if summary.policy == policy]
         half = np.array([mean.high - mean.mean for mean in means])
         axes.bar(
             np.arange(len(curves)) - _WIDTH / 2 + (number + 0.5) * width,

@@ -32,7 +32,7 @@ def precisions_figure(seconds: Mapping[tuple[Degrees, str], float | None], title
     """
     strategies = list(dict.fromkeys(degrees for degrees, _ in seconds))
     precisions = list(dict.fromkeys(name for _, name in seconds))
-    known = [one for one in seconds.values() if one is not None]
+    known = [value for value in seconds.values() if value is not None]
     milli = bool(known) and max(known) < 1
     scale, unit = (1e3, "ms") if milli else (1.0, "s")
     width = 0.84 / len(precisions)

@@ -59,7 +59,7 @@ def scatter_figure(
 ) -> Figure:
     """One panel per recipe (row) and source GPU (column), log axes; a dot is a pair, marked by its target GPU.
 
-    Titles tell the mean absolute percentage error; within 20 % of the measured seconds is shaded.
+    Titles give the mean absolute percentage error; within 20 % of the measured seconds is shaded.
 
     Args:
         measured: seconds on the target, shape (n,).
@@ -90,7 +90,7 @@ def scatter_figure(
 
 
 def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
-    """Rows of panels, of which some may be shorter, log axes, a dot per row; titles tell the mean absolute percentage error.
+    """Rows of panels, of which some may be shorter, log axes, a dot per row; titles give the mean absolute percentage error.
 
     Within 20 % of the measured seconds is shaded.
     """

@@ -44,9 +44,9 @@ class ScorePanel:
         axes.grid(axis="x", visible=False)
 
 
-def score_panels(found: Detection, time: NDArray[np.float64]) -> list[ScorePanel]:
+def score_panels(detection: Detection, time: NDArray[np.float64]) -> list[ScorePanel]:
     """The scores that follow the trace's time, in the method's order; a pass of the paper's recipe is one panel."""
-    scores = {name: score for name, score in found.scores.items() if score.shape == time.shape}
+    scores = {name: score for name, score in detection.scores.items() if score.shape == time.shape}
     passes = [name for name in scores if name.startswith(_SMOOTHED) and name.removeprefix(_SMOOTHED).isdigit()]
     raw = {name: scores.get(_LUMINOL + name.removeprefix(_SMOOTHED)) for name in passes}
     behind = {_LUMINOL + name.removeprefix(_SMOOTHED) for name in passes}
@@ -59,17 +59,19 @@ def score_panels(found: Detection, time: NDArray[np.float64]) -> list[ScorePanel
     return panels
 
 
-def has_candidates(found: Detection) -> bool:
-    """Whether the method tells the candidate periods that it weighed."""
-    return {"candidate_period", "candidate_quality"} <= found.scores.keys() and found.scores["candidate_period"].size > 0
+def has_candidates(detection: Detection) -> bool:
+    """Whether the method gives the candidate periods that it weighed."""
+    return {"candidate_period", "candidate_quality"} <= detection.scores.keys() and detection.scores[
+        "candidate_period"
+    ].size > 0
 
 
-def candidates_panel(axes: Axes, found: Detection) -> None:
+def candidates_panel(axes: Axes, detection: Detection) -> None:
     """Candidate periods and how good each was, with the period that was answered."""
-    period, quality = found.scores["candidate_period"], found.scores["candidate_quality"]
+    period, quality = detection.scores["candidate_period"], detection.scores["candidate_quality"]
     axes.vlines(period, 0, quality, color=BLUE, linewidth=1.2)
     axes.plot(period, quality, "o", color=BLUE, markersize=4)
-    answer = found.period_s if found.clock == "wall" else found.period_work
+    answer = detection.period_s if detection.clock == "wall" else detection.period_work
     if answer is not None:
         axes.axvline(answer, color=ORANGE, linewidth=0.9, linestyle=(0, (4, 2)))
     axes.set_xscale("log")
@@ -81,22 +83,22 @@ def candidates_panel(axes: Axes, found: Detection) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(0, 1.05)
     axes.set_title("candidate periods: quality" + (", answer dashed" if answer is not None else ""))
-    axes.set_xlabel(_clock_seconds(found))
+    axes.set_xlabel(_clock_seconds(detection))
 
 
-def has_template(found: Detection) -> bool:
-    """Whether the method tells what its boundaries look like."""
-    return {"template", "template_time"} <= found.scores.keys()
+def has_template(detection: Detection) -> bool:
+    """Whether the method shows what its boundaries look like."""
+    return {"template", "template_time"} <= detection.scores.keys()
 
 
-def template_panel(axes: Axes, found: Detection) -> None:
+def template_panel(axes: Axes, detection: Detection) -> None:
     """What the surroundings of a boundary look like, in the channel that shows it best."""
-    axes.plot(found.scores["template_time"], found.scores["template"], color=BLUE, linewidth=1.2)
+    axes.plot(detection.scores["template_time"], detection.scores["template"], color=BLUE, linewidth=1.2)
     axes.axvline(0, color=ORANGE, linewidth=0.9, linestyle=(0, (4, 2)))
     axes.set_title("template of a boundary (dashed)")
-    axes.set_xlabel(_clock_seconds(found))
+    axes.set_xlabel(_clock_seconds(detection))
     axes.locator_params(axis="y", nbins=4)
 
 
-def _clock_seconds(found: Detection) -> str:
-    return "seconds" if found.clock == "wall" else "seconds of work"
+def _clock_seconds(detection: Detection) -> str:
+    return "seconds" if detection.clock == "wall" else "seconds of work"

@@ -80,7 +80,7 @@ def analyze(
         workers: who does it.
         advisor: predicts and recommends.
         what: was analysed, for people.
-        show: told of the progress, often.
+        show: called with the progress, often.
 
     Returns:
         The content of ``summary.json``, with `Progress` as ``run`` beside it.
@@ -102,8 +102,8 @@ def analyze(
     for results in worked_on(batches, partial(analysed, looking), workers, seconds_of=_seconds, failed=_failed):
         store.add(results)
         progress.done += len(results)
-        progress.failed += sum(isinstance(one, Failure) for one in results)
-        progress.gpu_s += sum(one.seconds for one in results if isinstance(one, Finding))
+        progress.failed += sum(isinstance(result, Failure) for result in results)
+        progress.gpu_s += sum(result.seconds for result in results if isinstance(result, Finding))
         progress.seconds = time.monotonic() - began
         show(progress)
     write_tables(store.findings(), store.failures(), looking.catalog, out)
@@ -112,8 +112,8 @@ def analyze(
         progress.jobs += jobs
         show(progress)
 
-    told = write_answers(store.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
-    return {**told, "run": vars(replace(progress))}
+    summary = write_answers(store.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
+    return {**summary, "run": vars(replace(progress))}
 
 
 def _seconds(trace: Trace) -> float:

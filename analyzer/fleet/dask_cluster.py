@@ -21,7 +21,7 @@ _CONNECT_S = 15.0
 _NO_WORKERS_S = 120.0
 _NO_SCHEDULER_S = 20.0
 
-_ASK_S = 3.0  # between two questions for the workers
+_POLL_S = 3.0  # between two questions for the workers
 
 
 class DaskCluster:
@@ -48,7 +48,7 @@ class DaskCluster:
                 f"no Dask scheduler answers at {scheduler!r} ({said}); start one with `dask scheduler`, and name it as tcp://host:8786"
             ) from error
         self._executor: Any = self._client.get_executor(pure=False)
-        self._slots, self._asked = 0, -math.inf
+        self._slots, self._polled_at = 0, -math.inf
         self._silent_since: float | None = None
         self._alone_since: float | None = None
 
@@ -56,11 +56,11 @@ class DaskCluster:
     def slots(self) -> int:
         """See `Workers`; of what the workers say it is a few seconds old."""
         now = time.monotonic()
-        if now - self._asked > _ASK_S and self._connected:
-            self._asked = now
+        if now - self._polled_at > _POLL_S and self._connected:
+            self._polled_at = now
             with contextlib.suppress(OSError, TimeoutError):  # `check` finds out whether it is gone
-                told = self._client.scheduler_info(n_workers=-1)["workers"].values()
-                self._slots = sum(worker["nthreads"] for worker in told)
+                workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+                self._slots = sum(worker["nthreads"] for worker in workers)
         return self._slots
 
     def submit(self, function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> Future[R]:

@@ -104,7 +104,7 @@ def worked_on(
             elif len(batch) == 1 and why:
                 yield failed(batch[0], why)
             else:  # what was cancelled was not looked at
-                again.extend([one] for one in batch)
+                again.extend([item] for item in batch)
 
 
 def _why(error: BaseException | None) -> str | None:
@@ -144,7 +144,7 @@ class LocalProcesses:
         """Start them when the first batch comes."""
         self.slots = count
         self._pool: ProcessPool | None = None
-        self._asked: set[ProcessFuture[Any]] = set()
+        self._futures: set[ProcessFuture[Any]] = set()
 
     def submit(self, function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> Future[R]:
         """See `Workers`."""
@@ -154,8 +154,8 @@ class LocalProcesses:
                 self.slots, _MOST_BATCHES, initializer=_begin, initargs=(os.getpid(),), context=get_context("spawn")
             )
         future = self._pool.schedule(function, args=(batch,), timeout=seconds)
-        self._asked.add(future)
-        future.add_done_callback(self._asked.discard)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
         return future
 
     def check(self) -> None:
@@ -169,14 +169,14 @@ class LocalProcesses:
         if pool is None:
             return
         (pool.stop if at_once else pool.close)()  # type: ignore[no-untyped-call]
-        for future in list(self._asked) if at_once else ():  # which the pool leaves waiting
+        for future in list(self._futures) if at_once else ():  # which the pool leaves waiting
             if future.cancel():  # type: ignore[no-untyped-call]
                 future.set_running_or_notify_cancel()  # type: ignore[no-untyped-call]
         pool.join()
 
 
 def _begin(parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the whole group; the parent ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal signals the whole group; the parent ends its workers
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: where the parent is killed, nobody else would end them
         if os.getppid() != parent:

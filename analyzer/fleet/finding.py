@@ -1,4 +1,4 @@
-"""What the trace of one GPU tells: its jobs with their epochs and profiles, how much of it was idle, how whole the data are."""
+"""What the trace of one GPU shows: its jobs with their epochs and profiles, how much of it was idle, how whole the data are."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
+from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 
 SIMULATED = "the telemetry is simulated: no hardware was read"
-"""What `Quality.problems` say of a simulated trace; it is no fault of the data, and told apart from those."""
+"""What `Quality.problems` say of a simulated trace; it is no fault of the data, and kept apart from those."""
 
 
 @dataclass(frozen=True)
-class Span:
+class JobSpan:
     """One stretch of work of a GPU, with no long pause in it: a job, or a part of one.
 
     Attributes:
@@ -23,7 +23,7 @@ class Span:
         epochs: all of them, oldest first; none where the detector is too unsure.
         busy_ratio: mean of the activity metric, 0..1; None where the trace has none.
         energy_j: joules drawn in it; None without power readings.
-        memory_bytes: most GPU memory in use; None where that is not told.
+        memory_bytes: most GPU memory in use; None without readings of it.
     """
 
     start: float
@@ -71,11 +71,11 @@ class Finding:
 
     Attributes:
         trace: what it is called: its path below what was analysed, or the GPU's UUID in a store.
-        version: of its content (size and time of change, or the times that were asked for) and of how it was looked at: another
+        version: of its content (size and time of change, or the period that was queried) and of how it was looked at: another
             one is another question.
         device: which GPU.
         start, end: unix seconds of its first and last tick.
-        idle_s: seconds of it in which the GPU did no work, holes not counted; None where no metric tells.
+        idle_s: seconds of it in which the GPU did no work, holes not counted; None where no metric shows it.
         spans: stretches of work, oldest first.
         quality: of the data.
         cpu_s: processor seconds that it took.
@@ -83,11 +83,11 @@ class Finding:
 
     trace: str
     version: str
-    device: Device
+    device: GpuDevice
     start: float
     end: float
     idle_s: float | None
-    spans: tuple[Span, ...]
+    spans: tuple[JobSpan, ...]
     quality: Quality
     cpu_s: float = 0.0
 
@@ -127,18 +127,18 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 def finding_from_json(data: Mapping[str, Any]) -> Finding:
     """Build a finding of what `finding_to_json` gave."""
-    told = data["quality"].items()
-    quality: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in told}
+    fields = data["quality"].items()
+    quality: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields}
     parts: dict[str, Any] = {
-        "device": Device(**data["device"]),
+        "device": GpuDevice(**data["device"]),
         "spans": tuple(map(_span, data["spans"])),
         "quality": Quality(**quality),
     }
     return Finding(**{**data, **parts})
 
 
-def _span(data: Mapping[str, Any]) -> Span:
+def _span(data: Mapping[str, Any]) -> JobSpan:
     since = data["start"]
     epochs = tuple(EpochRecord(start, end, confidence, since) for start, end, confidence in data["epochs"])
     report = replace(Report.from_json(data["report"]), epochs=epochs[-MOST_EPOCHS:])
-    return Span(**{**data, "report": report, "epochs": epochs})
+    return JobSpan(**{**data, "report": report, "epochs": epochs})

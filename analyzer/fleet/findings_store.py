@@ -25,6 +25,7 @@ from .finding import Failure, Finding, finding_from_json, finding_to_json
 log = logging.getLogger(__name__)
 
 _SCHEMA = pa.schema([("trace", pa.string()), ("version", pa.string()), ("failed", pa.bool_()), ("told", pa.string())])
+_KEYS = ["trace", "version", "failed"]
 
 # Parts are of traces whose names follow each other, mostly: in the order of names few are read at a time.
 _HELD_PARTS = 8
@@ -65,12 +66,11 @@ class FindingsStore:
         """Write a finished batch; InputError if that is not possible."""
         if not results:
             return
-        rows = [_row(one) for one in results]
-        table = pa.Table.from_pylist(rows, schema=_SCHEMA)
+        table = pa.Table.from_pylist([_row(result) for result in results], schema=_SCHEMA)
         number = self._next
         write_whole(self._path(number), lambda file: pq.write_table(table, file, compression="zstd"))
         self._next += 1
-        self._index(number, rows)
+        self._index(number, table)
 
     def keep(self, traces: Iterable[str]) -> None:
         """Forget what is not among these."""
@@ -79,13 +79,13 @@ class FindingsStore:
 
     def findings(self) -> Iterator[Finding]:
         """What was found, in the order of the traces' names."""
-        return (finding_from_json(json.loads(told)) for told in self._told(failed=False))
+        return (finding_from_json(json.loads(text)) for text in self._stored(failed=False))
 
     def failures(self) -> Iterator[Failure]:
         """What failed, in the order of the traces' names."""
-        return (Failure(**json.loads(told)) for told in self._told(failed=True))
+        return (Failure(**json.loads(text)) for text in self._stored(failed=True))
 
-    def _told(self, *, failed: bool) -> Iterator[str]:
+    def _stored(self, *, failed: bool) -> Iterator[str]:
         for trace in sorted(self._places):
             place = self._places[trace]
             if place.failed == failed:
@@ -103,15 +103,15 @@ class FindingsStore:
         number = int(path.stem)
         self._next = max(self._next, number + 1)
         try:
-            rows = pq.read_table(path, columns=["trace", "version", "failed"]).to_pylist()
+            table = pq.read_table(path, columns=_KEYS)
         except (OSError, pa.ArrowException) as error:  # its traces are analysed again
             log.warning("the part %s cannot be read, and its traces are analysed again: %s", path, error)
             return
-        self._index(number, rows)
+        self._index(number, table)
 
-    def _index(self, number: int, rows: Sequence[dict[str, Any]]) -> None:
-        for row, one in enumerate(rows):
-            self._places[one["trace"]] = _Place(one["version"], one["failed"], number, row)
+    def _index(self, number: int, table: pa.Table) -> None:
+        for row, key in enumerate(table.select(_KEYS).to_pylist()):
+            self._places[key["trace"]] = _Place(key["version"], key["failed"], number, row)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:08d}.parquet"
@@ -134,7 +134,7 @@ def alone_in(out: Path) -> Iterator[None]:
         lock.release()
 
 
-def _row(one: Finding | Failure) -> dict[str, Any]:
-    failed = isinstance(one, Failure)
-    told = vars(one) if isinstance(one, Failure) else finding_to_json(one)
-    return {"trace": one.trace, "version": one.version, "failed": failed, "told": json.dumps(told)}
+def _row(result: Finding | Failure) -> dict[str, Any]:
+    failed = isinstance(result, Failure)
+    fields = vars(result) if isinstance(result, Failure) else finding_to_json(result)
+    return {"trace": result.trace, "version": result.version, "failed": failed, "told": json.dumps(fields)}

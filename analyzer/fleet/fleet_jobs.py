@@ -34,16 +34,16 @@ class FleetJob:
     """One job of the fleet.
 
     Attributes:
-        answer: as the service tells of a job.
+        answer: as the service gives it for a job.
         spans: its stretches of work, by the grouping's order of GPUs.
-        whole: its GPUs are known to be all of it. Of a GPU that shows no epochs, and works beside others, that is not known.
+        complete: its GPUs are known to be all of it. Of a GPU that shows no epochs, and works beside others, that is not known.
         straggler: the GPU that the others wait for, a place in ``spans``; None where none stands out.
         saving: what moving it would save; None where its price or its prediction is not known.
     """
 
     answer: JobAnswer
     spans: tuple[FleetSpan, ...]
-    whole: bool = True
+    complete: bool = True
     straggler: Straggler | None = None
     saving: Saving | None = None
 
@@ -70,14 +70,14 @@ class FleetJob:
     @property
     def sure(self) -> bool:
         """Whether moving it is sure to save something."""
-        return self.whole and self.answer.epoch_s is not None and self.saving is not None and self.saving.sure
+        return self.complete and self.answer.epoch_s is not None and self.saving is not None and self.saving.sure
 
     @property
     def advice(self) -> VerdictAnswer | None:
         """What to do with it; None where nothing is recommended."""
-        found = None if self.answer.recommendation is None else self.answer.recommendation.verdict
-        if found is None or self.whole or found.action != "move":
-            return found
+        verdict = None if self.answer.recommendation is None else self.answer.recommendation.verdict
+        if verdict is None or self.complete or verdict.action != "move":
+            return verdict
         text = "Cannot tell yet: find out which GPUs belong to the job"
         return VerdictAnswer(action="measure", text=text, why="other GPUs of its machine worked at the same time")
 
@@ -91,7 +91,7 @@ def jobs_of(spans: SpansByStart, advisor: Advisor) -> Iterator[FleetJob]:
     """Yield the jobs of a fleet, about by their beginning, each once; ``spans`` are never held all at once."""
     shared = spans.shared_nodes()
     for group, own in groups_of(spans):
-        yield _told(group, own, [spans.whole(span) for span in own], advisor, shared)
+        yield _fleet_job(group, own, [spans.full_report(span) for span in own], advisor, shared)
 
 
 def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tuple[Group, tuple[FleetSpan, ...]]]:
@@ -108,20 +108,20 @@ def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tup
         if not held:
             return
         by_start = {(span.report.device.uuid, span.since): span for span in held}
-        found = [
+        groups = [
             (group, tuple(by_start[report.device.uuid, report.job_since or 0.0] for report in _ordered(group, reports)))
             for alike in _by_model(held)
             for group, reports in grouped(alike)
         ]
-        open_ones = [own for _, own in found if part and max(map(_joined_until, own)) >= part[-1].since]
-        waiting = {(span.report.device.uuid, span.since) for own in open_ones for span in own}
-        done = [one for one in found if (one[1][0].report.device.uuid, one[1][0].since) not in waiting]
-        yield from sorted(done, key=lambda one: (min(span.since for span in one[1]), one[0].id))
+        unfinished = [own for _, own in groups if part and max(map(_joined_until, own)) >= part[-1].since]
+        waiting = {(span.report.device.uuid, span.since) for own in unfinished for span in own}
+        done = [candidate for candidate in groups if (candidate[1][0].report.device.uuid, candidate[1][0].since) not in waiting]
+        yield from sorted(done, key=lambda candidate: (min(span.since for span in candidate[1]), candidate[0].id))
         held = [span for span in held if (span.report.device.uuid, span.since) in waiting]
 
 
 def _by_model(spans: Iterable[FleetSpan]) -> Iterable[list[Report]]:
-    """Reports of each GPU model; those of GPUs whose owners are told together, for these know better."""
+    """Reports of each GPU model; those of GPUs with known owners together, for these know better."""
     alike: dict[str, list[Report]] = {}
     for span in spans:
         alike.setdefault("" if span.report.owners else span.report.device.name, []).append(span.report)
@@ -141,15 +141,15 @@ def _ordered(group: Group, reports: Iterable[Report]) -> list[Report]:
     return sorted(reports, key=lambda report: (place[report.device.uuid], report.job_since))
 
 
-def _told(
+def _fleet_job(
     group: Group, spans: tuple[FleetSpan, ...], reports: Sequence[Report], advisor: Advisor, shared: Container[str]
 ) -> FleetJob:
     gpus = tuple(dict.fromkeys(group.gpus))
     sources, notes = sources_of(reports, advisor.catalog)
     # In step are GPUs of five epochs that ended together: with fewer nobody can tell.
-    told_apart = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
-    whole = group.grouped_by != "single" or told_apart or reports[0].device.node not in shared
-    if not whole:
+    distinguishable = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
+    complete = group.grouped_by != "single" or distinguishable or reports[0].device.node not in shared
+    if not complete:
         notes.append("other GPUs of its machine worked too, and whether they are one job with it cannot be told without epochs")
     prediction, recommendation = None, None
     try:
@@ -171,7 +171,7 @@ def _told(
         recommendation=recommendation,
     ).model_copy(update={"gpus": list(gpus), "active": False})
     saving = None if recommendation is None else saving_of(recommendation)
-    return FleetJob(answer, spans, whole, straggler_of(reports, answer.straggler), saving)
+    return FleetJob(answer, spans, complete, straggler_of(reports, answer.straggler), saving)
 
 
 def _result(sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor) -> JobResult:

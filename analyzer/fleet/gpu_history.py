@@ -1,4 +1,4 @@
-"""From the trace of one GPU to what it tells: its stretches of work, their epochs and profiles, and how whole the data are."""
+"""From the trace of one GPU to what it shows: its stretches of work, their epochs and profiles, and how whole the data are."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...regressor import Catalog
 from ...regressor.profile import METRICS
 from ..csv_text import one_line
 from ..errors import InputError
-from ..telemetry.gpu_report import Device
-from .finding import Failure, Finding, Span
+from ..telemetry.gpu_report import GpuDevice
+from .finding import Failure, Finding, JobSpan
 from .quality import TraceQuality
 from .span_finding import span_of
-from .stretches import PAUSE_S, SHORTEST_S, Activity, Stretch, worked
+from .stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, worked
 from .trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 
-# Rest before and after a stretch that the detector sees too: it tells what working means. Two stretches do not share any.
+# Rest before and after a stretch that the detector sees too: it shows what working means. Two stretches do not share any.
 _MARGIN_S = PAUSE_S / 2
 
 # Seconds of a bin of activity.
@@ -48,7 +48,7 @@ class Looking:
     until: float = np.inf
 
 
-def finding_of(name: str, version: str, device: Device, rows: TraceRows, looking: Looking) -> Finding:
+def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, looking: Looking) -> Finding:
     """Analyse one trace, in two goes through it: when the GPU worked, and then each stretch by itself.
 
     Args:
@@ -63,21 +63,21 @@ def finding_of(name: str, version: str, device: Device, rows: TraceRows, looking
     began = time.thread_time()
     main = _main_metric(rows)
     quality = TraceQuality()
-    activity: Activity | None = None
-    for piece in _asked(rows, looking, [] if main is None else [main]):
+    activity: ActivityBins | None = None
+    for piece in _in_period(rows, looking, [] if main is None else [main]):
         quality.add_times(piece.time)
         if activity is None and quality.step_s is not None:
-            activity = Activity(max(_BIN_S, quality.step_s))
+            activity = ActivityBins(max(_BIN_S, quality.step_s))
         if activity is not None:
             activity.add(piece.time, None if main is None else piece.values[main])
     if activity is None or quality.step_s is None:
         raise InputError(f"{name!r} has {quality.rows} row(s) in the time asked for; a trace needs at least 2")
-    found = worked(activity, main, quality.step_s)
-    spans: list[Span] = []
+    work = worked(activity, main, quality.step_s)
+    spans: list[JobSpan] = []
     names = _looked_at(rows.names)
     if len(names) < len(rows.names):
         quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are looked at, those of the catalogue first")
-    long_enough = [one for one in found.stretches if one.seconds >= SHORTEST_S]
+    long_enough = [stretch for stretch in work.stretches if stretch.seconds >= SHORTEST_S]
     for stretch, held in _by_stretch(rows, looking, names, long_enough, quality):
         cut = any(abs(stretch.start - edge) <= 2 * activity.width_s for edge in quality.beginnings)
         span, problems = span_of(device, stretch, held, main, looking.catalog, quality.step_s, cut=cut)
@@ -89,9 +89,9 @@ def finding_of(name: str, version: str, device: Device, rows: TraceRows, looking
         device=device,
         start=quality.first,
         end=quality.last,
-        idle_s=found.idle_s,
+        idle_s=work.idle_s,
         spans=tuple(spans),
-        quality=quality.told(rows.late, simulated=device.simulated, worked=bool(found.stretches), analysed=bool(spans)),
+        quality=quality.result(rows.late, simulated=device.simulated, worked=bool(work.stretches), analysed=bool(spans)),
         cpu_s=time.thread_time() - began,
     )
 
@@ -111,7 +111,7 @@ def _looked_at(names: Sequence[str]) -> list[str]:
     return [name for name in names if name in _KNOWN or name in others]
 
 
-def _asked(rows: TraceRows, looking: Looking, names: list[str]) -> Iterator[Piece]:
+def _in_period(rows: TraceRows, looking: Looking, names: list[str]) -> Iterator[Piece]:
     for piece in rows.pieces(names):
         first, last = np.searchsorted(piece.time, [looking.since, looking.until])
         if last - first == piece.time.size:
@@ -121,12 +121,12 @@ def _asked(rows: TraceRows, looking: Looking, names: list[str]) -> Iterator[Piec
 
 
 def _by_stretch(
-    rows: TraceRows, looking: Looking, names: list[str], stretches: list[Stretch], quality: TraceQuality
-) -> Iterator[tuple[Stretch, SpanRows]]:
+    rows: TraceRows, looking: Looking, names: list[str], stretches: list[BusyStretch], quality: TraceQuality
+) -> Iterator[tuple[BusyStretch, SpanRows]]:
     """The rows of each stretch, one stretch after the other; every piece is counted for the quality on the way."""
     waiting = stretches[::-1]
     held: SpanRows | None = None
-    for piece in _asked(rows, looking, names):
+    for piece in _in_period(rows, looking, names):
         quality.add_readings(piece)
         while waiting:
             stretch = waiting[-1]
@@ -143,7 +143,7 @@ def _by_stretch(
         held = None
 
 
-def _range(stretch: Stretch, *, alone: bool, rows: int) -> tuple[float, float, int]:
+def _range(stretch: BusyStretch, *, alone: bool, rows: int) -> tuple[float, float, int]:
     """From when to when its rows are looked at [unix s], and how many they are: all of a trace that holds nothing else.
 
     So the answer is that of `epochcast detect`, which sees all rows.
@@ -171,7 +171,7 @@ class Trace(Protocol):
     @property
     def size(self) -> int: ...  # noqa: D102
 
-    def opened(self) -> AbstractContextManager[tuple[Device, TraceRows]]:
+    def opened(self) -> AbstractContextManager[tuple[GpuDevice, TraceRows]]:
         """Give the GPU and its rows; InputError or OSError where it cannot be read."""
         ...
 

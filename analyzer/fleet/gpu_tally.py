@@ -19,7 +19,7 @@ from .savings import GpuPrices
 TABLE_ROWS = 25
 """Rows of each table of the report; the Parquet files have all."""
 
-# Kinds of problems and failures that are told apart; what differs in its figures alone is one kind.
+# Kinds of problems and failures that are counted apart; what differs in its figures alone is one kind.
 _MOST_KINDS = 200
 
 _HOUR_S = 3600.0
@@ -49,7 +49,7 @@ class GpuTally:
         self._models: dict[str, _Hours] = {}
         self._idle = _Hours()
         self._problems, self._errors = _Kinds(), _Kinds()
-        self._idlest, self._least_whole, self._failures = Largest(TABLE_ROWS), Largest(TABLE_ROWS), Largest(TABLE_ROWS)
+        self._idlest, self._worst_quality, self._failures = Largest(TABLE_ROWS), Largest(TABLE_ROWS), Largest(TABLE_ROWS)
 
     def add(self, finding: Finding) -> None:
         """Count one trace."""
@@ -66,8 +66,8 @@ class GpuTally:
             self._seen.add(finding.start, finding.end)
             self._steady = min(self._steady[0], finding.start), max(self._steady[1], finding.end)
         verdicts = {span.report.verdict for span in finding.spans}
-        found = next((one for one in ("epochs", "steps", "none") if one in verdicts), "idle")
-        self._verdicts[found] += 1
+        verdict = next((name for name in ("epochs", "steps", "none") if name in verdicts), "idle")
+        self._verdicts[verdict] += 1
         for span in finding.spans:
             if span.report.verdict == "epochs" and span.report.period_s:
                 self._lengths[_bin(span.report.period_s)] += 1
@@ -114,7 +114,7 @@ class GpuTally:
             "quality": {
                 "with_problems": self._with_problems,
                 "problems": self._problems.rows,
-                "worst": self._least_whole.rows,
+                "worst": self._worst_quality.rows,
             },
             "failures": {"kinds": self._errors.rows, "rows": self._failures.rows},
         }
@@ -156,7 +156,7 @@ class GpuTally:
                 "silent_metrics": len(quality.silent_metrics),
                 "problems": problems,
             }
-            self._least_whole.add(len(problems) + quality.missing_ratio, finding.trace, row)
+            self._worst_quality.add(len(problems) + quality.missing_ratio, finding.trace, row)
 
 
 @dataclass
@@ -212,9 +212,9 @@ class _Kinds:
     def rows(self) -> list[dict[str, Any]]:
         """The commonest first, at most `TABLE_ROWS`."""
         ordered = sorted(self._counted.items(), key=lambda item: (-item[1][0], item[0]))
-        told = ordered[:TABLE_ROWS]
+        commonest = ordered[:TABLE_ROWS]
         left = self._others + sum(count for _, (count, _, _) in ordered[TABLE_ROWS:])
-        rows: list[dict[str, Any]] = [{"count": count, "example": first, "trace": where} for _, (count, first, where) in told]
+        rows = [{"count": count, "example": sentence, "trace": trace} for _, (count, sentence, trace) in commonest]
         return rows + ([{"count": left, "example": "of other kinds", "trace": ""}] if left else [])
 
 

@@ -33,11 +33,11 @@ class _Money:
     high: float = 0.0
 
     def add(self, job: FleetJob) -> None:
-        saving, found = job.saving, job.answer.recommendation
-        assert saving is not None and found is not None and found.current is not None
+        saving, recommendation = job.saving, job.answer.recommendation
+        assert saving is not None and recommendation is not None and recommendation.current is not None
         usd = saving.usd_per_hour * job.seconds / 3600
         self.jobs += 1
-        self.assumed += found.current.assumed
+        self.assumed += recommendation.current.assumed
         self.usd += usd
         self.saved_usd += usd * saving.ratio
         self.low += usd * saving.low
@@ -66,7 +66,7 @@ class JobTally:
         self._gpu_s += job.gpu_s
         self._verdicts[job.answer.verdict] += 1
         self._sizes[gpus] += 1
-        row = {name: value for name, value in row_of(job).items() if name in _TOLD}
+        row = {name: value for name, value in row_of(job).items() if name in _TABLE_COLUMNS}
         self._add_saving(job, row)
         if job.straggler is not None:
             waiting = job.gpu_s - job.spans[job.straggler.place].seconds
@@ -123,7 +123,7 @@ class JobTally:
 
 
 # Columns of `jobs.parquet` that the report's tables show.
-_TOLD = frozenset(
+_TABLE_COLUMNS = frozenset(
     (
         *("job", "title", "gpu_count", "gpu_model", "nodes", "gpu_hours", "unit", "epoch_s", "simulated", "busy_ratio"),
         *("idle_at_boundaries", "action", "advice", "cheapest_by_data_sheet"),

@@ -120,7 +120,7 @@ def row_of(job: FleetJob) -> dict[str, Any]:
         **{name: getattr(answer, name) for name in _AS_ANSWERED},
         "gpu_count": len(answer.gpus),
         "traces": list(dict.fromkeys(span.trace for span in spans)),
-        "whole": job.whole,
+        "whole": job.complete,
         "start": job.start,
         "end": job.end,
         "gpu_hours": job.gpu_s / 3600,
@@ -159,15 +159,15 @@ def _straggler(job: FleetJob) -> dict[str, Any]:
 
 
 def _placement(job: FleetJob) -> dict[str, Any]:
-    found = job.answer.recommendation
+    recommendation = job.answer.recommendation
     row: dict[str, Any] = {} if job.advice is None else {"action": job.advice.action, "advice": job.advice.text}
-    if found is not None and (now := found.current) is not None:
+    if recommendation is not None and (now := recommendation.current) is not None:
         row |= {f"current_{name}": getattr(now, name) for name in ("instance", "cloud", "region", "assumed")}
         row["current_usd_per_hour"] = None if job.saving is None else job.saving.usd_per_hour
-    if found is not None and (best := found.cheapest) is not None:
+    if recommendation is not None and (best := recommendation.cheapest) is not None:
         names = ("instance", "cloud", "region", "gpu", "instances", "usd_per_hour", "ratio", "fits", "by_data_sheet")
         row |= {f"cheapest_{name}": getattr(best, name) for name in names}
-    if found is not None and (first := found.fastest) is not None:
+    if recommendation is not None and (first := recommendation.fastest) is not None:
         row |= {f"fastest_{name}": getattr(first, name) for name in ("instance", "cloud", "gpu", "usd_per_hour", "ratio")}
     return row
 

@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 # What predictions rest on most. Of a trace without any other metric they rest on data sheets.
 _WANTED = ("gr_engine_active", "sm_active", "dram_active", "power")
 
-# A tick is missing where the next one comes later than this many steps; a share above the last is told.
-_LATE_STEPS, _TOLD_MISSING = 1.5, 0.02
+# A tick is missing where the next one comes later than this many steps; a share above the last is reported.
+_LATE_STEPS, _REPORTED_MISSING = 1.5, 0.02
 
 # Sampling slower than this hides short epochs: an epoch needs some ten samples.
 _SLOW_S = 5.0
@@ -33,7 +33,7 @@ class TraceQuality:
         first, last: unix seconds of the first and the last row.
         step_s: median seconds between rows, of the first piece; None before two rows.
         beginnings: unix seconds at which rows begin: of the first one, and of each after a hole of 300 s.
-        problems: sentences of others, told with its own.
+        problems: sentences of others, reported with its own.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class TraceQuality:
         for name, values in piece.values.items():
             self._read[name] = self._read.get(name, False) or not np.isnan(values).all()
 
-    def told(self, late: Late, *, simulated: bool, worked: bool, analysed: bool) -> Quality:
+    def result(self, late: Late, *, simulated: bool, worked: bool, analysed: bool) -> Quality:
         """Return it, with a sentence on each problem.
 
         Args:
@@ -89,7 +89,7 @@ class TraceQuality:
             said.append(f"the clock was set back, by {late.seconds:.3g} s at most: {late.rows} rows are left out")
         if self._holes:
             said.append(f"{self._holes} hole(s) of more than ten ticks, the longest of {self._longest:.4g} s")
-        if missing > _TOLD_MISSING:
+        if missing > _REPORTED_MISSING:
             said.append(f"{missing:.0%} of the ticks are missing")
         if self.step_s > _SLOW_S:
             said.append(f"sampled every {self.step_s:.3g} s: epochs shorter than {10 * self.step_s:.0f} s cannot be seen")

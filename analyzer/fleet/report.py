@@ -33,20 +33,20 @@ def write_report(summary: Mapping[str, Any], out: Path) -> Path:
     text = environment.get_template("report.html").render(
         **summary,
         style=Markup("\n".join(styles)),
-        found_bars=_found(summary["found"]),
+        found_bars=_verdicts(summary["found"]),
         length_bars=_lengths(summary["epoch_lengths"]),
     )
     return write_whole(out, lambda file: file.write(text.encode()))
 
 
-def _found(found: Mapping[str, int]) -> list[dict[str, Any]]:
+def _verdicts(counts: Mapping[str, int]) -> list[dict[str, Any]]:
     """What was found on the GPUs' traces, each with its share and where its part of the bar begins, in per cent."""
     names = {"epochs": "epochs", "steps": "steps only", "none": "work without epochs or steps", "idle": "no work"}
-    total = sum(found.values()) or 1
+    total = sum(counts.values()) or 1
     rows: list[dict[str, Any]] = []
     for key, name in names.items():
         begin = sum(row["width"] for row in rows)
-        rows.append({"key": key, "name": name, "count": found[key], "begin": begin, "width": 100 * found[key] / total})
+        rows.append({"key": key, "name": name, "count": counts[key], "begin": begin, "width": 100 * counts[key] / total})
     return rows
 
 
@@ -64,5 +64,5 @@ def _lengths(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _hours(hours: float | None) -> Markup:
-    """A length of time that is told in hours."""
+    """A length of time in hours."""
     return words.seconds(None if hours is None else 3600 * hours)

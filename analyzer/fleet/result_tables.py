@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ...regressor import Catalog
 from ..errors import InputError
-from .finding import Failure, Finding, Span
+from .finding import Failure, Finding, JobSpan
 
 _TEXT, _NUMBER, _COUNT, _TEXTS = pa.string(), pa.float64(), pa.int64(), pa.list_(pa.string())
 
@@ -127,12 +127,12 @@ class _Writer:
 
 def _gpu(finding: Finding, catalog: Catalog) -> dict[str, Any]:
     device, quality = finding.device, finding.quality
-    told = {name: getattr(device, name) for name in ("uuid", "label", "node", "name", "source", "simulated")}
+    identity = {name: getattr(device, name) for name in ("uuid", "label", "node", "name", "source", "simulated")}
     place = {name: getattr(device, name) or None for name in ("instance", "cloud", "region")}
     return {
         "trace": finding.trace,
         "version": finding.version,
-        **told,
+        **identity,
         **place,
         "model": _model(device.name, catalog),
         "start": finding.start,
@@ -148,7 +148,7 @@ def _gpu(finding: Finding, catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def _span(finding: Finding, number: int, span: Span) -> dict[str, Any]:
+def _span(finding: Finding, number: int, span: JobSpan) -> dict[str, Any]:
     report, profile = span.report, span.report.profile
     return {
         "trace": finding.trace,
@@ -163,10 +163,10 @@ def _span(finding: Finding, number: int, span: Span) -> dict[str, Any]:
     }
 
 
-def _epochs(finding: Finding, number: int, span: Span) -> Iterator[dict[str, Any]]:
+def _epochs(finding: Finding, number: int, span: JobSpan) -> Iterator[dict[str, Any]]:
     for epoch in span.epochs:
-        told = {name: getattr(epoch, name) for name in ("start", "end", "seconds", "confidence")}
-        yield {"trace": finding.trace, "uuid": finding.device.uuid, "span": number, **told}
+        fields = {name: getattr(epoch, name) for name in ("start", "end", "seconds", "confidence")}
+        yield {"trace": finding.trace, "uuid": finding.device.uuid, "span": number, **fields}
 
 
 def _model(name: str, catalog: Catalog) -> str | None:

@@ -11,7 +11,7 @@ from ..answers.advisor import Advisor
 from ..answers.answer_schema import InstanceAnswer, RecommendationAnswer
 from ..instances.rented import rented
 from ..recommendation.verdict import LEAST_SAVING
-from ..telemetry.gpu_report import Device
+from ..telemetry.gpu_report import GpuDevice
 from ..traces.static_gpu import gpu_of
 
 _HOUR_S = 3600.0
@@ -89,14 +89,14 @@ class GpuPrices:
         self._advisor = advisor
         self._known: dict[tuple[str, str, str, str], GpuPrice] = {}
 
-    def of(self, device: Device) -> GpuPrice:
+    def of(self, device: GpuDevice) -> GpuPrice:
         """Its price."""
         kind = (device.name, device.instance, device.cloud, device.region)
         if kind not in self._known:
-            self._known[kind] = self._found(device)
+            self._known[kind] = self._price(device)
         return self._known[kind]
 
-    def _found(self, device: Device) -> GpuPrice:
+    def _price(self, device: GpuDevice) -> GpuPrice:
         try:
             gpu = gpu_of(device.name, device.static, self._advisor.catalog).name
         except ValueError:  # a GPU that nothing is known of

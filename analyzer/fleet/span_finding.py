@@ -13,10 +13,10 @@ from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
 from ..answers.cycles import second_job
 from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
-from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
+from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 from ..traces.static_gpu import gpu_of
-from .finding import Span
-from .stretches import Stretch
+from .finding import JobSpan
+from .stretches import BusyStretch
 from .trace_rows import Piece, SpanRows
 
 Array = NDArray[np.float64]
@@ -29,8 +29,8 @@ _NEAR = 0.2
 
 
 def span_of(
-    device: Device, stretch: Stretch, held: SpanRows, main: str | None, catalog: Catalog, step_s: float, *, cut: bool
-) -> tuple[Span | None, list[str]]:
+    device: GpuDevice, stretch: BusyStretch, held: SpanRows, main: str | None, catalog: Catalog, step_s: float, *, cut: bool
+) -> tuple[JobSpan | None, list[str]]:
     """Analyse a stretch.
 
     Args:
@@ -43,7 +43,7 @@ def span_of(
         cut: rows begin here, so the job may have begun before.
 
     Returns:
-        The span, None if no row lies in it, and sentences on what it does not tell.
+        The span, None if no row lies in it, and sentences on what is missing in it.
     """
     rows = held.for_detector()
     busy = _working(rows, stretch, main)
@@ -57,30 +57,30 @@ def span_of(
             f"{hours:.3g} h of work without a pause were thinned to means of {held.thinned} rows: "
             f"epochs shorter than {shortest:.3g} s cannot be seen in them"
         )
-    found: Detection | None = None
+    detection: Detection | None = None
     try:
-        found = detect(rows.time, rows.values)
+        detection = detect(rows.time, rows.values)
     except DetectorError as error:
         problems.append(f"no epochs were looked for: {error}")
-    if found is not None and (other := second_job(found)) is not None:
+    if detection is not None and (other := second_job(detection)) is not None:
         problems.append(other)
-    late = cut and found is not None and _begun_before(found, rows)
-    if late and found is not None:
-        found = replace(found, epochs=found.epochs[1:])
+    late = cut and detection is not None and _begun_before(detection, rows)
+    if late and detection is not None:
+        detection = replace(detection, epochs=detection.epochs[1:])
     profile = None
     if device.source != "host":
         try:
-            profile = _profile(device, held, found, catalog, first_epoch=not late)
+            profile = _profile(device, held, detection, catalog, first_epoch=not late)
         except ValueError as error:  # the InputError of any room
             problems.append(f"no profile, so no prediction: {error}")
     inside = slice(busy[0], busy[-1] + 1)
     part = Piece(rows.time[inside], {name: values[inside] for name, values in rows.values.items()})
-    epochs = _records(found, start)
+    epochs = _records(detection, start)
     return (
-        Span(
+        JobSpan(
             start=start,
             end=end,
-            report=_report(device, found, profile, epochs, start, part, step_s),
+            report=_report(device, detection, profile, epochs, start, part, step_s),
             epochs=epochs,
             busy_ratio=next((mean for name in _BUSY if (mean := _mean(part.values.get(name))) is not None), None),
             energy_j=_energy(part),
@@ -90,7 +90,7 @@ def span_of(
     )
 
 
-def _working(rows: Piece, stretch: Stretch, main: str | None) -> NDArray[np.intp]:
+def _working(rows: Piece, stretch: BusyStretch, main: str | None) -> NDArray[np.intp]:
     inside = (rows.time >= stretch.start) & (rows.time <= stretch.end)
     if main is not None and stretch.threshold is not None and main in rows.values:
         above = rows.values[main] > stretch.threshold
@@ -99,30 +99,32 @@ def _working(rows: Piece, stretch: Stretch, main: str | None) -> NDArray[np.intp
     return np.flatnonzero(inside)
 
 
-def _begun_before(found: Detection, rows: Piece) -> bool:
+def _begun_before(detection: Detection, rows: Piece) -> bool:
     """Whether the first epoch had begun before the first row."""
-    if not found.epochs or found.period_s is None:
+    if not detection.epochs or detection.period_s is None:
         return False
-    return found.epochs[0].start - float(rows.time[0]) <= _NEAR * found.period_s
+    return detection.epochs[0].start - float(rows.time[0]) <= _NEAR * detection.period_s
 
 
-def _profile(device: Device, held: SpanRows, found: Detection | None, catalog: Catalog, *, first_epoch: bool) -> Profile:
+def _profile(device: GpuDevice, held: SpanRows, detection: Detection | None, catalog: Catalog, *, first_epoch: bool) -> Profile:
     gpu = gpu_of(device.name, device.static, catalog).name
     time, values = held.for_profile()
     inside = {name: column for name, column in values.items() if name in METRICS}
-    return profile_of_detection(gpu, time, inside, found, simulated=device.simulated, first_epoch=first_epoch)
+    return profile_of_detection(gpu, time, inside, detection, simulated=device.simulated, first_epoch=first_epoch)
 
 
-def _records(found: Detection | None, since: float) -> tuple[EpochRecord, ...]:
+def _records(detection: Detection | None, since: float) -> tuple[EpochRecord, ...]:
     """The epochs; none where the detector is too unsure: a wrong one is worse."""
-    if found is None or found.verdict != "epochs" or found.confidence < LEAST_CONFIDENCE:
+    if detection is None or detection.verdict != "epochs" or detection.confidence < LEAST_CONFIDENCE:
         return ()
-    return tuple(EpochRecord(one.start, one.end, float(np.clip(one.confidence, 0, 1)), since) for one in found.epochs)
+    return tuple(
+        EpochRecord(epoch.start, epoch.end, float(np.clip(epoch.confidence, 0, 1)), since) for epoch in detection.epochs
+    )
 
 
 def _report(
-    device: Device,
-    found: Detection | None,
+    device: GpuDevice,
+    detection: Detection | None,
     profile: Profile | None,
     epochs: tuple[EpochRecord, ...],
     since: float,
@@ -131,8 +133,8 @@ def _report(
 ) -> Report:
     return Report(
         device=device,
-        state="searching" if found is None or found.verdict == "none" else "answered",
-        **Report.of_detection(found),
+        state="searching" if detection is None or detection.verdict == "none" else "answered",
+        **Report.of_detection(detection),
         job_since=since,
         epochs_seen=len(epochs),
         epochs=epochs[-MOST_EPOCHS:],

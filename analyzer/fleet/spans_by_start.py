@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..telemetry.gpu_report import Report
-from .finding import Span
+from .finding import JobSpan
 
 _TABLE = """
 CREATE TABLE spans (
@@ -36,11 +36,11 @@ class FleetSpan:
     """One stretch, with what deciding on its job takes.
 
     Attributes:
-        number: by which `SpansByStart.whole` finds all of its report.
+        number: by which `SpansByStart.full_report` finds all of its report.
         trace: that it is in.
         end: unix seconds.
         epochs: of it, all.
-        busy_ratio, energy_j, memory_bytes: as in `Span`.
+        busy_ratio, energy_j, memory_bytes: as in `JobSpan`.
         report: of it, without profile and static attributes.
     """
 
@@ -95,7 +95,7 @@ class SpansByStart:
         """How many different ones there are."""
         return int(self._file.execute("SELECT count(*) FROM spans").fetchone()[0])
 
-    def add(self, trace: str, span: Span) -> None:
+    def add(self, trace: str, span: JobSpan) -> None:
         """Put one in."""
         report = replace(span.report, job_since=span.start)
         light = replace(report, profile=None, device=replace(report.device, static={}))
@@ -117,7 +117,7 @@ class SpansByStart:
         rows = self._file.execute("SELECT node FROM spans GROUP BY node HAVING count(DISTINCT uuid) > 1")
         return {str(node) for (node,) in rows}
 
-    def whole(self, span: FleetSpan) -> Report:
+    def full_report(self, span: FleetSpan) -> Report:
         """All of its report."""
         return _unpacked(self._file.execute("SELECT whole FROM spans WHERE number = ?", (span.number,)).fetchone()[0])
 

@@ -77,12 +77,12 @@ def _by_clock(reports: Sequence[Report]) -> Straggler | None:
 
 
 def _by_work(reports: Sequence[Report]) -> Straggler | None:
-    """Of two GPUs neither can be told to be usual."""
-    found = ((name, _means(reports, name)) for name in _WORK)
-    told = next(((name, means) for name, means in found if means is not None and median(means) >= _LEAST_ACTIVE), None)
-    if told is None or len(reports) < 3:
+    """Of two GPUs nobody knows which is the usual one."""
+    candidates = ((name, _means(reports, name)) for name in _WORK)
+    measured = next(((name, means) for name, means in candidates if means is not None and median(means) >= _LEAST_ACTIVE), None)
+    if measured is None or len(reports) < 3:
         return None
-    name, active = told
+    name, active = measured
     place = max(range(len(active)), key=lambda number: active[number])
     middle, farthest = _of_others(active, place)
     if active[place] < (1 + _MORE) * middle or active[place] - middle < _FARTHER * farthest:
@@ -101,5 +101,5 @@ def _of_others(values: Sequence[float], place: int) -> tuple[float, float]:
 def _means(reports: Sequence[Report], metric: str) -> list[float] | None:
     """Of each GPU's profile; None where one lacks it."""
     profiles = [report.profile for report in reports]
-    means = [one.metrics[metric]["mean"] for one in profiles if one is not None and metric in one.metrics]
+    means = [profile.metrics[metric]["mean"] for profile in profiles if profile is not None and metric in profile.metrics]
     return means if len(means) == len(reports) else None

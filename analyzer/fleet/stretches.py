@@ -27,7 +27,7 @@ _MOST_BINS = 2**21
 _ROWS, _READINGS, _SUMS = range(3)
 
 
-class Activity:
+class ActivityBins:
     """The mean of one metric in even bins, in bounded memory: a second each, and twice as wide whenever there are too many."""
 
     def __init__(self, width_s: float) -> None:
@@ -80,12 +80,12 @@ class Activity:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class BusyStretch:
     """A stretch of work.
 
     Attributes:
         start, end: unix seconds, to a bin.
-        threshold: the activity is above it where the GPU works; None where nothing tells.
+        threshold: the activity is above it where the GPU works; None where no metric shows it.
         rows: of the trace in it.
     """
 
@@ -102,17 +102,17 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Worked:
-    """The stretches of a trace, oldest first; ``idle_s``: seconds in none of them, without holes, None where nothing tells."""
+    """The stretches of a trace, oldest first; ``idle_s``: seconds in none of them, without holes, None where unknown."""
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[BusyStretch, ...]
     idle_s: float | None
 
 
-def worked(activity: Activity, metric: str | None, step_s: float) -> Worked:
+def worked(activity: ActivityBins, metric: str | None, step_s: float) -> Worked:
     """Part a trace where it pauses for 15 s and for longer than a fifth of what lies beside, and at holes of 300 s.
 
     Working is being above 12 % of the 90th percentile of what is not idle. What a strong job leaves is looked at once more: a
-    weaker one before or after it works too. Where no ratio tells the activity, nothing is known of idleness.
+    weaker one before or after it works too. Where no ratio shows the activity, nothing is known of idleness.
 
     Args:
         activity: of the trace.
@@ -127,22 +127,22 @@ def worked(activity: Activity, metric: str | None, step_s: float) -> Worked:
         (there[np.concatenate([holes, [there.size - 1]])] + 1).tolist(),
         strict=True,
     )
-    found: list[tuple[int, int, float | None]] = []
+    busy: list[tuple[int, int, float | None]] = []
     for first, last in parts:
         if level is None or metric is None:
-            found.append((first, last, None))
+            busy.append((first, last, None))
         else:
             smooth = uniform_filter1d(level[first:last], max(1, round(_BUSY_MEAN_S / width)), mode="nearest")
             least = _BUSY_SHARE * IDLE if metric in RATIOS else 0.0
-            found += sorted((first + a, first + b, at) for a, b, at in _parted(smooth, width, least, again=metric in RATIOS))
+            busy += sorted((first + a, first + b, at) for a, b, at in _parted(smooth, width, least, again=metric in RATIOS))
     working = np.zeros(rows.size, dtype=bool)
-    for a, b, _ in found:
+    for a, b, _ in busy:
         working[a:b] = True
     tells = level is not None and metric in RATIOS
     return Worked(
         tuple(
-            Stretch(activity.origin + a * width, activity.origin + b * width, threshold, int(rows[a:b].sum()))
-            for a, b, threshold in found
+            BusyStretch(activity.origin + a * width, activity.origin + b * width, threshold, int(rows[a:b].sum()))
+            for a, b, threshold in busy
         ),
         float(width * np.count_nonzero((rows > 0) & ~working)) if tells else None,
     )
@@ -153,10 +153,10 @@ def _parted(smooth: Array, width: float, least: float, *, again: bool) -> Iterat
     ranges = [(0, smooth.size)]
     while ranges:
         first, last = ranges.pop()
-        found = _busy(smooth[first:last], width, least)
-        yield from ((first + a, first + b, threshold) for a, b, threshold in found)
-        if again and found:
-            edges = [first, *(first + edge for a, b, _ in found for edge in (a, b)), last]
+        busy = _busy(smooth[first:last], width, least)
+        yield from ((first + a, first + b, threshold) for a, b, threshold in busy)
+        if again and busy:
+            edges = [first, *(first + edge for a, b, _ in busy for edge in (a, b)), last]
             ranges += [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if (b - a) * width >= SHORTEST_S]
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import fsspec
 
 from ..errors import InputError
-from ..telemetry.gpu_report import Device
-from ..telemetry.settings import Place
+from ..telemetry.gpu_report import GpuDevice
+from ..telemetry.settings import PlaceSettings
 from .gpu_history import Trace
 from .trace_rows import TraceRows
 
@@ -42,23 +42,23 @@ class TraceFile:
     url: str
     size: int
     node: str
-    place: Place
+    place: PlaceSettings
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[Device, TraceRows]]:
+    def opened(self) -> Iterator[tuple[GpuDevice, TraceRows]]:
         """Open it, and say which GPU's it is; InputError or OSError where it cannot be read."""
         with fsspec.open(self.url) as file:
             rows = TraceRows(file, self.name)
-            told, place = rows.metadata, self.place
+            metadata, place = rows.metadata, self.place
             yield (
-                Device(
-                    uuid=told.get("uuid") or f"file-{self.name}",
+                GpuDevice(
+                    uuid=metadata.get("uuid") or f"file-{self.name}",
                     label=self.name.rpartition("/")[2].removesuffix(".gz").rpartition(".")[0],
-                    name=told.get("gpu") or "unknown",
+                    name=metadata.get("gpu") or "unknown",
                     node=self.node,
-                    source=told.get("source") or "files",
-                    simulated=bool(told.get("simulated")),
-                    static=told.get("static") or {},
+                    source=metadata.get("source") or "files",
+                    simulated=bool(metadata.get("simulated")),
+                    static=metadata.get("static") or {},
                     **place.rented,
                 ),
                 rows,
@@ -67,13 +67,13 @@ class TraceFile:
 
 @dataclass(frozen=True, slots=True)
 class ClosedFolder:
-    """A folder that may not be listed. It fails in the place of its traces, which would else be missing and nobody told."""
+    """A folder that may not be listed. It fails in the place of its traces, which would else be missing without notice."""
 
     name: str
     version: str = ""
     size: int = 0
 
-    def opened(self) -> AbstractContextManager[tuple[Device, TraceRows]]:
+    def opened(self) -> AbstractContextManager[tuple[GpuDevice, TraceRows]]:
         """Raise InputError."""
         raise InputError(f"the folder {self.name!r} may not be read, nor the traces in it: allow it, or move it elsewhere")
 
@@ -81,7 +81,7 @@ class ClosedFolder:
 class TraceFolder:
     """A folder or prefix; any URL that fsspec knows. ``name``: the URL."""
 
-    def __init__(self, path: str, *, places: Mapping[str, Place], question: str, without: Path | None = None) -> None:
+    def __init__(self, path: str, *, places: Mapping[str, PlaceSettings], question: str, without: Path | None = None) -> None:
         """Take a folder that exists.
 
         Args:
@@ -134,7 +134,7 @@ class TraceFolder:
             raise InputError(f"cannot list {self.name!r}: {type(error).__name__}: {error}") from error
 
     def _below(self, folder: str) -> Iterator[Trace]:
-        # fsspec's own walk passes over what it cannot list: traces would be missing, and nobody told.
+        # fsspec's own walk passes over what it cannot list: traces would be missing without notice.
         try:
             listed = self._files.ls(folder, detail=True)
         except FileNotFoundError:  # gone since its own folder was listed
@@ -161,11 +161,11 @@ class TraceFolder:
     def _trace(self, folder: str, name: str, info: Mapping[str, Any]) -> TraceFile:
         node = _readable(folder.removeprefix(self._root).strip("/") or Path(self._root).name or self._root)
         path, size = f"{folder.rstrip('/')}/{name}", int(info.get("size") or 0)
-        # Object stores tell a hash of the content, or at least when it was written.
+        # Object stores give a hash of the content, or at least when it was written.
         changed = next(
             (str(info[key]) for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created") if key in info), ""
         )
-        place = self._places.get(node, Place())
+        place = self._places.get(node, PlaceSettings())
         return TraceFile(
             name=_readable(path.removeprefix(self._root).lstrip("/")),
             version=version_of(size, changed, node, place, self._question),
@@ -178,8 +178,8 @@ class TraceFolder:
 
 def version_of(*of: object) -> str:
     """Sixteen letters that are others where any of these values is another one."""
-    told = json.dumps([vars(one) if isinstance(one, Place) else one for one in of], default=str)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = json.dumps([vars(value) if isinstance(value, PlaceSettings) else value for value in of], default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _readable(path: str) -> str:

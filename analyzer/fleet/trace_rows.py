@@ -81,7 +81,7 @@ class TraceRows:
     """
 
     def __init__(self, file: BinaryIO, name: str, only: Container[str] | None = None) -> None:
-        """Open a trace of ``name`` (whose end tells the format), with these metrics ``only``; InputError where it is none."""
+        """Open a trace of ``name`` (whose suffix gives the format), with these metrics ``only``; InputError if it is none."""
         self.late = Late()
         self._name, self._only = name, only
         self._held: list[Piece] | None = None
@@ -122,18 +122,18 @@ class TraceRows:
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{self._name!r} is not a readable Parquet file: {one_line(error)}") from error
         self.metadata = parse_metadata((schema.metadata or {}).get(PARQUET_KEY), self._name)
-        self._time_name, self.names = self._columns([one for one in schema.names if not PANDAS_INDEX.fullmatch(one)])
+        self._time_name, self.names = self._columns([column for column in schema.names if not PANDAS_INDEX.fullmatch(column)])
         if self._parquet.metadata.num_rows * (len(self.names) + 1) <= _HELD_VALUES:
             self._held = list(self._decoded(self.names))
 
     def _columns(self, columns: list[str]) -> tuple[str, tuple[str, ...]]:
-        time = next((one for one in ("time", "t") if one in columns), None)
+        time = next((column for column in ("time", "t") if column in columns), None)
         if time is None:
             raise InputError(f"{self._name!r} has no column 'time' (or 't'); it has {', '.join(columns[:8])}")
         if len(set(columns)) < len(columns):
-            twice = next(one for one in columns if columns.count(one) > 1)
+            twice = next(column for column in columns if columns.count(column) > 1)
             raise InputError(f"{self._name!r} has more than one column {twice!r}; give every metric a name of its own")
-        return time, tuple(one for one in columns if one != time and (self._only is None or one in self._only))
+        return time, tuple(column for column in columns if column != time and (self._only is None or column in self._only))
 
     def _piece(self, batch: Any) -> Piece:
         values = {name: self._numbers(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
@@ -208,12 +208,12 @@ class SpanRows:
             self._pieces.append(inside)
             return
         self._sample.append(inside.time, inside.values)
-        whole = inside if self._waiting is None else _joined([self._waiting, inside])
-        blocks = whole.time.size // self.thinned * self.thinned
-        self._waiting = Piece(whole.time[blocks:], {name: values[blocks:] for name, values in whole.values.items()})
+        joined = inside if self._waiting is None else _joined([self._waiting, inside])
+        blocks = joined.time.size // self.thinned * self.thinned
+        self._waiting = Piece(joined.time[blocks:], {name: values[blocks:] for name, values in joined.values.items()})
         if blocks:
-            means = {name: _block_means(values[:blocks].reshape(-1, self.thinned)) for name, values in whole.values.items()}
-            self._pieces.append(Piece(whole.time[self.thinned - 1 : blocks : self.thinned].copy(), means))
+            means = {name: _block_means(values[:blocks].reshape(-1, self.thinned)) for name, values in joined.values.items()}
+            self._pieces.append(Piece(joined.time[self.thinned - 1 : blocks : self.thinned].copy(), means))
 
     def for_detector(self) -> Piece:
         """All rows, or means of a few each, stamped with the last of them; empty if none came."""

@@ -18,10 +18,9 @@ from ..csv_text import parse_csv, read_text
 from ..errors import InputError
 from ..service.config import load_settings
 from ..telemetry import TelemetryError
-from ..telemetry.gpu_report import Device
-from ..telemetry.prometheus import PrometheusSource, Way
-from ..telemetry.prometheus import StoredGpu as Found
-from ..telemetry.settings import Place, PrometheusSettings
+from ..telemetry.gpu_report import GpuDevice
+from ..telemetry.prometheus import PrometheusSource, StoredGpu, Way
+from ..telemetry.settings import PlaceSettings, PrometheusSettings
 from .gpu_history import Looking, Trace
 from .trace_folder import TraceFolder, version_of
 from .trace_rows import TraceRows
@@ -44,7 +43,7 @@ class Traces(Protocol):
 
 
 def traces_of(
-    path: str, looking: Looking, places: Mapping[str, Place], *, out: Path, config: Path | None, token_file: Path | None
+    path: str, looking: Looking, places: Mapping[str, PlaceSettings], *, out: Path, config: Path | None, token_file: Path | None
 ) -> Traces:
     """Return the source at ``path``.
 
@@ -56,8 +55,8 @@ def traces_of(
         if not (math.isfinite(looking.since) and math.isfinite(looking.until)):
             raise InputError("a Prometheus has no beginning and no end: give --from and --to")
         return Store(_access(path, config, token_file), looking.since, looking.until, places=places, question=question)
-    for option, given in (("--config", config), ("--token-file", token_file)):
-        if given is not None:
+    for option, value in (("--config", config), ("--token-file", token_file)):
+        if value is not None:
             raise InputError(f"{option} is for a Prometheus, and {path!r} is none; leave it out")
     return TraceFolder(path, places=places, question=question, without=out)
 
@@ -68,12 +67,12 @@ def _access(url: str, config: Path | None, token_file: Path | None) -> Prometheu
         return PrometheusSettings(url=url, token_file=token_file)
     if token_file is not None:
         raise InputError("--token-file and --config exclude each other: write token_file into the configuration")
-    told = load_settings(config).prometheus
-    found = [one for one in told if one.url.rstrip("/") == url.rstrip("/")]
-    if len(found) != 1:
-        seen = ", ".join(one.url for one in told) or "none"
+    configured = load_settings(config).prometheus
+    matching = [section for section in configured if section.url.rstrip("/") == url.rstrip("/")]
+    if len(matching) != 1:
+        seen = ", ".join(section.url for section in configured) or "none"
         raise InputError(f"the configuration {config} must have one [[prometheus]] with url = {url!r}; it has {seen}")
-    return found[0]
+    return matching[0]
 
 
 def _question(looking: Looking) -> str:
@@ -82,7 +81,7 @@ def _question(looking: Looking) -> str:
     return version_of(_ANALYSIS, __version__, gpus, looking.since, looking.until)
 
 
-def read_places(path: Path | None) -> dict[str, Place]:
+def read_places(path: Path | None) -> dict[str, PlaceSettings]:
     """Return node -> what is rented there, from a CSV file with the column ``node`` and any of instance, cloud and region.
 
     Raises:
@@ -99,8 +98,10 @@ def read_places(path: Path | None) -> dict[str, Place]:
         raise InputError(
             f"{str(path)!r} names the node {table['node'][table['node'].duplicated()].iloc[0]!r} twice; keep one row"
         )
-    told = table.to_dict("records")
-    return {str(row["node"]).strip(): Place(**{key: str(row.get(key, "")).strip() for key in _COLUMNS[1:]}) for row in told}
+    rows = table.to_dict("records")
+    return {
+        str(row["node"]).strip(): PlaceSettings(**{key: str(row.get(key, "")).strip() for key in _COLUMNS[1:]}) for row in rows
+    }
 
 
 # Of a second of telemetry in Parquet, to guess how long a GPU takes: 25 metrics at 10 Hz, zstd.
@@ -108,27 +109,27 @@ _BYTES_PER_SECOND = 600
 
 
 @dataclass(frozen=True, slots=True)
-class StoredGpu:
+class StoredTrace:
     """The telemetry of one GPU in a database; see `TraceFile`. ``since``, ``until``: unix seconds."""
 
     name: str
     version: str
     size: int
-    device: Device
+    device: GpuDevice
     ways: tuple[Way, ...]
     settings: PrometheusSettings
     since: float
     until: float
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[Device, TraceRows]]:
+    def opened(self) -> Iterator[tuple[GpuDevice, TraceRows]]:
         """Read it from the database, piece by piece, into a file that is gone afterwards; TelemetryError if that fails."""
         columns = sorted({meaning.column for way in self.ways for meaning in way.meanings.values()})
         schema = pa.schema(dict.fromkeys(["time", *columns], pa.float64()))
         read: set[str] = set()
         with tempfile.TemporaryFile(suffix=".parquet") as file:
             with closing(PrometheusSource(self.settings)) as source, pq.ParquetWriter(file, schema) as writer:
-                for rows in source.history(Found(self.device, self.ways), self.since, self.until):
+                for rows in source.history(StoredGpu(self.device, self.ways), self.since, self.until):
                     read |= rows.values.keys()
                     table = {"time": rows.time, **rows.values}
                     writer.write_table(
@@ -144,24 +145,24 @@ class Store:
     """The GPUs of a database between two moments."""
 
     def __init__(
-        self, settings: PrometheusSettings, since: float, until: float, *, places: Mapping[str, Place], question: str
+        self, settings: PrometheusSettings, since: float, until: float, *, places: Mapping[str, PlaceSettings], question: str
     ) -> None:
         """Take ``since`` and ``until`` in unix seconds, and what is rented by node; ``question`` as in `TraceFolder`."""
         self.name = settings.name
         self._settings, self._since, self._until = settings, since, until
         self._places, self._question = places, question
 
-    def traces(self) -> Iterator[StoredGpu]:
+    def traces(self) -> Iterator[StoredTrace]:
         """Each GPU; InputError if the database does not answer."""
         try:
             with closing(PrometheusSource(self._settings)) as source:
-                found = source.gpus_between(self._since, self._until)
+                gpus = source.gpus_between(self._since, self._until)
         except TelemetryError as error:
             raise InputError(str(error)) from error
-        for device, ways in found:
+        for device, ways in gpus:
             if place := self._places.get(device.node):
                 device = replace(device, **place.rented)
-            yield StoredGpu(
+            yield StoredTrace(
                 name=device.uuid,
                 version=version_of(self.name, vars(device) | {"static": {}}, self._question),
                 size=round((self._until - self._since) * _BYTES_PER_SECOND),

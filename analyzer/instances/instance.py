@@ -38,7 +38,7 @@ class Instance:
 
     @property
     def place(self) -> dict[str, str]:
-        """What tells it from every other instance: a name alone does not, as Google's hosts take any GPU."""
+        """Its identity among all instances: a name alone does not, as Google's hosts take any GPU."""
         return {"instance": self.name, "cloud": self.cloud, "region": self.region, "gpu": self.gpu}
 
     def price(self, market: Market) -> float | None:

@@ -85,19 +85,19 @@ def write_instances(path: Path, instances: Iterable[Instance]) -> Path:
     """Write a price file that :func:`load_instances` reads back as equal instances. Raises InputError if it cannot."""
     rows = [
         {
-            "cloud": one.cloud,
-            "instance": one.name,
-            "gpu": one.gpu,
-            "count": one.count,
-            "region": one.region,
-            "usd_per_hour": one.usd_per_hour,
-            "spot_usd_per_hour": one.spot_usd_per_hour,
-            "vcpus": one.vcpus,
-            "memory_gib": None if one.memory is None else one.memory / 2**30,
-            "source": one.source,
-            "date": one.date.isoformat(),
+            "cloud": instance.cloud,
+            "instance": instance.name,
+            "gpu": instance.gpu,
+            "count": instance.count,
+            "region": instance.region,
+            "usd_per_hour": instance.usd_per_hour,
+            "spot_usd_per_hour": instance.spot_usd_per_hour,
+            "vcpus": instance.vcpus,
+            "memory_gib": None if instance.memory is None else instance.memory / 2**30,
+            "source": instance.source,
+            "date": instance.date.isoformat(),
         }
-        for one in instances
+        for instance in instances
     ]
     columns = [column for column in REQUIRED if column not in ("source", "date")] + [*OPTIONAL, "source", "date"]
     # As objects, or pandas would write a column with a gap as floats: 8 vCPUs as 8.0.
@@ -214,9 +214,11 @@ def counted(names: Counter[str]) -> str:
 
 def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
     above = [
-        one
-        for one in instances
-        if one.usd_per_hour is not None and one.spot_usd_per_hour is not None and one.spot_usd_per_hour > one.usd_per_hour
+        instance
+        for instance in instances
+        if instance.usd_per_hour is not None
+        and instance.spot_usd_per_hour is not None
+        and instance.spot_usd_per_hour > instance.usd_per_hour
     ]
     if not above:
         return []
@@ -228,7 +230,7 @@ def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
 
 def stale(instances: Sequence[Instance], today: date) -> str | None:
     """One sentence if any price is older than 90 days: how many, the oldest, and the remedy; else None."""
-    old = [one.date for one in instances if (today - one.date).days > STALE_DAYS]
+    old = [instance.date for instance in instances if (today - instance.date).days > STALE_DAYS]
     if not old:
         return None
     are = "is" if len(old) == 1 else "are"

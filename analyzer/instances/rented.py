@@ -10,7 +10,7 @@ from typing import Protocol
 from . import Instance, Market
 
 
-class Place(Protocol):
+class InstancePlace(Protocol):
     """Where something runs, as far as it is known: a job's plan, or a GPU's node."""
 
     @property
@@ -32,7 +32,7 @@ class Rented:
 
     Attributes:
         instance: None where the price table has nothing with this GPU.
-        market: which of its prices is taken: the one that was asked for, else the other.
+        market: which of its prices is taken: the requested one, else the other.
         assumed: nobody said what is rented.
         notes: sentences on what was said and cannot be used.
         share: of its price that the job pays, 0..1; the rest is paid by others on the same machine.
@@ -50,63 +50,63 @@ def rented(
     gpus: int,
     instances: Sequence[Instance],
     *,
-    plan: Place | None = None,
-    devices: Sequence[Place] = (),
+    plan: InstancePlace | None = None,
+    devices: Sequence[InstancePlace] = (),
     machines: int = 1,
     market: Market = "on-demand",
 ) -> Rented:
     """Find what a job of ``gpus`` GPUs of model ``gpu`` is rented on.
 
-    ``plan`` wins over what the ``devices`` tell. Cloud and region narrow the search also where no instance is named. What is
+    ``plan`` wins over what the ``devices`` say. Cloud and region narrow the search also where no instance is named. What is
     assumed has its GPUs in no more than ``machines``; without such an instance nothing is.
     """
     places = [*([] if plan is None else [plan]), *devices]
-    told = [place for place in places if place.instance]
-    cloud = next((one.cloud for one in places if one.cloud), "")
-    region = next((one.region for one in places if one.region), "")
+    named_places = [place for place in places if place.instance]
+    cloud = next((place.cloud for place in places if place.cloud), "")
+    region = next((place.region for place in places if place.region), "")
     notes: list[str] = []
-    if told:
-        name = told[0].instance or ""
-        named = [one for one in instances if one.name.lower() == name.lower()]
-        fitting = _of_place([one for one in named if one.gpu == gpu], cloud, region)
-        if found := _cheapest(fitting, gpus, market):
-            return Rented(found[0], found[1], assumed=False)
-        if named and all(one.gpu != gpu for one in named):
-            has = ", ".join(sorted({one.gpu for one in named}))
+    if named_places:
+        name = named_places[0].instance or ""
+        named = [instance for instance in instances if instance.name.lower() == name.lower()]
+        fitting = _of_place([instance for instance in named if instance.gpu == gpu], cloud, region)
+        if cheapest := _cheapest(fitting, gpus, market):
+            return Rented(cheapest[0], cheapest[1], assumed=False)
+        if named and all(instance.gpu != gpu for instance in named):
+            has = ", ".join(sorted({instance.gpu for instance in named}))
             why = f"it has {has} and the job runs on {gpu}"
         elif named:
             why = f"none of that name has {gpu} in {' '.join(filter(None, (cloud, region)))}"
         else:
             why = "the price table lacks it"
         notes.append(f"the job is reported to run on {name}, but {why}: the cheapest instance with {gpu} is used instead")
-    own = [one for one in instances if one.gpu == gpu and math.ceil(gpus / one.count) <= machines]
-    if not own and any(one.gpu == gpu for one in instances):
+    own = [instance for instance in instances if instance.gpu == gpu and math.ceil(gpus / instance.count) <= machines]
+    if not own and any(instance.gpu == gpu for instance in instances):
         # The price of as many smaller ones would be far from the true one, and so would what is saved.
         each = math.ceil(gpus / machines)
         where = "the job's node has" if machines == 1 else "each node of the job has"
         why = f"no instance in the price table has {each} {gpu}, as {where}, so its cost now and possible savings are not known"
         return Rented(None, market, assumed=True, notes=(*(note.rpartition(":")[0] for note in notes), why))
-    found = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
-    instance, taken = found or (None, market)
+    cheapest = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
+    instance, taken = cheapest or (None, market)
     return Rented(instance, taken, assumed=True, notes=tuple(notes))
 
 
 def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[Instance]:
     """Those of this cloud; of them those of this region, or all if the table has no price there."""
-    there = [one for one in instances if not cloud or one.cloud.lower() == cloud.lower()]
-    return [one for one in there if not region or one.region in (region, "any")] or there
+    there = [instance for instance in instances if not cloud or instance.cloud.lower() == cloud.lower()]
+    return [instance for instance in there if not region or instance.region in (region, "any")] or there
 
 
 def _cheapest(instances: Sequence[Instance], gpus: int, market: Market) -> tuple[Instance, Market] | None:
-    """Least price for all GPUs of the job, in the market that is asked for, else in the other."""
+    """Least price for all GPUs of the job, in the requested market, else in the other."""
     markets: tuple[Market, Market] = ("on-demand", "spot") if market == "on-demand" else ("spot", "on-demand")
-    for one in markets:
+    for option in markets:
         priced = [
             # Of equal prices the one that the ranking puts first.
             (price * math.ceil(gpus / instance.count), instance.count, instance.cloud, instance.name, instance.region, instance)
             for instance in instances
-            if (price := instance.price(one)) is not None
+            if (price := instance.price(option)) is not None
         ]
         if priced:
-            return min(priced, key=lambda row: row[:5])[5], one
+            return min(priced, key=lambda row: row[:5])[5], option
     return None

@@ -80,14 +80,15 @@ def read_skypilot_catalog(
         )
     zones: defaultdict[tuple[str, str, int, str], list[Instance]] = defaultdict(list)
     for row in rows:
-        one = _instance(row, cloud, catalog, source, day, skipped) if row.accelerator else None
-        if one is not None:
-            zones[one.name, one.gpu, one.count, one.region].append(one)
+        instance = _instance(row, cloud, catalog, source, day, skipped) if row.accelerator else None
+        if instance is not None:
+            zones[instance.name, instance.gpu, instance.count, instance.region].append(instance)
     notes = [f"rows of {path} skipped {why}: {counted(names)}" for why, names in skipped.items()]
     if not zones:
         raise InputError(f"{path} has no price of a GPU of the catalogue{''.join(f'; {note}' for note in notes)}")
-    found = [_region(one) for one in zones.values()]
-    return sorted(found, key=lambda one: (one.gpu, one.count, one.name, one.region)), [*notes, *warnings]
+    instances = [_region(prices) for prices in zones.values()]
+    instances.sort(key=lambda instance: (instance.gpu, instance.count, instance.name, instance.region))
+    return instances, [*notes, *warnings]
 
 
 def _rows(path: Path) -> Iterator[_Row]:
@@ -149,7 +150,7 @@ def _with_hosts(rows: Iterable[_Row], catalog: Catalog, skipped: defaultdict[str
             if _is_spot_dearer(row):
                 skipped[_DEARER_SPOT][row.accelerator] += 1
             else:
-                gpus[row.accelerator, _whole(row.count), row.region, row.zone] = row
+                gpus[row.accelerator, _integer(row.count), row.region, row.zone] = row
     used: set[tuple[str, int | None, str, str]] = set()
     paired = [row for row in rows if row.accelerator and row.name]
     for host in rows:
@@ -173,7 +174,7 @@ def _sum(host: float | None, gpu: float | None) -> float | None:
     return None if host is None or gpu is None else round(host + gpu, 5)
 
 
-def _whole(count: str) -> int | None:
+def _integer(count: str) -> int | None:
     """``2.0`` as 2; None for a fraction or no number."""
     try:
         value = float(count)
@@ -186,7 +187,7 @@ def _instance(
     row: _Row, cloud: str, catalog: Catalog, source: str, day: date, skipped: defaultdict[str, Counter[str]]
 ) -> Instance | None:
     """The instance of a row; None where it is skipped, which ``skipped`` then counts by reason and accelerator."""
-    gpu, count = gpu_name(cloud, row.name, row.accelerator, catalog), _whole(row.count)
+    gpu, count = gpu_name(cloud, row.name, row.accelerator, catalog), _integer(row.count)
     is_part = cloud == "azure" and gpu == "A10" and count and row.vcpus and row.vcpus < count * _AZURE_VCPUS_PER_A10
     if gpu is None:
         why = _UNKNOWN
@@ -210,8 +211,8 @@ def _region(zones: Sequence[Instance]) -> Instance:
     """One instance for the zones of a region."""
     return replace(
         zones[0],
-        usd_per_hour=_median(one.usd_per_hour for one in zones),
-        spot_usd_per_hour=_median(one.spot_usd_per_hour for one in zones),
+        usd_per_hour=_median(zone.usd_per_hour for zone in zones),
+        spot_usd_per_hour=_median(zone.spot_usd_per_hour for zone in zones),
     )
 
 

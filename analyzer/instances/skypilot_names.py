@@ -77,7 +77,7 @@ _BY_FORM = {
     ("H100", "pcie"): "H100 PCIe",
 }
 
-# Catalogue name: SkyPilot's `AcceleratorName`, which tells memory apart but, as a rule, not SXM from PCIe.
+# Catalogue name: SkyPilot's `AcceleratorName`, which distinguishes memory sizes but, as a rule, not SXM from PCIe.
 _ACCELERATORS = {
     "K80": "K80",
     "M60": "M60",

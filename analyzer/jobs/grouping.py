@@ -1,7 +1,7 @@
 """Which GPUs train together: by Slurm job, else pod, else container, else process, else by epochs in step; or a GPU alone.
 
 An id never changes while a job goes on: what was published before is handed in again (`Known`), also after a restart. A job
-that its owners name (``slurm-1234``) has that name from the moment at which they are told.
+that its owners name (``slurm-1234``) has that name from the moment at which they are known.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Group:
 
     Attributes:
         id: for addresses: letters, digits, ``-``, ``_`` and ``.``.
-        grouped_by: what told that they belong together.
+        grouped_by: what showed that they belong together.
         title: for people.
         gpus: UUIDs, by node and label.
         notes: sentences on what is not sure.
@@ -90,7 +90,7 @@ def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Gr
         reports: of every GPU, by UUID.
         known: jobs that were published before.
     """
-    return [found for found, _ in grouped(reports.values(), known)]
+    return [job_group for job_group, _ in grouped(reports.values(), known)]
 
 
 def grouped(reports: Iterable[Report], known: Iterable[Known] = ()) -> list[tuple[Group, tuple[Report, ...]]]:
@@ -100,18 +100,18 @@ def grouped(reports: Iterable[Report], known: Iterable[Known] = ()) -> list[tupl
     clusters = _by_phase(_by_owners(worked, known))
     # What owners name has its name first, then the largest, then the GPU that the name is made of.
     clusters.sort(
-        key=lambda one: (
-            one.grouped_by not in _BY_OWNERS,
-            -len(one.reports),
-            one.known is None or one.known.id != _new_id(one),
-            one.key,
+        key=lambda cluster: (
+            cluster.grouped_by not in _BY_OWNERS,
+            -len(cluster.reports),
+            cluster.known is None or cluster.known.id != _new_id(cluster),
+            cluster.key,
         )
     )
     groups: dict[str, tuple[float, Group, tuple[Report, ...]]] = {}
     for cluster in clusters:
         made = _group(cluster, groups.keys())
         groups[made.id] = (cluster.since, made, cluster.reports)
-    return [(made, own) for _, made, own in sorted(groups.values(), key=lambda one: (-one[0], one[1].id))]
+    return [(made, own) for _, made, own in sorted(groups.values(), key=lambda entry: (-entry[0], entry[1].id))]
 
 
 def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Cluster]:
@@ -128,12 +128,12 @@ def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Clust
         elif grouped_by != "single":
             named.setdefault((grouped_by, key), []).append(report)
         elif remembered is not None and remembered.grouped_by in _BY_OWNERS:
-            # Its processes are gone, or their owners are not told at the moment: it is the same job still.
+            # Its processes are gone, or their owners are not reported at the moment: it is the same job still.
             named.setdefault((remembered.grouped_by, remembered.id), []).append(report)
         else:
             alone.append(_Cluster("single", report.device.uuid, (report,), known=remembered))
     for key, together in _by_process(processes).items():
-        ids = {one.id for report in together if (one := _remembered(report, before)) and one.grouped_by == "process"}
+        ids = {job.id for report in together if (job := _remembered(report, before)) and job.grouped_by == "process"}
         named.setdefault(("process", min(ids, default=key)), []).extend(together)
     return alone + [
         _Cluster(grouped_by, key, tuple(together), known=_remembered(together[0], before))
@@ -185,11 +185,11 @@ def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
 
 def _by_phase(clusters: Sequence[_Cluster]) -> list[_Cluster]:
     """Put clusters together that are in step; those of Slurm are whole."""
-    whole = [one for one in clusters if one.grouped_by == "slurm_job"]
+    slurm = [cluster for cluster in clusters if cluster.grouped_by == "slurm_job"]
     merged: list[list[_Cluster]] = []
     near = StepCandidates()
     before: dict[int, list[int]] = defaultdict(list)  # numbers of ``merged``, by the job that they were in
-    for cluster in sorted(clusters, key=lambda one: (one.known.since if one.known else one.since, one.key)):
+    for cluster in sorted(clusters, key=lambda cluster: (cluster.known.since if cluster.known else cluster.since, cluster.key)):
         if cluster.grouped_by == "slurm_job":
             continue
         first, job = cluster.reports[0], None if cluster.known is None else id(cluster.known)
@@ -202,20 +202,20 @@ def _by_phase(clusters: Sequence[_Cluster]) -> list[_Cluster]:
         if job is not None:
             before[job].append(len(merged))
         merged.append([cluster])
-    return whole + [each[0] if len(each) == 1 else _merged(each) for each in merged]
+    return slurm + [each[0] if len(each) == 1 else _merged(each) for each in merged]
 
 
-def _together(one: _Cluster, other: _Cluster) -> bool:
-    first, second = one.reports[0], other.reports[0]
+def _together(cluster: _Cluster, other: _Cluster) -> bool:
+    first, second = cluster.reports[0], other.reports[0]
     if _different_programs(first, second):
         return False
-    return in_step(first, second, so_far=one.known is not None and one.known is other.known)
+    return in_step(first, second, so_far=cluster.known is not None and cluster.known is other.known)
 
 
-def _different_programs(one: Report, other: Report) -> bool:
+def _different_programs(first: Report, second: Report) -> bool:
     """Whether owners show that it is not one job: another user, or another program."""
-    for told in ("user", "process"):
-        names, others = ({getattr(owner, told) for owner in _trainers(report)} - {""} for report in (one, other))
+    for field in ("user", "process"):
+        names, others = ({getattr(owner, field) for owner in _trainers(report)} - {""} for report in (first, second))
         if names and others and not names & others:
             return True
     return False
@@ -225,7 +225,7 @@ def _merged(clusters: Sequence[_Cluster]) -> _Cluster:
     """One job of several; its id is the earliest that was published, else a new one."""
     reports = tuple(report for cluster in clusters for report in cluster.reports)
     published = [cluster.known for cluster in clusters if cluster.known is not None]
-    known = min(published, key=lambda one: (one.since, one.id), default=None)
+    known = min(published, key=lambda job: (job.since, job.id), default=None)
     return _Cluster("phase", min(report.device.uuid for report in reports), reports, known)
 
 
@@ -291,9 +291,9 @@ def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
 
 def _memory(known: Iterable[Known]) -> dict[str, list[tuple[float, Known]]]:
     before: dict[str, list[tuple[float, Known]]] = {}
-    for one in known:
-        for uuid, since in one.members.items():
-            before.setdefault(uuid, []).append((since, one))
+    for job in known:
+        for uuid, since in job.members.items():
+            before.setdefault(uuid, []).append((since, job))
     return before
 
 
@@ -302,8 +302,8 @@ def _remembered(report: Report, before: Mapping[str, Sequence[tuple[float, Known
     since = report.job_since
     assert since is not None
     near = _SAME_START_S if report.period_s is None else max(_SAME_START_S, report.period_s)
-    own = [one for at, one in before.get(report.device.uuid, ()) if abs(at - since) <= near]
-    return min(own, key=lambda one: (one.since, one.id), default=None)
+    own = [job for at, job in before.get(report.device.uuid, ()) if abs(at - since) <= near]
+    return min(own, key=lambda job: (job.since, job.id), default=None)
 
 
 def _safe(text: str) -> str:

@@ -1,6 +1,6 @@
 """Whether two GPUs train in step: GPUs of one job wait for each other, so that their epochs begin and end together.
 
-This is all that tells where nobody looks at processes. Two jobs of equal epochs that were started together (a search over
+It is the only sign where nobody looks at processes. Two jobs of equal epochs that were started together (a search over
 hyperparameters does that) differ by little at first, but by another little each time, while what one job shows on two GPUs
 differs by how it is sampled alone. Figures: benchmarks/service/grouping_by_phase.py.
 """
@@ -30,32 +30,32 @@ _SHARE = 0.8
 # and so many times that for what is in step already.
 _SAMPLES, _SCATTER, _STILL = 1.0, 0.007, 3.0
 
-# The newest epochs tell whether two jobs have drifted apart.
+# The newest epochs show whether two jobs have drifted apart.
 _NEWEST = 30
 
 # Lengths of epochs that may be of one job lie in one band or in two beside each other; a little wider against rounding.
 _BAND = 1.001 * math.log1p(MOST_APART)
 
 
-def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
+def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
     """Whether two GPUs run one job, by their epochs alone.
 
     Args:
         one, other: what is known of them.
         so_far: they were in step the last time: only epochs that ended apart since then part them.
     """
-    if one.verdict != "epochs" or other.verdict != "epochs" or not one.period_s or not other.period_s:
+    if first.verdict != "epochs" or second.verdict != "epochs" or not first.period_s or not second.period_s:
         return so_far  # nothing speaks against it
-    if one.job_since is None or other.job_since is None:
+    if first.job_since is None or second.job_since is None:
         return False
-    longer, shorter = max(one.period_s, other.period_s), min(one.period_s, other.period_s)
+    longer, shorter = max(first.period_s, second.period_s), min(first.period_s, second.period_s)
     tolerance = _STILL_ALIGNED if so_far else _ALIGNED
-    if longer > (1 + (2 if so_far else 1) * MOST_APART) * shorter or abs(one.job_since - other.job_since) > longer:
+    if longer > (1 + (2 if so_far else 1) * MOST_APART) * shorter or abs(first.job_since - second.job_since) > longer:
         return False
-    ends, others = (np.array([epoch.end for epoch in report.epochs]) for report in (one, other))
+    ends, others = (np.array([epoch.end for epoch in report.epochs]) for report in (first, second))
     if not ends.size or not others.size:
         return so_far
-    # Only while both were watched: one of them may have been seen earlier, or tell less of the past.
+    # Only while both were watched: one of them may have been seen earlier, or show less of the past.
     since, until = max(ends[0], others[0]) - longer / 2, min(ends[-1], others[-1]) + longer / 2
     since = max(since, until - _NEWEST * longer)
     ends, others = (each[(each >= since) & (each <= until)] for each in (ends, others))
@@ -69,7 +69,7 @@ def in_step(one: Report, other: Report, *, so_far: bool = False) -> bool:
     if aligned < LEAST_EPOCHS or aligned < _SHARE * max(ends.size, others.size):
         return False
     scatter = float(np.quantile(np.abs(away - np.median(away)), _SHARE))
-    most = max(_SAMPLES / min(one.hertz, other.hertz), _SCATTER * longer)
+    most = max(_SAMPLES / min(first.hertz, second.hertz), _SCATTER * longer)
     return scatter <= most * (_STILL if so_far else 1.0)
 
 
@@ -77,7 +77,7 @@ class StepCandidates:
     """Which GPUs another one may be in step with, by the length of their epochs and their beginning: not each is looked at.
 
     Of ten thousand GPUs that is a few; `in_step` decides, and nothing that it would say yes to is left out. GPUs with epochs
-    have a number each; they are put in and asked for in any order.
+    have a number each; they are put in and looked up in any order.
     """
 
     def __init__(self) -> None:
@@ -97,12 +97,12 @@ class StepCandidates:
         if place is None:
             return []
         band, since = place
-        found: list[int] = []
+        numbers: list[int] = []
         for other in (band - 1, band, band + 1):
             cell = _cell(since, other)
             for near in (cell - 1, cell, cell + 1):
-                found += self._numbers.get((other, near), ())
-        return sorted(found)
+                numbers += self._numbers.get((other, near), ())
+        return sorted(numbers)
 
 
 def _place(report: Report) -> tuple[int, float] | None:

@@ -17,7 +17,7 @@ from ..answers.detected_profile import LEAST_CONFIDENCE
 from ..answers.job_result import said_once
 from ..answers.predictions import comparable
 from ..answers.sources import Source, notes_on
-from ..telemetry.gpu_report import Device, Report, Verdict
+from ..telemetry.gpu_report import GpuDevice, Report, Verdict
 from ..traces.static_gpu import gpu_of
 from ..words import length, plain
 from .grouping import Group
@@ -40,7 +40,7 @@ def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source
 
     GPUs that contradict the others are left out; where there is no majority all are without their seconds.
     """
-    found: list[Source] = []
+    sources: list[Source] = []
     kept, missing = _elected(reports)
     for report in kept or reports:
         name = report.device.title
@@ -54,10 +54,10 @@ def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source
                 gpu_of(report.device.name, report.device.static, catalog)
                 missing.append((name, _WHY_NOTHING[report.state]))
             else:
-                found.append(_source(report, report.profile, catalog, contradicted=not kept))
+                sources.append(_source(report, report.profile, catalog, contradicted=not kept))
         except ValueError as error:  # the InputError of any room
             missing.append((name, f"nothing can be predicted: {error}"))
-    return found, said_once(missing, len(reports))
+    return sources, said_once(missing, len(reports))
 
 
 def _source(report: Report, profile: Profile, catalog: Catalog, *, contradicted: bool) -> Source:
@@ -86,13 +86,15 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
         return list(reports), []
     own = {place: f"shows a cycle of {length(period)}" for place, period in sure.items() if place not in chosen}
     if not chosen:
-        told = [
+        outvoted = [
             (reports[place].device.title, f"{text} and the others show another one, so no seconds are known")
             for place, text in own.items()
         ]
-        return [], told
-    told = [(reports[place].device.title, f"{text}, unlike the others, so it does not count") for place, text in own.items()]
-    return [report for place, report in enumerate(reports) if place not in own], told
+        return [], outvoted
+    outvoted = [
+        (reports[place].device.title, f"{text}, unlike the others, so it does not count") for place, text in own.items()
+    ]
+    return [report for place, report in enumerate(reports) if place not in own], outvoted
 
 
 def summed_up(
@@ -116,31 +118,30 @@ def summed_up(
         catalog: names of GPU models.
         sources: of `sources_of`.
         epochs_seen: epochs of this job so far.
-        silent: UUIDs of GPUs that are no longer told of.
+        silent: UUIDs of GPUs that are no longer reported.
         plan: what its operator says.
         notes: sentences beside the group's.
         prediction, recommendation: None where there is none.
     """
     counted = _elected(reports)[0] or reports
-    verdict = next(one for one in _VERDICTS if any(report.verdict == one for report in counted))
+    verdict = next(candidate for candidate in _VERDICTS if any(report.verdict == candidate for report in counted))
     telling = [report for report in counted if report.verdict == verdict]
     paces = {report.device.uuid: report.period_s for report in telling if report.period_s}
     slowest = max(paces, key=lambda uuid: paces[uuid], default=None)
     kept = _comparable(sources)
-    timed = max(
-        (one.profile for one in kept if one.profile.epoch_s is not None), key=lambda one: one.epoch_s or 0, default=None
-    )
+    profiles = [source.profile for source in kept if source.profile.epoch_s is not None]
+    timed = max(profiles, key=lambda profile: profile.epoch_s or 0, default=None)
     models = list(dict.fromkeys(_model_or_none(report.device, catalog) or report.device.name for report in reports))
     lost = [report for report in reports if report.device.uuid in set(silent)]
     of_sources = [(source.name, note) for source in sources for note in source.notes]
-    told = [*group.notes, *notes, *said_once(of_sources, len(reports))]
+    sentences = [*group.notes, *notes, *said_once(of_sources, len(reports))]
     if lost and any(report.state != "idle" for report in lost):
-        told += said_once([(one.device.title, "its telemetry is silent") for one in lost], len(reports))
+        sentences += said_once([(report.device.title, "its telemetry is silent") for report in lost], len(reports))
     # The cycles are those of its slowest GPU, as the seconds are.
     cycles = max(telling, key=lambda report: report.period_s or 0.0).cycles
     pace = throughput(cycles, plan.samples_per_step, plan.tokens_per_step)
     if pace is None and (plan.samples_per_step or plan.tokens_per_step):
-        told.append(NO_STEP)
+        sentences.append(NO_STEP)
     cheapest = None if recommendation is None else recommendation.cheapest
     savings = None if recommendation is None else recommendation.savings
     length_of: dict[str, Any] = {
@@ -172,7 +173,7 @@ def summed_up(
         plan=plan,
         prediction=prediction,
         recommendation=recommendation,
-        notes=list(map(plain, told)),
+        notes=list(map(plain, sentences)),
     )
 
 
@@ -189,7 +190,7 @@ def gpu_answer(report: Report, job: str | None, catalog: Catalog) -> GpuAnswer:
     )
 
 
-def _model_or_none(device: Device, catalog: Catalog) -> str | None:
+def _model_or_none(device: GpuDevice, catalog: Catalog) -> str | None:
     try:
         return catalog.resolve(device.name).name
     except ValueError:
@@ -199,7 +200,7 @@ def _model_or_none(device: Device, catalog: Catalog) -> str | None:
 def _comparable(sources: Sequence[Source]) -> list[Source]:
     try:
         return comparable(sources)[0] if sources else []
-    except ValueError:  # several models without seconds: there is no time to tell
+    except ValueError:  # several models without seconds: there is no time to give
         return []
 
 

@@ -11,7 +11,7 @@ SHARE = 0.5
 """Epochs that overlap by more than this share of the shorter one are the same epoch."""
 
 
-class Span(Protocol):
+class TimeSpan(Protocol):
     """Anything that lasts from ``start`` to ``end`` [unix s]."""
 
     @property
@@ -23,13 +23,13 @@ class Span(Protocol):
         """When it ended."""
 
 
-def same(one: Span, other: Span) -> bool:
+def same(first: TimeSpan, second: TimeSpan) -> bool:
     """Whether two are one epoch."""
-    shorter = min(one.end - one.start, other.end - other.start)
-    return min(one.end, other.end) - max(one.start, other.start) > SHARE * shorter
+    shorter = min(first.end - first.start, second.end - second.start)
+    return min(first.end, second.end) - max(first.start, second.start) > SHARE * shorter
 
 
-def superseded(known: Iterable[Span], found: Sequence[Span]) -> list[float]:
+def superseded(known: Iterable[TimeSpan], detected: Sequence[TimeSpan]) -> list[float]:
     """Starts of the known epochs that the found ones take the place of.
 
     These are those that are the `same` as one of them, and those of which more than half is covered by several together. A
@@ -39,14 +39,14 @@ def superseded(known: Iterable[Span], found: Sequence[Span]) -> list[float]:
         known: without two that overlap.
         found: the same.
     """
-    if not found:
+    if not detected:
         return []
-    starts, ends = (np.array([getattr(one, name) for one in found]) for name in ("start", "end"))
+    starts, ends = (np.array([getattr(epoch, name) for epoch in detected]) for name in ("start", "end"))
     gone = []
-    for one in known:
-        if one.end <= starts.min() or one.start >= ends.max() or ((starts == one.start) & (ends == one.end)).any():
+    for epoch in known:
+        if epoch.end <= starts.min() or epoch.start >= ends.max() or ((starts == epoch.start) & (ends == epoch.end)).any():
             continue
-        overlaps = np.clip(np.minimum(ends, one.end) - np.maximum(starts, one.start), 0, None)
-        if (overlaps > SHARE * (ends - starts)).any() or overlaps.sum() > SHARE * (one.end - one.start):
-            gone.append(one.start)
+        overlaps = np.clip(np.minimum(ends, epoch.end) - np.maximum(starts, epoch.start), 0, None)
+        if (overlaps > SHARE * (ends - starts)).any() or overlaps.sum() > SHARE * (epoch.end - epoch.start):
+            gone.append(epoch.start)
     return gone

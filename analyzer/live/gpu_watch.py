@@ -16,7 +16,7 @@ from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
 from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from ..telemetry import Rows
-from ..telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Owner, Report
+from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
 from ..traces.static_gpu import gpu_of
 from .epoch_matching import same, superseded
 from .stream_metrics import PREFERENCE, chosen
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 KNOWN = 1100
 """Newest epochs of a GPU that its watch remembers: a few more than its stream does."""
 
-# The stream is asked what it knows after so many samples, so that of a long backlog no job is overlooked.
+# The stream is updated after so many samples, so that no job in a long backlog is overlooked.
 _PORTION = 100
 
 # Whichever is longer, seconds or rows: some metrics are read once a second, and some sources once in half a minute.
@@ -42,7 +42,7 @@ _DEAF_S, _DEAF_ROWS = 60.0, 10
 # So long before a job's begin a stream of other metrics hears, if there are any since the last job.
 _LEAD_S, _LEAD_ROWS = 5.0, 5
 
-# So much work has a job without epochs before it has a profile (as many rows as the tracker wants), and so long is it between
+# So much work has a job without epochs before it has a profile (as many rows as the tracker needs), and so long is it between
 # two profiles of it; of one with epochs there is a new one with each, though not more often than the least seconds.
 _PROFILE_S, _PROFILE_ROWS, _LEAST_PROFILE_S = 60.0, 24, 10.0
 
@@ -86,14 +86,14 @@ class GpuWatch:
     """
 
     def __init__(
-        self, device: Device, catalog: Catalog, *, before: Report | None = None, known: Sequence[EpochRecord] = ()
+        self, device: GpuDevice, catalog: Catalog, *, before: Report | None = None, known: Sequence[EpochRecord] = ()
     ) -> None:
         """Start with nothing heard.
 
         Args:
             device: which GPU.
             catalog: names of GPUs.
-            before: what was last told of it, by an earlier watch.
+            before: its last report, by an earlier watch.
             known: its newest epochs, oldest first, as they stand in the store.
         """
         self.device = device
@@ -146,14 +146,14 @@ class GpuWatch:
         return self._samples.nbytes + (0 if self._stream is None else self._stream.nbytes)
 
     def report(self) -> Report:
-        """What is known now; what was told before of a job that goes on, until it is found again."""
+        """What is known now; of a job that goes on, the earlier report until its epochs are found again."""
         if not np.isfinite(self._last) and self._before is not None:
             return replace(self._before, device=self.device, samples=0, dropped=0)
         before = self._before
-        told = Report(
+        report = Report(
             device=self.device,
             state="searching" if self._stream is None else self._stream.state,
-            **Report.of_detection(self._found),
+            **Report.of_detection(self._detection),
             job_since=self._job_since,
             epochs_seen=self._epochs_seen,
             epochs=tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
@@ -165,9 +165,9 @@ class GpuWatch:
             hertz=self._hertz,
         )
         if before is None or not self._is_remembered(before):
-            return told
-        told = replace(
-            told,
+            return report
+        report = replace(
+            report,
             verdict=before.verdict,
             period_s=before.period_s,
             confidence=before.confidence,
@@ -177,12 +177,12 @@ class GpuWatch:
             profile=before.profile,
         )
         if self._job_since is None:  # it is not yet known what job this is
-            told = replace(told, state=before.state, job_since=before.job_since, epochs=before.epochs)
-        return told
+            report = replace(report, state=before.state, job_since=before.job_since, epochs=before.epochs)
+        return report
 
     def _is_remembered(self, before: Report) -> bool:
         """Whether an earlier watch's answer stands: until there is one of this watch, or should be."""
-        if self._found is not None and self._found.verdict != "none":
+        if self._detection is not None and self._detection.verdict != "none":
             return False
         return self._heard_since is None or self._last - self._heard_since < _REMEMBERED * (before.period_s or 0.0)
 
@@ -219,7 +219,7 @@ class GpuWatch:
         self._forget_job()
 
     def _forget_job(self) -> None:
-        self._found: Detection | None = None
+        self._detection: Detection | None = None
         self._profile: Profile | None = None
         self._profiled_at = -np.inf
         self._profile_is_old = False
@@ -260,31 +260,31 @@ class GpuWatch:
     def _hear(self, time: Array, values: Mapping[str, Array]) -> News:
         """Let the stream take these samples; what is new in its answer."""
         assert self._stream is not None
-        found = self._stream.update(time, values)
+        detection = self._stream.update(time, values)
         if self._stream.heard_since != self._heard_since:
             self._heard_since = self._stream.heard_since
             first = values.get(self._metrics[0], np.zeros(1))[time >= (self._heard_since or 0)][: max(1, round(self._hertz))]
             self._level_at_first = float(np.nan_to_num(np.nanmean(first))) if np.isfinite(first).any() else 0.0
         if self._stream.working_since != self._working_since:
             self._begin_job(self._stream.working_since)
-        return self._learn(found)
+        return self._learn(detection)
 
-    def _learn(self, found: Detection | None) -> News:
+    def _learn(self, detection: Detection | None) -> News:
         """What is new in the stream's answer."""
         news = News()
-        if found is not None and found is not self._found:
-            self._found = found
-            self._profile_is_old = found.verdict != "none" or self._profile is None
-            # A wrong epoch is worse than one told later: all of an answer are told as soon as it is sure.
-            if found.verdict == "epochs" and found.confidence >= LEAST_CONFIDENCE:
-                news = self._settle(found)
-        elif found is None and self._found is not None:  # withdrawn: the profile stays until there is a better one
-            self._found = None
+        if detection is not None and detection is not self._detection:
+            self._detection = detection
+            self._profile_is_old = detection.verdict != "none" or self._profile is None
+            # A wrong epoch is worse than a late one: all of an answer are published as soon as it is sure.
+            if detection.verdict == "epochs" and detection.confidence >= LEAST_CONFIDENCE:
+                news = self._settle(detection)
+        elif detection is None and self._detection is not None:  # withdrawn: the profile stays until there is a better one
+            self._detection = None
         self._refresh_profile()
         return news
 
     def _begin_job(self, since: float | None) -> None:
-        """Another job works since then; unless it is the one that an earlier watch told of."""
+        """Another job works since then; unless it is the one that an earlier watch reported."""
         self._working_since = since
         before, heard = self._before, self._heard_since
         if since is None:
@@ -308,9 +308,9 @@ class GpuWatch:
             self._forget_job()
         self._samples.begin_job(since)
 
-    def _settle(self, found: Detection) -> News:
+    def _settle(self, detection: Detection) -> News:
         """Take over the epochs of an answer."""
-        fresh = [epoch for epoch in self._whole(found) if (epoch.start, epoch.end) not in self._settled]
+        fresh = [epoch for epoch in self._complete_epochs(detection) if (epoch.start, epoch.end) not in self._settled]
         self._settled.update((epoch.start, epoch.end) for epoch in fresh)
         fresh = [epoch for epoch in map(self._beside_the_earlier, fresh) if epoch is not None]
         fresh = [epoch for epoch in map(self._joined, fresh) if not self._is_known(epoch)]
@@ -319,10 +319,12 @@ class GpuWatch:
         gone = frozenset(superseded(self._known, fresh))
         since = fresh[0].start if self._job_since is None else self._job_since
         records = [
-            EpochRecord(one.start, one.end, float(np.clip(one.confidence, 0, 1)), since, self._profile_of(found, one))
-            for one in fresh
+            EpochRecord(
+                epoch.start, epoch.end, float(np.clip(epoch.confidence, 0, 1)), since, self._profile_of(detection, epoch)
+            )
+            for epoch in fresh
         ]
-        # The count falls where two turn out to be one; what is told of it never does, and waits for it instead.
+        # The count falls where two turn out to be one; the published count never does, and waits for it instead.
         self._count += len(fresh) - len(gone)
         self._epochs_seen = max(self._epochs_seen, self._count)
         known = [epoch for epoch in self._known if epoch.start not in gone]
@@ -332,11 +334,11 @@ class GpuWatch:
             self._settled = {(epoch.start, epoch.end) for epoch in self._known}
         return News(tuple(records), tuple(sorted(gone)))
 
-    def _whole(self, found: Detection) -> tuple[Epoch, ...]:
+    def _complete_epochs(self, detection: Detection) -> tuple[Epoch, ...]:
         """The epochs without the first, where that had begun before anybody listened."""
-        assert found.period_s is not None and self._heard_since is not None
-        near = found.epochs[0].start - self._heard_since <= _NEAR * found.period_s
-        return found.epochs[1:] if near and self._came_late() else found.epochs
+        assert detection.period_s is not None and self._heard_since is not None
+        near = detection.epochs[0].start - self._heard_since <= _NEAR * detection.period_s
+        return detection.epochs[1:] if near and self._came_late() else detection.epochs
 
     def _came_late(self) -> bool:
         """Whether the present job was already at work when the first sample came."""
@@ -375,12 +377,12 @@ class GpuWatch:
                 return True
         return False
 
-    def _profile_of(self, found: Detection, epoch: Epoch) -> Profile | None:
+    def _profile_of(self, detection: Detection, epoch: Epoch) -> Profile | None:
         """The profile of one epoch."""
         if self._gpu is None:
             return None
         time, values = self._samples.between(epoch.start, epoch.end)
-        return self._summarised(time, values, replace(found, epochs=(epoch,)), first_epoch=True)
+        return self._summarised(time, values, replace(detection, epochs=(epoch,)), first_epoch=True)
 
     def _refresh_profile(self) -> None:
         """Make the job's profile anew, if it is time."""
@@ -388,29 +390,29 @@ class GpuWatch:
             return
         since = self._last - self._profiled_at
         due = self._profile_is_old and (since >= _LEAST_PROFILE_S or self._stream.state == "idle")
-        if self._found is None or self._found.verdict == "none":
-            # What an earlier watch or answer told is better than a profile without seconds.
+        if self._detection is None or self._detection.verdict == "none":
+            # What an earlier watch or answer reported is better than a profile without seconds.
             least = self._longer(_PROFILE_S, _PROFILE_ROWS)
             worked = self._stream.state != "idle" and self._last - (self._working_since or self._last) >= least
             due = worked and since >= least and (self._profile is None or self._profile.epoch_s is None)
         if not due:
             return
         self._profiled_at, self._profile_is_old = self._last, False
-        found = self._found
-        if found is not None and found.verdict == "epochs":
-            found = replace(found, epochs=self._whole(found))
+        detection = self._detection
+        if detection is not None and detection.verdict == "epochs":
+            detection = replace(detection, epochs=self._complete_epochs(detection))
         first = self._before is None and not self._came_late()
-        self._profile = self._summarised(*self._samples.job(), found, first_epoch=first) or self._profile
+        self._profile = self._summarised(*self._samples.job(), detection, first_epoch=first) or self._profile
 
     def _summarised(
-        self, time: Array, values: Mapping[str, Array], found: Detection | None, *, first_epoch: bool
+        self, time: Array, values: Mapping[str, Array], detection: Detection | None, *, first_epoch: bool
     ) -> Profile | None:
         """The profile, or None where the samples give none."""
         assert self._gpu is not None
         inside = {name: column for name, column in values.items() if name in METRICS}
         try:
             return profile_of_detection(
-                self._gpu, time, inside, found, simulated=self.device.simulated, first_epoch=first_epoch
+                self._gpu, time, inside, detection, simulated=self.device.simulated, first_epoch=first_epoch
             )
         except ValueError as error:  # the regressor's InputError: no sample in the epochs, readings that cannot be
             log.warning("no profile of %s (%s): %s", self.device.uuid, self.device.node, error)

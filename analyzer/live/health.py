@@ -1,4 +1,4 @@
-"""How a watcher and its telemetry sources are: what goes through the store, so that whoever exports metrics can tell."""
+"""How a watcher and its telemetry sources are: what goes through the store to whoever exports metrics."""
 
 from __future__ import annotations
 

@@ -23,18 +23,18 @@ from .health import SourceStatus, WatcherHealth
 log = logging.getLogger(__name__)
 
 GONE_S = 86_400.0
-"""A GPU that nobody has told of for so long has no metrics any more: machines that come and go would leave theirs."""
+"""A GPU that nobody has reported for so long has no metrics any more: machines that come and go would leave theirs."""
 
 _STATES = ("idle", "searching", "answered")
 
 
 class View(NamedTuple):
-    """What there is to tell.
+    """What there is to export.
 
     Attributes:
         reports: of the GPUs whose epochs are detected here.
         sources: how the telemetry sources are.
-        health: how the watcher is; None before it ever told.
+        health: of the watcher; None before its first report.
     """
 
     reports: Mapping[str, Report]
@@ -46,22 +46,22 @@ class DetectionMetrics(Collector):
     """Collects the metrics of metrics.toml that say ``by = "detector"``, and those of sources and watcher."""
 
     def __init__(self, view: Callable[[], View]) -> None:
-        """``view`` is asked at each scrape; where it fails, that is logged and nothing is told."""
+        """``view`` is called at each scrape; where it fails, that is logged and nothing is exported."""
         self._view = view
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families."""
         try:
             view = self._view()
-        except Exception:  # the page's other metrics are wanted all the more
+        except Exception:  # the page's other metrics are needed all the more
             log.exception("the detectors' metrics cannot be exported")
             return
-        told = [_of_gpu(report) for report in view.reports.values()] + [_of_source(source) for source in view.sources]
-        yield from families(chain(*told, () if view.health is None else _of_health(view.health)))
+        readings = [_of_gpu(report) for report in view.reports.values()] + [_of_source(source) for source in view.sources]
+        yield from families(chain(*readings, () if view.health is None else _of_health(view.health)))
 
 
 Value = tuple[str, Sequence[str], float | None]
-"""Name of a metric, values of its labels, and a value in base units; None is nothing to tell."""
+"""Name of a metric, values of its labels, and a value in base units; None exports nothing."""
 
 
 def families(values: Iterable[Value]) -> Iterator[Metric]:

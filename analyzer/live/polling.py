@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 MOST_THREADS = 16
 
 MOST_WAITING = 200_000
-"""Samples (rows of a GPU) that may wait for the detectors: some 40 MB; what 64 GPUs tell in five minutes."""
+"""Samples (rows of a GPU) that may wait for the detectors: some 40 MB; what 64 GPUs report in five minutes."""
 
 _LONGEST_PAUSE_S = 60.0  # between two polls of a source that fails
 _LONGEST_WAIT_S = 60.0  # for room in the queue; then what was read is dropped
-_JITTER = 0.1  # share of a pause: sources that began together shall not be asked together for ever
+_JITTER = 0.1  # share of a pause: sources that began together shall not be polled together for ever
 
 
 @dataclass(eq=False)
@@ -51,7 +51,7 @@ Item = tuple[Polled, Rows | NodeReport]
 class Polling:
     """A thread that says when, and a few that ask: a source that is slow or dead holds up no other.
 
-    A poll's answer waits for room in the queue, so a source is not asked again before its last answer was taken.
+    A poll's answer waits for room in the queue, so a source is not polled again before its last answer was taken.
     """
 
     def __init__(self, sources: Sequence[TelemetrySource]) -> None:
@@ -63,7 +63,7 @@ class Polling:
         self.dropped = 0
         self._due: SimpleQueue[Polled] = SimpleQueue()
         # Not an executor's: at the end of the process nobody waits for a poll that hangs.
-        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(min(MOST_THREADS, len(sources)))]
+        self._threads = [threading.Thread(target=self._poll_due, daemon=True) for _ in range(min(MOST_THREADS, len(sources)))]
         self._scheduler = threading.Thread(target=self._schedule, name="polling", daemon=True)
 
     def start(self) -> None:
@@ -109,7 +109,7 @@ class Polling:
                     polled.due = math.inf
                     self._due.put(polled)
 
-    def _ask(self) -> None:
+    def _poll_due(self) -> None:
         while not self._stop.is_set():
             with contextlib.suppress(Empty):
                 self._poll(self._due.get(timeout=1.0))
@@ -135,15 +135,15 @@ class Polling:
         polled.due = max(time.monotonic(), began + pause * random.uniform(1 - _JITTER, 1 + _JITTER))
 
     def _put(self, polled: Polled, answer: Sequence[Rows | NodeReport]) -> None:
-        newest = [float(one.time[-1]) if isinstance(one, Rows) else one.report.last_sample for one in answer if _size(one)]
-        if told := [moment for moment in newest if moment is not None]:
-            polled.status.newest = max(*told, polled.status.newest or max(told))
+        newest = [float(data.time[-1]) if isinstance(data, Rows) else data.report.last_sample for data in answer if _size(data)]
+        if moments := [moment for moment in newest if moment is not None]:
+            polled.status.newest = max(*moments, polled.status.newest or max(moments))
         if polled.status.newest is not None:
             polled.status.lag_s = time.time() - polled.status.newest
-        for one in answer:
-            self._put_one((polled, one))
+        for data in answer:
+            self._enqueue((polled, data))
 
-    def _put_one(self, item: Item) -> None:
+    def _enqueue(self, item: Item) -> None:
         size, patient_until = _size(item[1]), time.monotonic() + _LONGEST_WAIT_S
         with self._room:
             # What is larger than the queue goes in alone.
@@ -158,5 +158,5 @@ class Polling:
             self._room.notify_all()
 
 
-def _size(one: Rows | NodeReport) -> int:
-    return int(one.time.size) if isinstance(one, Rows) else 1
+def _size(data: Rows | NodeReport) -> int:
+    return int(data.time.size) if isinstance(data, Rows) else 1

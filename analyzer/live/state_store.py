@@ -114,9 +114,9 @@ class StateStore:
                 f"knows {VERSION}); upgrade, or name another file"
             )
         if self._check:
-            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
-            if found != "ok":
-                raise sqlite3.DatabaseError(" ".join(found.split()))
+            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            if result != "ok":
+                raise sqlite3.DatabaseError(" ".join(result.split()))
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_TABLES)
@@ -137,19 +137,19 @@ class StateStore:
 
         Args:
             changes: a report takes the place of the one before it of its GPU.
-            by_node: a node's analyzer told it; its own page has the metrics of these GPUs.
+            by_node: a node's analyzer reported it; its own page has the metrics of these GPUs.
         """
         now = time.time()
         reports, epochs, gone = [], [], []
-        for one in changes:
-            uuid = one.report.device.uuid
-            reports.append((uuid, now, by_node, json.dumps(one.report.to_json(), allow_nan=False)))
-            gone += [(uuid, start) for start in one.instead_of]
-            epochs += [_epoch_row(uuid, epoch) for epoch in one.epochs]
+        for change in changes:
+            uuid = change.report.device.uuid
+            reports.append((uuid, now, by_node, json.dumps(change.report.to_json(), allow_nan=False)))
+            gone += [(uuid, start) for start in change.instead_of]
+            epochs += [_epoch_row(uuid, epoch) for epoch in change.epochs]
         self._write((_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
 
     def reports(self, *, by_nodes: bool = True, since: float = 0.0) -> dict[str, Report]:
-        """The newest report of every GPU told of after ``since`` [unix s], by UUID.
+        """The newest report of every GPU reported after ``since`` [unix s], by UUID.
 
         Without ``by_nodes`` only of those whose epochs are detected here.
         """
@@ -173,8 +173,8 @@ class StateStore:
             for start, end, sure, job, profile in reversed(rows)
         ]
 
-    def told(self) -> dict[str, float]:
-        """When each GPU was last told of [unix s], by UUID."""
+    def reported_at(self) -> dict[str, float]:
+        """When each GPU was last reported [unix s], by UUID."""
         return dict(self._rows("SELECT uuid, told FROM gpu"))
 
     def epoch_count(self, gpu: str, since: float) -> int:
@@ -182,7 +182,7 @@ class StateStore:
         return int(self._rows("SELECT count(*) FROM epoch WHERE gpu = ? AND start >= ?", (gpu, since))[0][0])
 
     def forget_older(self, seconds: float) -> None:
-        """Drop GPUs not told of for so long, and epochs that ended so long before their GPU's newest, or beyond `MOST_EPOCHS`.
+        """Drop GPUs not reported for so long, and epochs that ended so long before their GPU's newest, or beyond `MOST_EPOCHS`.
 
         By the time of the samples, not the clock's: a recording may be played years later.
         """
@@ -202,7 +202,7 @@ class StateStore:
 
     def write_health(self, health: WatcherHealth, sources: Iterable[SourceStatus]) -> None:
         """Keep how the watcher and its sources are."""
-        rows = [(one.kind, one.name, json.dumps(asdict(one))) for one in sources]
+        rows = [(source.kind, source.name, json.dumps(asdict(source))) for source in sources]
         self._write(
             ("INSERT OR REPLACE INTO watcher (one, health) VALUES (1, ?)", [(json.dumps(asdict(health)),)]),
             ("DELETE FROM source", [()]),
@@ -210,7 +210,7 @@ class StateStore:
         )
 
     def health(self) -> WatcherHealth | None:
-        """How the watcher was when it last told; None before it ever did."""
+        """The watcher's last reported health; None before its first report."""
         rows = self._rows("SELECT health FROM watcher")
         return WatcherHealth(**json.loads(rows[0][0])) if rows else None
 
@@ -223,7 +223,7 @@ class StateStore:
         self._write(("INSERT OR REPLACE INTO plan (job, plan) VALUES (?, ?)", [(job, json.dumps(dict(plan)))]))
 
     def write_jobs(self, records: Mapping[str, Mapping[str, Any]], *, gone: Iterable[str] = ()) -> None:
-        """Keep what the service told of these jobs last, and drop those that are part of another now, or too old."""
+        """Keep what the service last published of these jobs, and drop those that are part of another now, or too old."""
         now, left = time.time(), list(gone)
         # Compressed: an answer repeats its keys for every GPU and instance, and is written again with each epoch.
         rows = [
@@ -236,9 +236,9 @@ class StateStore:
         )
 
     def jobs(self) -> dict[str, tuple[float, Any]]:
-        """What was told of each job last, and when [unix s], by id."""
+        """What was last published of each job, and when [unix s], by id."""
         rows = self._rows("SELECT id, told, record FROM job WHERE typeof(record) = 'blob'")  # an older version wrote text
-        return {job: (told, json.loads(zlib.decompress(record))) for job, told, record in rows}
+        return {job: (reported_at, json.loads(zlib.decompress(record))) for job, reported_at, record in rows}
 
     def plans(self) -> dict[str, dict[str, Any]]:
         """What operators said, by job."""
@@ -270,7 +270,7 @@ def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:
 
 
 def _profile(gpu: str, text: str) -> Profile | None:
-    """The profile, or None of one that another version wrote: its epoch is told all the same."""
+    """The profile, or None of one that another version wrote: its epoch is read all the same."""
     try:
         return Profile.from_json(json.loads(text))
     except ValueError as error:
@@ -279,7 +279,7 @@ def _profile(gpu: str, text: str) -> Profile | None:
 
 
 def _report(gpu: str, text: str) -> Report | None:
-    """The report, or None of one that cannot be read: the others are told all the same."""
+    """The report, or None of one that cannot be read: the others are read all the same."""
     try:
         return Report.from_json(json.loads(text))
     except ValueError as error:

@@ -123,12 +123,12 @@ class ThinnedSamples:
 
     def _newest(self, table: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
         """At each of these rows of the table the newest readings since the one before it; those after the last one wait."""
-        whole = np.concatenate([self._waiting[None], table])
-        at = np.maximum.accumulate(np.where(np.isnan(whole), -1, np.arange(whole.shape[0])[:, None]), axis=0)
-        places = np.concatenate([[-1], rows + 1, [whole.shape[0] - 1]])
-        found = at[places[1:]]
+        joined = np.concatenate([self._waiting[None], table])
+        at = np.maximum.accumulate(np.where(np.isnan(joined), -1, np.arange(joined.shape[0])[:, None]), axis=0)
+        places = np.concatenate([[-1], rows + 1, [joined.shape[0] - 1]])
+        newest_at = at[places[1:]]
         newest = np.where(
-            found > places[:-1, None], np.take_along_axis(whole, np.maximum(found, 0), axis=0), np.float32(np.nan)
+            newest_at > places[:-1, None], np.take_along_axis(joined, np.maximum(newest_at, 0), axis=0), np.float32(np.nan)
         )
         self._waiting = newest[-1]
         return newest[:-1]

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # Seconds between two writes to the store; a GPU with nothing new but samples is written every so many.
 _WRITE_S, _REPORT_S = 1.0, 5.0
 
-# A GPU that is silent for so long: another source may tell of it; its detector is let go of.
+# A GPU that is silent for so long: another source may report it; its detector is dropped.
 _HANDOVER_S, _SILENT_S = 60.0, 600.0
 
 _PRUNE_S = 3600.0
@@ -44,8 +44,8 @@ class _Gpu:
 
     Attributes:
         source: that is believed.
-        heard: when it last told of it, by the monotonic clock.
-        watch: its detector; None of what a node's analyzer tells, and of one that has long been silent.
+        heard: when it last reported it, by the monotonic clock.
+        watch: its detector; None where a node's analyzer reports it, and of one that has long been silent.
         report: the newest.
         news: not yet written.
         written: when it was, by the monotonic clock.
@@ -60,7 +60,7 @@ class _Gpu:
 
 
 class Watcher:
-    """Watches until it is told to stop; whatever fails meanwhile is counted, and tried again."""
+    """Watches until it is asked to stop; whatever fails meanwhile is counted, and tried again."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Watcher:
         """Make one that does nothing yet.
 
         Args:
-            sources: of a GPU that two tell of, the first is believed, as long as it tells.
+            sources: of a GPU that two report, the first is believed, as long as it reports.
             store: where all of it goes; what stands there of the GPUs is gone on with.
             catalog: names of GPUs.
             keep_days: of epochs, and of GPUs that are gone.
@@ -128,8 +128,8 @@ class Watcher:
             self._polling.stop()
             self._write(np.inf)
 
-    def _hear_in_turns(self, source: Polled, told: Rows | NodeReport, stop: threading.Event) -> None:
-        for part in _in_turns(told):
+    def _hear_in_turns(self, source: Polled, data: Rows | NodeReport, stop: threading.Event) -> None:
+        for part in _in_turns(data):
             if not stop.is_set():
                 self._hear(source, part)
                 self._turn()
@@ -146,9 +146,9 @@ class Watcher:
             with self._counted():
                 self._store.forget_older(self._keep_s)
 
-    def _hear(self, source: Polled, told: Rows | NodeReport) -> None:
-        """Take in what a source tells of one GPU, if it is believed."""
-        uuid = told.device.uuid if isinstance(told, Rows) else told.report.device.uuid
+    def _hear(self, source: Polled, data: Rows | NodeReport) -> None:
+        """Take in what a source reports of one GPU, if it is believed."""
+        uuid = data.device.uuid if isinstance(data, Rows) else data.report.device.uuid
         now = self._clock()
         gpu = self._gpus.get(uuid)
         if gpu is None:
@@ -160,15 +160,15 @@ class Watcher:
             log.info("%s is now read from %s %s", uuid, source.status.kind, source.status.name)
             self._write_gpus([gpu], now)  # a new detector goes on from what the store has
             gpu = self._gpus[uuid] = _Gpu(source, now)
-        # A node tells the same again and again while its agent is silent: of the GPU nothing is heard then.
-        if isinstance(told, Rows) or gpu.report is None or told.epochs or told.report.last_sample != gpu.report.last_sample:
+        # A node repeats its report while its agent is silent: that is no news of the GPU.
+        if isinstance(data, Rows) or gpu.report is None or data.epochs or data.report.last_sample != gpu.report.last_sample:
             gpu.heard = now
         began = time.thread_time()
         try:
-            if isinstance(told, Rows):
-                self._detect(gpu, told)
+            if isinstance(data, Rows):
+                self._detect(gpu, data)
             else:
-                self._pass_on(gpu, told)
+                self._pass_on(gpu, data)
         except Exception:  # one GPU's trouble, say values that nobody thought of, is not that of the others
             log.exception("the data from %s %s about %s cannot be used", source.status.kind, source.status.name, uuid)
             source.status.errors += 1
@@ -193,17 +193,17 @@ class Watcher:
             gpu.news = (gpu.news or News()) + news
         gpu.report = watch.report()
         if state != (gpu.report.state, gpu.report.verdict, gpu.report.job_since):
-            gpu.written = -np.inf  # tell it at the next write
+            gpu.written = -np.inf  # publish it at the next write
 
-    def _pass_on(self, gpu: _Gpu, told: NodeReport) -> None:
+    def _pass_on(self, gpu: _Gpu, data: NodeReport) -> None:
         """What a node's analyzer found, as it is."""
-        gpu.watch, gpu.report = None, told.report
-        if told.epochs:
-            since = min(epoch.start for epoch in told.epochs)
+        gpu.watch, gpu.report = None, data.report
+        if data.epochs:
+            since = min(epoch.start for epoch in data.epochs)
             known = [] if gpu.news is None else [*gpu.news.epochs]
             with self._counted():
-                known += self._store.epochs(told.report.device.uuid, since=since, limit=10 * KNOWN, profiles=False)
-            gpu.news = (gpu.news or News()) + News(told.epochs, tuple(superseded(known, told.epochs)))
+                known += self._store.epochs(data.report.device.uuid, since=since, limit=10 * KNOWN, profiles=False)
+            gpu.news = (gpu.news or News()) + News(data.epochs, tuple(superseded(known, data.epochs)))
             gpu.written = -np.inf
 
     def _let_go(self, now: float) -> None:
@@ -224,7 +224,7 @@ class Watcher:
             self._store.write_health(self.health, self.sources)
 
     def _write_gpus(self, gpus: Sequence[_Gpu], now: float) -> None:
-        """Write these, detected here and told by nodes apart; what could not be written is kept for the next time."""
+        """Write GPUs detected here and those that nodes report apart; what could not be written is kept for next time."""
         for by_node in (False, True):
             part = [gpu for gpu in gpus if gpu.report is not None and (gpu.source.source.kind == "node") is by_node]
             self._write_part(part, now, by_node=by_node)
@@ -258,14 +258,14 @@ class Watcher:
             self._failing = True
 
 
-def _in_turns(told: Rows | NodeReport) -> Iterator[Rows | NodeReport]:
-    """What is told, in pieces between which the watcher can do something else."""
-    if not isinstance(told, Rows) or told.time.size <= _TURN_ROWS:
-        yield told
+def _in_turns(data: Rows | NodeReport) -> Iterator[Rows | NodeReport]:
+    """The data in pieces, between which the watcher can do something else."""
+    if not isinstance(data, Rows) or data.time.size <= _TURN_ROWS:
+        yield data
         return
-    for first in range(0, told.time.size, _TURN_ROWS):
+    for first in range(0, data.time.size, _TURN_ROWS):
         piece = slice(first, first + _TURN_ROWS)
-        yield replace(told, time=told.time[piece], values={name: column[piece] for name, column in told.values.items()})
+        yield replace(data, time=data.time[piece], values={name: column[piece] for name, column in data.values.items()})
 
 
 def _change(gpu: _Gpu) -> GpuChange:

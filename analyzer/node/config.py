@@ -18,7 +18,7 @@ class NodeConfig:
 
     ``agent``: address of the agent beside it; ``interval``: seconds between two questions to it; ``user``, ``password_file``,
     ``ca``: its basic authentication, and the PEM file to check its certificate with. ``host``, ``port``: where to listen, port
-    0 takes a free one; ``port_file``: written with the bound port. ``token_file``: holds the token that whoever asks must
+    0 takes a free one; ``port_file``: written with the bound port. ``token_file``: holds the token that every client must
     bear, read anew when it changes; without it anybody may ask. ``state``: file for what must survive a restart;
     ``keep_days``: of epochs in it. ``gpus``: TOML file of GPUs that the catalogue lacks. ``node``: what this machine is called,
     empty for its host name. ``instance``, ``cloud``, ``region``: what is rented, as in the price table.

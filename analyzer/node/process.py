@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 # Nobody waits for a thread, and no connection takes more than a minute.
 LIMITS = Limits(connections=32, waiting=0, request_s=10.0, answer_s=50.0, silence_s=10.0)
-# Whoever restarts a node by it has no token, and it tells nothing but whether detection runs.
+# Whoever restarts a node by it has no token, and it says nothing but whether detection runs.
 OPEN_PATHS = frozenset({"/healthz"})
-REFUSAL = "this node wants a token; send it as 'Authorization: Bearer TOKEN'"
+REFUSAL = "this node requires a token; send it as 'Authorization: Bearer TOKEN'"
 
 
 def run(config: NodeConfig, stop: threading.Event) -> None:
@@ -72,7 +72,7 @@ def _listen(config: NodeConfig, api: Api) -> Server:
     return Server(config.host, config.port, api, name="epochcast-node", limits=LIMITS, authentication=token)
 
 
-EPOCHS = 1000  # of one answer, unless asked otherwise
+EPOCHS = 1000  # of one answer, unless limit says otherwise
 
 # The watcher's loop turns several times a second; a long backlog or a search takes seconds.
 _LONGEST_TURN_S = 60.0
@@ -119,7 +119,7 @@ class Api(Routes):
 
     def _health(self, _: Query, __: WSGIEnvironment) -> Answer:
         turned = self._watcher.seconds_since_turn
-        agent = [{"url": one.name, "up": one.up, "error": one.error} for one in self._watcher.sources]
+        agent = [{"url": source.name, "up": source.up, "error": source.error} for source in self._watcher.sources]
         state = {"gpus": self._watcher.health.gpus, "agents": agent, "last_turn_s": round(turned, 3)}
         if turned > _LONGEST_TURN_S:
             return json_answer({"status": "detection hangs", **state}, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -2,13 +2,13 @@
 
 from .experiment import Decision, decide, trial_run
 from .memory_fit import MemoryNeed, memory_need
-from .rank import Limits, Objective, Ranking, recommend
+from .rank import JobLimits, Objective, Ranking, recommend
 from .recommendation import Recommendation
 from .whole_job import WholeJob, Work, whole_job
 
 __all__ = [
     "Decision",
-    "Limits",
+    "JobLimits",
     "MemoryNeed",
     "Objective",
     "Ranking",

@@ -3,7 +3,7 @@
 Each GPU's ratio is known as a normal distribution in the logarithm, as wide as its 90 % interval; they are drawn
 independently. Following the ranking loses, on average over the draws, what the first one costs above the one that turns out
 best (the expected regret). A short run on a GPU replaces its draw by the truth; what the choice then still loses, on average,
-tells what that run is worth.
+shows what that run is worth.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RUN_S = 60.0
 
 _RIVAL = 0.05  # the chance to beat the first one from which a GPU counts as its rival: their intervals overlap
 # An experiment decides if it leaves a tenth of the expected regret, or a hundredth of what the first one costs: single
-# measurements of a ratio differ by 2.4 % (research: noise floor), so that less than this cannot be told.
+# measurements of a ratio differ by 2.4 % (research: noise floor), so that less than this cannot be measured.
 _LEFT = 0.1
 _SMALL = 0.01
 _DRAWS = 4096
@@ -36,7 +36,7 @@ _TAIL = float(norm.isf(0.05))
 
 
 @dataclass(frozen=True)
-class Run:
+class Trial:
     """A few epochs (or steps) of the job on one instance, to see how long they take there.
 
     Attributes:
@@ -74,7 +74,7 @@ class Experiment:
         worth: it saves more than it takes, USD for USD or second for second.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[Trial, ...]
     saves: float
     worth: bool
 
@@ -121,7 +121,7 @@ class Decision:
 
     @property
     def small(self) -> bool:
-        """Whether so little can be lost that no measurement would tell."""
+        """Whether so little can be lost that no measurement would show it."""
         return self.regret_share <= _SMALL
 
     @property
@@ -150,19 +150,19 @@ class Decision:
         }
 
 
-def trial_run(profile: Profile, row: Recommendation, *, epochs: int, startup_s: float) -> Run:
+def trial_run(profile: Profile, row: Recommendation, *, epochs: int, startup_s: float) -> Trial:
     """Some epochs of the job of ``epochs`` on the instance of ``row``: five, a minute of them, or all, whichever is less."""
     prediction = row.prediction
     assert prediction.seconds is not None
     count = min(max(_RUN_EPOCHS, math.ceil(_RUN_S / prediction.seconds)), epochs)
     first_s = prediction.seconds if profile.first_epoch_s is None else profile.first_epoch_s * prediction.ratio
-    return Run(row, count, startup_s + first_s + (count - 1) * prediction.seconds)
+    return Trial(row, count, startup_s + first_s + (count - 1) * prediction.seconds)
 
 
 def decide(
     recommendations: Sequence[Recommendation],
     objective: Objective,
-    run_on: Callable[[Recommendation], Run] | None = None,
+    run_on: Callable[[Recommendation], Trial] | None = None,
 ) -> Decision | None:
     """Weigh the first of ``recommendations`` against the best instance of all other hardware; None if there are none.
 
@@ -203,8 +203,8 @@ def _by_chance(rival: Rival) -> tuple[float, tuple[str, int]]:
 def _draws(rows: Sequence[Recommendation], expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cost or time of each row, shape (draws, rows); only the part that is spent in epochs varies."""
     ratios = [row.prediction for row in rows]
-    below = np.array([math.log(one.ratio / one.ratio_low) / _TAIL for one in ratios])
-    above = np.array([math.log(one.ratio_high / one.ratio) / _TAIL for one in ratios])
+    below = np.array([math.log(prediction.ratio / prediction.ratio_low) / _TAIL for prediction in ratios])
+    above = np.array([math.log(prediction.ratio_high / prediction.ratio) / _TAIL for prediction in ratios])
     normal = np.random.default_rng(0).standard_normal((_DRAWS, len(rows)))
     factor = np.exp(normal * np.where(normal < 0, below, above))
     fixed = np.array([0.0 if row.job is None or not row.seconds else row.job.fixed_s / row.seconds.value for row in rows])
@@ -218,7 +218,7 @@ def _cheapest(
     drawn: NDArray[np.float64],
     numbers: Sequence[int],
     objective: Objective,
-    run_on: Callable[[Recommendation], Run],
+    run_on: Callable[[Recommendation], Trial],
 ) -> Experiment:
     """Of the runs on the first one and its rivals the cheapest that decide.
 
@@ -238,12 +238,12 @@ def _cheapest(
     enough = max(_LEFT * before, _SMALL * float(middle[0]))
     run_of = {k: run_on(rows[number]) for k, number in enumerate(numbers)}
     ratios = [rows[number].prediction for number in numbers]
-    open_ones = [k for k, one in enumerate(ratios) if one.ratio_low != one.ratio_high]
-    plans: list[tuple[int, ...]] = [*combinations(open_ones, 1), *combinations(open_ones, 2)]
+    uncertain = [k for k, prediction in enumerate(ratios) if prediction.ratio_low != prediction.ratio_high]
+    plans: list[tuple[int, ...]] = [*combinations(uncertain, 1), *combinations(uncertain, 2)]
     grown: tuple[int, ...] = ()
-    while len(grown) < len(open_ones):
+    while len(grown) < len(uncertain):
         now = regret(grown)
-        grown += (max(set(open_ones) - set(grown), key=lambda k: ((now - regret((*grown, k))) / run_of[k].usd, -k)),)
+        grown += (max(set(uncertain) - set(grown), key=lambda k: ((now - regret((*grown, k))) / run_of[k].usd, -k)),)
         plans.append(grown)
     # With all of them known nothing is left, so one plan at least decides.
     deciding = [plan for plan in plans if regret(plan) <= enough]

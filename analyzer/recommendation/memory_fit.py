@@ -43,5 +43,5 @@ def memory_need(profile: Profile, gpu: Gpu) -> MemoryNeed | None:
     if used is None:
         return None
     free = profile.metrics.get("memory_free")
-    whole = gpu.memory if free is None else used["max"] + free["min"]
-    return MemoryNeed(used["max"], reserved=used["max"] >= _RESERVED * whole)
+    total = gpu.memory if free is None else used["max"] + free["min"]
+    return MemoryNeed(used["max"], reserved=used["max"] >= _RESERVED * total)

@@ -36,7 +36,7 @@ _TAIL = float(norm.isf(0.05))  # from the middle to either end of a 90 % interva
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobLimits:
     """What a recommendation must keep.
 
     Attributes:
@@ -113,7 +113,7 @@ def recommend(
     job_of: Callable[[Prediction], WholeJob] | None = None,
     on_gpus: Callable[[Prediction, int], Prediction] | None = None,
     need: MemoryNeed | None = None,
-    limits: Limits | None = None,
+    limits: JobLimits | None = None,
     objective: Objective = "cost",
     gpus: int = 1,
     machines: int = 1,
@@ -136,7 +136,7 @@ def recommend(
     """
     if gpus < 1:
         raise InputError(f"a job of {gpus} GPUs cannot be priced; it has 1 or more")
-    limits = limits or Limits()
+    limits = limits or JobLimits()
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
     left_out: list[LeftOut] = []
     rows: list[Recommendation] = []
@@ -174,7 +174,7 @@ def chance_within(estimate: Estimate, limit: float) -> float:
     return float(norm.cdf(ratio / deviation))
 
 
-def _in_place(instances: Sequence[Instance], limits: Limits) -> list[Instance]:
+def _in_place(instances: Sequence[Instance], limits: JobLimits) -> list[Instance]:
     for what, wanted, known in (
         ("cloud", limits.clouds, {instance.cloud for instance in instances}),
         ("region", limits.regions, {instance.region for instance in instances} - {"any"}),
@@ -201,7 +201,7 @@ def _in_machines(prediction: Prediction, before: int, after: int) -> Prediction:
 def _row(
     prediction: Prediction,
     instance: Instance,
-    limits: Limits,
+    limits: JobLimits,
     count: int,
     price: float,
     job_of: Callable[[Prediction], WholeJob] | None,
@@ -227,7 +227,7 @@ def _row(
     )
 
 
-def missed(row: Recommendation, limits: Limits) -> Reason | None:
+def missed(row: Recommendation, limits: JobLimits) -> Reason | None:
     """The limit that the row is expected to break."""
     if row.fits is False:
         return "memory"

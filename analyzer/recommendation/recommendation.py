@@ -21,7 +21,7 @@ class Recommendation:
         instance: where to run.
         market: which of the instance's prices ``usd_per_hour`` is.
         usd_per_hour: of all ``instances``, each whole: idle GPUs are paid for too.
-        prediction: of one epoch or step there. The interval of its ratio is what tells two GPUs apart: an error in the source's
+        prediction: of one epoch or step there. The interval of its ratio is what separates two GPUs: an error in the source's
             own seconds is the same for all.
         seconds: of the job with everything that is paid for, 90 % interval; None where only the ratio is known.
         fits: whether the GPU has the memory that the job needs; None where that is not known.

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from ...regressor.prediction import by_data_sheet
 from .experiment import Decision, Rival
-from .rank import Limits, Objective, Reason, cost_of, missed, time_of
+from .rank import JobLimits, Objective, Reason, cost_of, missed, time_of
 from .recommendation import Recommendation
 
 Action = Literal["stay", "move", "measure", "choose", "none"]
 """``choose``: what the job runs on now has no price, so there is nothing to compare with; ``none``: no instance qualifies."""
 
 LEAST_SAVING = 0.05
-"""By choice: less is not worth a move, and no prediction can tell it (repeated public measurements differ by 2.4 %)."""
+"""By choice: less is not worth a move, and no prediction can resolve it (repeated public measurements differ by 2.4 %)."""
 
 # By choice: a verdict says what it costs by the other objective from here on.
 _MUCH = 1.2
@@ -48,7 +48,7 @@ def verdict(
     now: Recommendation | None,
     objective: Objective,
     unit: str,
-    limits: Limits | None = None,
+    limits: JobLimits | None = None,
     rows: Sequence[Recommendation] = (),
 ) -> Verdict:
     """Weigh the best instance against what the job runs on now.
@@ -151,7 +151,7 @@ def _no_better(decision: Decision, now: Recommendation, better: str) -> str:
 
 def _rival(decision: Decision, now: Recommendation) -> Rival | None:
     """What has a chance to be better than the first, on other hardware than now."""
-    return next((one for one in decision.rivals if one.recommendation.hardware != now.hardware), None)
+    return next((rival for rival in decision.rivals if rival.recommendation.hardware != now.hardware), None)
 
 
 def _saved(best: Recommendation, now: Recommendation, objective: Objective) -> tuple[float, float]:

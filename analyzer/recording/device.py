@@ -13,7 +13,7 @@ from .agent_process import agent_process
 
 
 @dataclass(frozen=True)
-class Device:
+class TrainingDevice:
     """Where to train, and what to sample meanwhile.
 
     Attributes:
@@ -36,7 +36,7 @@ class Device:
         return re.sub(r"\W+", "-", self.name).strip("-")
 
 
-def choose_device(wanted: str | None, source: str | None, cuda_devices: int) -> Device:
+def choose_device(wanted: str | None, source: str | None, cuda_devices: int) -> TrainingDevice:
     """The device called ``wanted`` (``cpu``, ``cuda:N``; None: PyTorch's first GPU, else the CPU), read by ``source``.
 
     N counts as ``nvidia-smi`` does, or along CUDA_VISIBLE_DEVICES where that is set. Raises InputError if it is not there or is
@@ -50,13 +50,13 @@ def choose_device(wanted: str | None, source: str | None, cuda_devices: int) -> 
         # Another source than the CPU's own is a user's wish: a simulated GPU, say.
         source = source or "host"
         first = _sampled(source)[0]
-        return Device("cpu", first["name"], first["uuid"], source, {"CUDA_VISIBLE_DEVICES": ""})
+        return TrainingDevice("cpu", first["name"], first["uuid"], source, {"CUDA_VISIBLE_DEVICES": ""})
     number = int(match[1] or 0)
     if number >= cuda_devices:
         raise InputError(f"--device is {wanted!r}, but PyTorch sees {cuda_devices} GPUs; give cpu or a lower number")
     chosen = _gpu(_sampled(source), number, os.environ.get("CUDA_VISIBLE_DEVICES"))
     # By its identity: CUDA's own order is by speed, the agent's by the bus.
-    return Device("cuda:0", chosen["name"], chosen["uuid"], source, {"CUDA_VISIBLE_DEVICES": chosen["uuid"]})
+    return TrainingDevice("cuda:0", chosen["name"], chosen["uuid"], source, {"CUDA_VISIBLE_DEVICES": chosen["uuid"]})
 
 
 def _sampled(source: str | None) -> list[dict[str, Any]]:

@@ -65,9 +65,9 @@ class GrowingTrace:
         head, all_of_them = self._head(), len(pieces)
         try:
             if head != self._on_disk.head or not self._is_there():
-                whole = head + _joined(pieces)
-                self._begin(whole)
-                self._on_disk = _OnDisk(head, all_of_them, len(whole))
+                content = head + _joined(pieces)
+                self._begin(content)
+                self._on_disk = _OnDisk(head, all_of_them, len(content))
             else:
                 new = _joined(pieces[self._on_disk.pieces :])
                 self._append(new)
@@ -100,13 +100,13 @@ class GrowingTrace:
         """Whether the file has at least what was written to it: nobody removed it."""
         return self.path is not None and self.path.exists() and self.path.stat().st_size >= self._on_disk.length
 
-    def _begin(self, whole: bytes) -> None:
+    def _begin(self, content: bytes) -> None:
         if not self._is_there():
             self.path, self._on_disk = None, _OnDisk()
             self.path = _new_file(self._wanted)
         assert self.path is not None
         try:
-            write_whole(self.path, lambda file: file.write(whole))
+            write_whole(self.path, lambda file: file.write(content))
         except InputError:
             if not self._on_disk.length:
                 self.remove()

@@ -29,7 +29,7 @@ _SETTLE_S = 0.3  # the last ticks before the command's end are in the ring three
 
 
 class NoSampleError(AgentError):
-    """The agent gave no sample while the command ran; ``returncode`` is the command's, as in `Recording`."""
+    """The agent gave no sample while the command ran; ``returncode`` is the command's, as in `CompletedRecording`."""
 
     def __init__(self, message: str, returncode: int) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class NoSampleError(AgentError):
 
 
 @dataclass(frozen=True)
-class Recording:
+class CompletedRecording:
     """What ``record`` left: one file per device; ``returncode`` is the command's, 128 + n if signal n ended it.
 
     ``problem`` is a sentence on what could not be written where it was wanted, and which of ``traces`` have it instead.
@@ -56,7 +56,7 @@ def record(
     *,
     source: str | None = None,
     stdout: IO[bytes] | int | None = None,
-) -> Recording:
+) -> CompletedRecording:
     """Run ``command`` while sampling and write its trace to ``out`` (``NAME.gpuN.parquet`` each on several GPUs).
 
     GPUs are sampled by the daemon on this node if one listens and has ``source`` (None: any), else by a child agent. A child
@@ -125,7 +125,7 @@ def _status(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
 
 
-def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Recording:
+def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> CompletedRecording:
     """Write each device's final file; where that cannot be (a full disk, say), leave its samples where they can be."""
     files: list[Path] = []
     kept: list[str] = []
@@ -159,7 +159,7 @@ def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Record
         problem.append(f"of {len(kept)} of {len(traces)} devices the samples are kept as {', '.join(kept)}")
     if lost:
         problem.append(f"the last samples, {lost} of all devices together, are lost, as no disk took them")
-    return Recording(tuple(files), samples - lost, missed, returncode, "; ".join(problem) or None)
+    return CompletedRecording(tuple(files), samples - lost, missed, returncode, "; ".join(problem) or None)
 
 
 def _of_device(out: Path, about: Trace, suffix: str) -> Path:
@@ -174,7 +174,7 @@ def _daemon(source: str | None) -> AgentClient | None:
         return None
     try:
         sources = {device["source"] for device in client.devices()}
-    except AgentError:  # it asks for a password, say: its health is all that it tells everybody
+    except AgentError:  # it asks for a password, say: its health is all that it shows to everybody
         return None
     # A daemon that replays a recording says nothing about what runs here now.
     return client if (source in sources if source else "replay" not in sources) and sources != {HOST} else None
@@ -221,7 +221,7 @@ class _Collected:
         self._looked = time.monotonic()
 
     def _fetch(self, end: float | None) -> None:
-        asked = time.time()
+        now = time.time()
         devices = self._agent.samples(self._next, end)
         is_new = any(device["uuid"] not in self._static for device in devices)
         if is_new or end is not None or time.monotonic() > self._looked + _LOOK_S:
@@ -238,7 +238,7 @@ class _Collected:
                 growing.missed_ticks = missed + new
                 growing.extend(device["time"], device["metrics"])
         # A tick that is late comes with the next piece; what comes twice is left out.
-        self._next = asked - self.settle_s
+        self._next = now - self.settle_s
 
     def _growing(self, device: dict[str, Any]) -> GrowingTrace:
         uuid, label = device["uuid"], device["label"]

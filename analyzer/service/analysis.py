@@ -27,15 +27,15 @@ from ..jobs.grouping import Group, group
 from ..jobs.summary import gpu_answer, sources_of, summed_up
 from ..live.metrics import GONE_S
 from ..live.state_store import StateStore
-from ..recommendation import Limits, Objective, Work
-from ..telemetry.gpu_report import MOST_EPOCHS, Device, Report
+from ..recommendation import JobLimits, Objective, Work
+from ..telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
 from . import health
 from .config import Settings
 from .job_record import JobRecord
 
 log = logging.getLogger(__name__)
 
-# How often the store is asked for changes, and a round made without any: GPUs fall silent by themselves.
+# How often the store is checked for changes, and a round made without any: GPUs fall silent by themselves.
 _LOOK_S, _ROUND_S = 2.0, 30.0
 
 # After a round there is a pause so many times as long, so that a large fleet leaves the machine to requests.
@@ -44,7 +44,7 @@ _PAUSE = 15.0
 # A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
 _RENEW_S = 10.0
 
-# A GPU that nobody has told of for so long no longer counts as working.
+# A GPU that nobody has reported for so long no longer counts as working.
 _SILENT_S = 300.0
 
 # Jobs that have ended and are still answered.
@@ -61,7 +61,7 @@ class Snapshot:
         jobs: by id, the newest first.
         reports: of the GPUs, by UUID.
         health: of the service.
-        gone: UUIDs of GPUs that nobody has told of for `GONE_S`: they have no metrics any more.
+        gone: UUIDs of GPUs that nobody has reported for `GONE_S`: they have no metrics any more.
     """
 
     taken_at: float
@@ -85,7 +85,7 @@ class _Question:
 
     def is_like(self, other: _Question) -> bool:
         """Whether another question differs in the figures of the profiles alone."""
-        kinds, others = ([(one.name, one.gpu, one.profile.unit) for one in each.sources] for each in (self, other))
+        kinds, others = ([(source.name, source.gpu, source.profile.unit) for source in each.sources] for each in (self, other))
         return kinds == others and replace(other, sources=self.sources) == self
 
 
@@ -102,7 +102,7 @@ class Analysis:
     """Keeps a snapshot of the store's content; a thread of its own renews it.
 
     Attributes:
-        problems: sentences on what is wrong with the service's processes, asked in each round.
+        problems: sentences on what is wrong with the service's processes, called in each round.
         errors: rounds, or jobs in one, that failed; a counter.
         on_round: called with the seconds of each round.
     """
@@ -148,7 +148,7 @@ class Analysis:
             self._thread.join(timeout=10)
 
     def round(self) -> None:
-        """Look now. What fails is logged, counted and told in the snapshot's health; nothing is raised."""
+        """Look now. What fails is logged, counted and shown in the snapshot's health; nothing is raised."""
         with self._working:
             began, cpu = time.perf_counter(), time.thread_time()
             try:
@@ -156,8 +156,8 @@ class Analysis:
             except Exception as error:
                 self.errors += 1
                 log.exception("a round of the analysis failed")
-                told = health.failed(self._snapshot.health, error)
-                self._snapshot = replace(self._snapshot, health=told)
+                state = health.failed(self._snapshot.health, error)
+                self._snapshot = replace(self._snapshot, health=state)
             self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
@@ -168,14 +168,14 @@ class Analysis:
             KeyError: no such job.
             InputError: nothing can be said of it yet, or no such target.
         """
-        record, sources = self._asked(job)
+        record, sources = self._record_and_sources(job)
         plan = record.answer.plan
         question = replace(_planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
         result = self._advisor.answer(sources, question)
         return _with_notes(prediction_answer(result), record.answer.notes)
 
     def recommendation(
-        self, job: str, *, objective: Objective | None = None, limits: Limits | None = None, epochs: int | None = None
+        self, job: str, *, objective: Objective | None = None, limits: JobLimits | None = None, epochs: int | None = None
     ) -> RecommendationAnswer:
         """Rank what can be rented for a job.
 
@@ -183,7 +183,7 @@ class Analysis:
             KeyError: no such job.
             InputError: nothing can be said of it yet, or limits that cannot be kept.
         """
-        record, sources = self._asked(job)
+        record, sources = self._record_and_sources(job)
         answer, own = record.answer, self._advisor.renting
         limits = limits or own.limits
         on = self._rented(sources, len(answer.gpus), answer.plan, [report.device for report in record.reports], limits.market)
@@ -219,27 +219,27 @@ class Analysis:
     def _look(self) -> Snapshot:
         now = time.time()
         reports = self._store.reports()
-        told = self._store.told()
+        reported_at = self._store.reported_at()
         if self._records is None:
             self._records = self._read_records()
-        silent = {uuid for uuid in reports if now - told.get(uuid, now) > _SILENT_S}
-        gone = frozenset(uuid for uuid in silent if now - told[uuid] > GONE_S)
+        silent = {uuid for uuid in reports if now - reported_at.get(uuid, now) > _SILENT_S}
+        gone = frozenset(uuid for uuid in silent if now - reported_at[uuid] > GONE_S)
         plans = self._store.plans()
         groups = group(reports, [record.known for record in self._records.values()])
         self._failed, self._renew_at = {}, math.inf
         current: dict[str, JobRecord] = {}
-        for one in groups:
-            own = [reports[uuid] for uuid in one.gpus]
+        for job_group in groups:
+            own = [reports[uuid] for uuid in job_group.gpus]
             try:
-                current[one.id] = self._told(one, own, silent, plans.get(one.id), now)
-            except Exception as error:  # the other jobs are told all the same
+                current[job_group.id] = self._job_record(job_group, own, silent, plans.get(job_group.id), now)
+            except Exception as error:  # the other jobs are published all the same
                 self.errors += 1
-                log.exception("job %s cannot be analysed", one.id)
-                self._failed[one.id] = str(error)
+                log.exception("job %s cannot be analysed", job_group.id)
+                self._failed[job_group.id] = str(error)
         self._keep(current, now)
         jobs = {job: record.answer for job, record in self._records.items()}
         ordered = dict(sorted(jobs.items(), key=lambda item: (not item[1].active, -(item[1].since or 0.0), item[0])))
-        job_of = {uuid: one.id for one in groups for uuid in one.gpus if one.id in current}
+        job_of = {uuid: job_group.id for job_group in groups for uuid in job_group.gpus if job_group.id in current}
         gpus = {uuid: gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in reports.items()}
         state = health.of(
             gpus=len(gpus),
@@ -252,8 +252,8 @@ class Analysis:
         )
         return Snapshot(now, gpus, ordered, reports, state, gone)
 
-    def _told(
-        self, one: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float
+    def _job_record(
+        self, job_group: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float
     ) -> JobRecord:
         sources, notes = sources_of(reports, self._advisor.catalog)
         try:
@@ -265,14 +265,14 @@ class Analysis:
         machines = len({device.node for device in devices})
         on = self._rented(sources, len(reports), said, devices, self._settings.market) if sources else None
         question = _Question(sources, len(reports), machines, on, said, date.today())
-        known = self._answered.get(one.id)
+        known = self._answered.get(job_group.id)
         if known is None or known.question != question:
             if known is not None and known.question.is_like(question) and now - known.at < _RENEW_S:
                 self._renew_at = min(self._renew_at, known.at + _RENEW_S)
             else:
-                known = self._answered[one.id] = self._answer(one.id, question, now)
+                known = self._answered[job_group.id] = self._answer(job_group.id, question, now)
         answer = summed_up(
-            one,
+            job_group,
             reports,
             self._advisor.catalog,
             sources=sources,
@@ -292,11 +292,11 @@ class Analysis:
         prediction, recommendation, notes = None, None, []
         try:
             renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
-            asked = replace(_planned(question.plan), gpus=question.gpus, renting=renting)
-            if asked.work is not None and slowest_of(question.sources).profile.epoch_s is None:
-                asked = replace(asked, work=None)
+            job_question = replace(_planned(question.plan), gpus=question.gpus, renting=renting)
+            if job_question.work is not None and slowest_of(question.sources).profile.epoch_s is None:
+                job_question = replace(job_question, work=None)
                 notes.append("the time of the whole job is not known as long as its epochs are not")
-            result = self._advisor.answer(question.sources, asked)
+            result = self._advisor.answer(question.sources, job_question)
             prediction, recommendation = prediction_answer(result), recommendation_answer(result)
         except ValueError as error:  # the InputError of any room
             notes.append(str(error))
@@ -306,7 +306,9 @@ class Analysis:
             notes.append(f"the prediction failed because of a bug in Epochcast ({type(error).__name__}); see the service log")
         return _Answered(question, prediction, recommendation, tuple(notes), now)
 
-    def _rented(self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[Device], market: Market) -> Rented:
+    def _rented(
+        self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[GpuDevice], market: Market
+    ) -> Rented:
         slowest = slowest_of(sources)
         machines = len({device.node for device in devices})
         return rented(
@@ -322,7 +324,7 @@ class Analysis:
     def _record(self, job: str) -> JobRecord:
         return (self._records or {})[job]
 
-    def _asked(self, job: str) -> tuple[JobRecord, list[Source]]:
+    def _record_and_sources(self, job: str) -> tuple[JobRecord, list[Source]]:
         record = self._record(job)
         sources, _ = sources_of(record.reports, self._advisor.catalog)
         if not sources:
@@ -332,7 +334,7 @@ class Analysis:
         return record, sources
 
     def _read_records(self) -> dict[str, JobRecord]:
-        records = (JobRecord.from_json(data, told) for told, data in self._store.jobs().values())
+        records = (JobRecord.from_json(data, reported_at) for reported_at, data in self._store.jobs().values())
         return {record.answer.id: record for record in records if record is not None}
 
     def _keep(self, current: Mapping[str, JobRecord], now: float) -> None:
@@ -344,8 +346,8 @@ class Analysis:
             for job, record in before.items()
             if job not in current and job not in self._failed and not members.issuperset(record.members.items())
         ]
-        ended = [record for record in ended if now - record.told <= self._keep_s]
-        ended.sort(key=lambda record: -record.told)
+        ended = [record for record in ended if now - record.last_active <= self._keep_s]
+        ended.sort(key=lambda record: -record.last_active)
         failed = {job: before[job] for job in self._failed if job in before}
         self._records = {**current, **failed, **{record.answer.id: record for record in ended[:_MOST_ENDED]}}
         self._answered = {job: answered for job, answered in self._answered.items() if job in current}

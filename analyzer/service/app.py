@@ -17,7 +17,7 @@ from ... import __version__
 from ...common.settings_file import remedy
 from . import problems
 from .auth import Auth
-from .limits import Limits
+from .limits import RequestLimits
 from .page.routes import router as page
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
@@ -63,7 +63,7 @@ def create_app(parts: Parts) -> FastAPI:
         middleware=[
             Middleware(Counted, metrics=metrics),
             Middleware(SecurityHeaders),
-            Middleware(Limits, settings=parts.settings.limits, metrics=metrics),
+            Middleware(RequestLimits, settings=parts.settings.limits, metrics=metrics),
             Middleware(Auth, token=parts.token, metrics=metrics),
         ],
         responses=problems.answers(401, 429, 503),

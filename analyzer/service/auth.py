@@ -14,7 +14,7 @@ from .problems import problem
 from .request_metrics import RequestMetrics
 
 OPEN = frozenset({"/healthz", "/readyz"})
-"""Answered without a token: whoever watches the process need not know it, and they tell nothing else."""
+"""Answered without a token: a monitor of the process need not know it, and they reveal nothing else."""
 
 _CHALLENGES = (b'Bearer realm="epochcast"', b'Basic realm="epochcast", charset="UTF-8"')
 

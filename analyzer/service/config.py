@@ -139,4 +139,4 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "files": FilesSettings,
     }
     table = tables[str(place[0])] if place else Settings
-    return list(table.model_fields) if issubclass(table, BaseModel) else [one.name for one in fields(table)]
+    return list(table.model_fields) if issubclass(table, BaseModel) else [field.name for field in fields(table)]

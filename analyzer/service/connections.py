@@ -1,4 +1,4 @@
-"""Connections on which nothing is asked: uvicorn keeps one open for ever that does not finish its question's head.
+"""Connections without a request: uvicorn keeps one open for ever that does not finish its request's head.
 
 It answers 503 once so many are open, so that whoever opens enough of them would keep all others out.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 LOOK_S = 20.0
-"""Seconds from one look at a connection to the next. One that asks nothing from look to look is closed."""
+"""Seconds from one look at a connection to the next. One that sends no request in between is closed."""
 
 # Looks after which what was answered and is not taken by the client is thrown away with the connection.
 _MOST_LOOKS = 3

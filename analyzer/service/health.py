@@ -24,7 +24,7 @@ class Health(AnswerModel):
     notes: list[str] = Field(description="What is wrong, one sentence each.")
 
 
-# The watcher tells every second how it is.
+# The watcher reports its health every second.
 _LATE_S = 60.0
 
 
@@ -55,8 +55,8 @@ def of(
 
     Args:
         gpus, jobs: how many are known.
-        sources: as the watcher told of them last.
-        watcher: how it was then; None before it ever told.
+        sources: as the watcher last reported them.
+        watcher: its health then; None before its first report.
         configured: sources in the settings.
         problems: sentences on what else is wrong.
         now: unix seconds.
@@ -66,7 +66,7 @@ def of(
     if late and configured:
         assert watcher is not None
         notes.append(f"the watcher last reported {now - watcher.told:.0f} s ago, so these figures may be old")
-    # Without an error it is asked for the first time, which takes long where much of the past is read.
+    # Without an error it is polled for the first time, which takes long where much of the past is read.
     notes += [source.error for source in sources if source.error]
     if watcher is not None and watcher.store_errors:
         notes.append(f"{watcher.store_errors} writes to the state file failed; check that its disk is not full")

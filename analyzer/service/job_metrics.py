@@ -39,11 +39,11 @@ class JobMetrics(Collector):
         for gpu in snapshot.gpus.values():
             if gpu.job is not None and gpu.uuid not in snapshot.gone:
                 yield "epochcast_gpu_training_job_info", (gpu.label, gpu.uuid, gpu.name, gpu.node, gpu.job), 1
-        for job in _told(snapshot):
+        for job in _current_jobs(snapshot):
             yield from _of_job(job)
 
 
-def _told(snapshot: Snapshot) -> Iterable[JobAnswer]:
+def _current_jobs(snapshot: Snapshot) -> Iterable[JobAnswer]:
     """Jobs that a GPU runs or ran last, if it is not gone: the others have ended, and stay on the page alone."""
     newest = {gpu.job for gpu in snapshot.gpus.values() if gpu.uuid not in snapshot.gone}
     return [job for job in snapshot.jobs.values() if job.id in newest]
@@ -73,24 +73,24 @@ def _of_job(job: JobAnswer) -> Iterator[Value]:
 
 
 def _of_prediction(job: JobAnswer) -> Iterator[Value]:
-    for one in () if job.prediction is None else job.prediction.predictions:
-        labels = (job.id, one.gpu)
-        yield "epochcast_job_predicted_ratio", labels, one.ratio
-        yield "epochcast_job_predicted_low_ratio", labels, one.ratio_low
-        yield "epochcast_job_predicted_high_ratio", labels, one.ratio_high
-        yield "epochcast_job_prediction_support_ratio", labels, one.support
-        if one.seconds is not None and one.low is not None and one.high is not None:
-            yield "epochcast_job_predicted_seconds", labels, one.seconds
-            yield "epochcast_job_predicted_low_seconds", labels, one.low
-            yield "epochcast_job_predicted_high_seconds", labels, one.high
+    for prediction in () if job.prediction is None else job.prediction.predictions:
+        labels = (job.id, prediction.gpu)
+        yield "epochcast_job_predicted_ratio", labels, prediction.ratio
+        yield "epochcast_job_predicted_low_ratio", labels, prediction.ratio_low
+        yield "epochcast_job_predicted_high_ratio", labels, prediction.ratio_high
+        yield "epochcast_job_prediction_support_ratio", labels, prediction.support
+        if prediction.seconds is not None and prediction.low is not None and prediction.high is not None:
+            yield "epochcast_job_predicted_seconds", labels, prediction.seconds
+            yield "epochcast_job_predicted_low_seconds", labels, prediction.low
+            yield "epochcast_job_predicted_high_seconds", labels, prediction.high
 
 
 def _of_recommendation(job: JobAnswer) -> Iterator[Value]:
     """Both objectives; time and cost of one epoch or step, also where the answer is of the whole job."""
-    found = job.recommendation
-    if found is None:
+    recommendation = job.recommendation
+    if recommendation is None:
         return
-    for objective, row in (("cost", found.cheapest), ("time", found.fastest)):
+    for objective, row in (("cost", recommendation.cheapest), ("time", recommendation.fastest)):
         if row is None:
             continue
         labels = (job.id, objective)
@@ -100,11 +100,11 @@ def _of_recommendation(job: JobAnswer) -> Iterator[Value]:
         if seconds is not None:
             yield "epochcast_job_recommended_seconds", labels, seconds
             yield "epochcast_job_recommended_usd", labels, seconds * row.usd_per_hour / 3600
-    if found.current is not None and job.epoch_s is not None:
-        yield "epochcast_job_current_usd", (job.id,), job.epoch_s * found.current.usd_per_hour / 3600
-    if found.savings is not None:
-        yield "epochcast_job_savings_ratio", (job.id, "cost"), found.savings.cost_ratio
-        yield "epochcast_job_savings_ratio", (job.id, "time"), found.savings.time_ratio
+    if recommendation.current is not None and job.epoch_s is not None:
+        yield "epochcast_job_current_usd", (job.id,), job.epoch_s * recommendation.current.usd_per_hour / 3600
+    if recommendation.savings is not None:
+        yield "epochcast_job_savings_ratio", (job.id, "cost"), recommendation.savings.cost_ratio
+        yield "epochcast_job_savings_ratio", (job.id, "time"), recommendation.savings.time_ratio
 
 
 def _seconds(job: JobAnswer, row: InstanceAnswer) -> float | None:

@@ -16,17 +16,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job as it was told last.
+    """A job as it was last published.
 
     Attributes:
         answer: all of it.
         reports: of its GPUs, without their epochs.
-        told: unix seconds at which it last went on.
+        last_active: unix seconds at which it last went on.
     """
 
     answer: JobAnswer
     reports: tuple[Report, ...]
-    told: float
+    last_active: float
 
     @property
     def members(self) -> dict[str, float]:
@@ -48,10 +48,10 @@ class JobRecord:
         }
 
     @classmethod
-    def from_json(cls, data: Any, told: float) -> JobRecord | None:
+    def from_json(cls, data: Any, last_active: float) -> JobRecord | None:
         """Build it again; None, and a line in the log, where another version wrote it otherwise."""
         try:
-            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(Report.from_json, data["reports"])), told)
+            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(Report.from_json, data["reports"])), last_active)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("an ended job is left out because another version wrote it: %s", error)
             return None

@@ -1,6 +1,6 @@
 """How much a client may ask: requests per minute, requests at once, bytes and values of a body, and seconds to send it.
 
-What is beyond is answered at once, counted, and costs no work. Clients are told apart by their address.
+Requests beyond the limits are refused at once, counted, and cost no work. Clients are distinguished by their address.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GRACE_S = 25.0
 _WITH_BODY = 7 / 8
 
 
-class Limits:
+class RequestLimits:
     """Middleware that refuses what is beyond the limits: 429, 503 and 413."""
 
     def __init__(self, app: ASGIApp, settings: LimitSettings, metrics: RequestMetrics) -> None:

@@ -1,4 +1,4 @@
-"""``epochcast serve``: puts the service together, runs it until it is told to end, and ends all of it.
+"""``epochcast serve``: puts the service together, runs it until it is asked to stop, and stops all of it.
 
 Two processes of ours run: this one, and the watcher (`watcher_process`). Worker processes come with the first question that
 needs one (`workers`).
@@ -26,7 +26,7 @@ from ..live.state_lock import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
-from ..recommendation import Limits
+from ..recommendation import JobLimits
 from ..telemetry.gpu_report import Report
 from ..telemetry.settings import opened
 from .analysis import Analysis
@@ -41,7 +41,7 @@ from .workers import Workers
 
 log = logging.getLogger(__name__)
 
-# For answers that are being made when the service is told to end.
+# For answers that are in progress when the service is asked to stop.
 _END_S = 4
 
 
@@ -59,7 +59,7 @@ def build(settings: Settings) -> Parts:
         gpus=settings.gpus,
         prices=settings.prices,
         objective=settings.objective,
-        limits=Limits(regions=settings.regions, clouds=settings.clouds, market=settings.market),
+        limits=JobLimits(regions=settings.regions, clouds=settings.clouds, market=settings.market),
     )
     store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)
@@ -84,7 +84,7 @@ def build(settings: Settings) -> Parts:
 
 
 def _detected_here(store: StateStore) -> Mapping[str, Report]:
-    """Reports of the GPUs whose metrics are told here, and not by their nodes."""
+    """Reports of the GPUs whose metrics are exported here, and not by their nodes."""
     return store.reports(by_nodes=False, since=time.time() - GONE_S)
 
 

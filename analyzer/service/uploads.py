@@ -45,7 +45,7 @@ def source_of_upload(data: bytes, kind: Kind, gpu: str | None, gpus: Path | None
 
 
 def detection_of_upload(data: bytes, kind: Kind) -> dict[str, Any]:
-    """Return what `epochcast detect --json` tells of the trace. Raises InputError like `source_of_upload`."""
+    """Return what `epochcast detect --json` answers for the trace. Raises InputError like `source_of_upload`."""
     trace = read_upload(data, kind)
     return {**detect(trace.time, trace.metrics()).to_json(), "first_sample": float(trace.time[0])}
 

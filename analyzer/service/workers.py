@@ -56,7 +56,7 @@ class Workers:
         self._lock = threading.Lock()
         self._stopped = False
         self._pool: ProcessPool | None = None
-        self._asked: set[ProcessFuture[Any]] = set()
+        self._futures: set[ProcessFuture[Any]] = set()
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """Return ``function(*args)``, called in a worker process; the calling thread waits.
@@ -64,7 +64,7 @@ class Workers:
         The function is one of a module, and arguments and result are pickled: give and return plain values.
 
         Raises:
-            InputError: the function raised a ValueError (its message is told to the user), took too long, wanted more memory
+            InputError: the function raised a ValueError (its message is shown to the user), took too long, needed more memory
                 than a worker has, or ended the process: each in one sentence.
             WorkersBusyError: too many questions wait.
             RuntimeError: the function failed otherwise, which is a bug; its traceback is logged.
@@ -89,19 +89,19 @@ class Workers:
                 log.warning("a worker process ended: %s", error)
                 raise InputError("the worker process died on this; send something smaller, or repair the file") from None
             finally:
-                self._asked.discard(future)
+                self._futures.discard(future)
         finally:
             self._room.release()
-        return _told(outcome, value, self._memory_bytes)
+        return _result(outcome, value, self._memory_bytes)
 
     def stop(self) -> None:
-        """End all processes; what still waits is told that there are none."""
+        """End all processes; what still waits fails, as there are none."""
         with self._lock:
             self._stopped = True
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.stop()  # type: ignore[no-untyped-call]
-            for future in list(self._asked):  # which the pool leaves waiting
+            for future in list(self._futures):  # which the pool leaves waiting
                 future.cancel()  # type: ignore[no-untyped-call]
             pool.join()
 
@@ -115,7 +115,7 @@ class Workers:
                     self._count, _MOST_TASKS, initializer=_confine, initargs=(self._memory_bytes,), context=get_context("spawn")
                 )
             future = self._pool.schedule(_guarded, args=(function, args), timeout=self._seconds)
-            self._asked.add(future)
+            self._futures.add(future)
             return future
 
 
@@ -137,7 +137,7 @@ def _guarded(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[_Outc
         return "failed", traceback.format_exc()
 
 
-def _told(outcome: _Outcome, value: Any, memory_bytes: int) -> Any:
+def _result(outcome: _Outcome, value: Any, memory_bytes: int) -> Any:
     if outcome == "refused":
         raise InputError(" ".join(str(value).split()))
     if outcome == "memory":

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .gpu_report import Device, EpochRecord, Owner, Report
+from .gpu_report import EpochRecord, GpuDevice, Owner, Report
 
 
 class TelemetryError(ConnectionError):
@@ -29,10 +29,10 @@ class Rows:
         time: (n,) unix seconds, ascending.
         values: metric of the catalogue -> (n,) base units, NaN where there is no reading.
         hertz: samples per second of the source.
-        owners: processes on the GPU; None where the source was not asked this time.
+        owners: processes on the GPU; None where the source was not queried this time.
     """
 
-    device: Device
+    device: GpuDevice
     time: NDArray[np.float64]
     values: Mapping[str, NDArray[np.float64]]
     hertz: float
@@ -41,7 +41,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What a node's analyzer tells of one GPU.
+    """What a node's analyzer reports of one GPU.
 
     Attributes:
         report: the newest.
@@ -70,7 +70,7 @@ class TelemetrySource(Protocol):
         """What is new since the last poll.
 
         Raises:
-            TelemetryError: nothing could be read; the next poll asks for the same again.
+            TelemetryError: nothing could be read; the next poll requests the same again.
         """
         ...
 

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 
 from . import Rows, TelemetryError
 from .endpoint import Endpoint, RefusedError
-from .gpu_report import Device, Owner
+from .gpu_report import GpuDevice, Owner
 from .settings import AgentSettings
 
 GPUS, SAMPLES, PROCESSES = "/api/v1/gpus", "/api/v1/samples", "/api/v1/processes"
 GPUS_SCHEMA, SAMPLES_SCHEMA, PROCESSES_SCHEMA = "epochcast.gpus/v1", "epochcast.samples/v1", "epochcast.processes/v1"
 
-#: Seconds between two questions which GPUs there are, what runs on them, and that where the agent is not asked to look.
+#: Seconds between two requests for the GPUs, for their processes, and for those where the agent does not look for them.
 GPUS_S, PROCESSES_S, NO_PROCESSES_S = 30.0, 5.0, 60.0
-#: GPUs whose newest rows are within so many seconds of each other are asked for in one request.
+#: GPUs whose newest rows are within so many seconds of each other are read in one request.
 TOGETHER_S = 10.0
-#: Bytes of rows taken in one request; what is left is asked for at the next poll. An hour of a GPU has about 5 MB.
+#: Bytes of rows taken in one request; what is left is read at the next poll. An hour of a GPU has about 5 MB.
 MOST_ROW_BYTES = 32 * 2**20
 MOST_HEAD_BYTES = 2**16
-#: Without new rows for so long a GPU is asked whether its clock was set back.
+#: After so long without new rows a GPU is checked for a clock that was set back.
 SILENT_S = 60.0
 #: What agents sample at unless they say otherwise.
 USUAL_INTERVAL_S = 0.1
@@ -41,7 +41,7 @@ class _Gpu:
     ``read_until``: time of its newest row read; ``heard``: when that was, by the monotonic clock; ``metric``: one that it has.
     """
 
-    device: Device
+    device: GpuDevice
     hertz: float
     lag_s: float
     read_until: float = -math.inf
@@ -65,7 +65,7 @@ class AgentSource:
         self._endpoint = Endpoint("agent", settings)
         self._gpus: dict[str, _Gpu] = {}  # by UUID
         self._present: tuple[str, ...] = ()  # UUIDs that the agent reads now, each label once
-        self._asked_gpus = self._asked_processes = -math.inf
+        self._gpus_read_at = self._processes_read_at = -math.inf
         self._processes_s = PROCESSES_S
 
     def close(self) -> None:
@@ -75,26 +75,26 @@ class AgentSource:
     def poll(self) -> Sequence[Rows]:
         """Give the rows that are new; see `TelemetrySource`."""
         now = time.monotonic()
-        if now - self._asked_gpus > GPUS_S or not self._present:
-            self._ask_gpus(now)
+        if now - self._gpus_read_at > GPUS_S or not self._present:
+            self._read_gpus(now)
         owners = self._owners(now)
         rows: list[Rows] = []
         try:
             for uuids in self._groups():
-                rows += [self._settled(found, owners) for found in self._ask_rows(uuids)]
+                rows += [self._settled(part, owners) for part in self._read_rows(uuids)]
         except TelemetryError as error:
             if isinstance(error, RefusedError) and error.status == 400:
-                self._asked_gpus = -math.inf  # a GPU has gone since it was told of
+                self._gpus_read_at = -math.inf  # a GPU has gone since it was listed
             if not rows:  # what was read must not be lost; the failure will be met again
                 raise
-        fresh = [one for one in rows if one.time.size]
-        for one in fresh:
-            gpu = self._gpus[one.device.uuid]
-            gpu.read_until, gpu.heard, gpu.metric = float(one.time[-1]), now, next(iter(one.values), "")
+        fresh = [part for part in rows if part.time.size]
+        for part in fresh:
+            gpu = self._gpus[part.device.uuid]
+            gpu.read_until, gpu.heard, gpu.metric = float(part.time[-1]), now, next(iter(part.values), "")
         self._look_after_silent(now)
         return fresh
 
-    def _ask_gpus(self, now: float) -> None:
+    def _read_gpus(self, now: float) -> None:
         answer = self._endpoint.json(GPUS, schema=GPUS_SCHEMA)
         labels: dict[str, str] = {}
         place = self._settings
@@ -103,7 +103,7 @@ class AgentSource:
                 # A GPU that is gone stands after those that are there, and may have been called what another is called now.
                 if labels.setdefault(str(row["label"]), str(row["uuid"])) != row["uuid"]:
                     continue
-                device = Device(
+                device = GpuDevice(
                     uuid=str(row["uuid"]),
                     label=str(row["label"]),
                     name=str(row["name"]),
@@ -119,9 +119,9 @@ class AgentSource:
                 if interval_s:  # null of a GPU that is gone
                     gpu.hertz = 1 / float(interval_s)
         except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-            raise TelemetryError(f"agent {self.name}{GPUS} does not tell its GPUs as an agent does: {error!r}") from error
+            raise TelemetryError(f"agent {self.name}{GPUS} does not list its GPUs as an agent does: {error!r}") from error
         # One that is gone is remembered: back again, it is not read from the beginning.
-        self._present, self._asked_gpus = tuple(labels.values()), now
+        self._present, self._gpus_read_at = tuple(labels.values()), now
 
     def _groups(self) -> Iterator[list[str]]:
         """The GPUs to ask for together: those that were read about as far, for ``from`` is one for all."""
@@ -138,7 +138,7 @@ class AgentSource:
         if group:
             yield group
 
-    def _ask_rows(self, uuids: Sequence[str], more: Sequence[tuple[str, str]] = ()) -> list[Rows]:
+    def _read_rows(self, uuids: Sequence[str], more: Sequence[tuple[str, str]] = ()) -> list[Rows]:
         query = [("format", "npy"), *(("gpu", uuid) for uuid in uuids), *more]
         since = min(self._gpus[uuid].read_until for uuid in uuids)
         if math.isfinite(since):
@@ -168,23 +168,23 @@ class AgentSource:
         return Rows(rows.device, rows.time[kept], present, rows.hertz, of_gpu)
 
     def _owners(self, now: float) -> dict[str, tuple[Owner, ...]] | None:
-        """Who uses each GPU; None where the agent was not asked this time, or does not tell."""
-        if now - self._asked_processes < self._processes_s:
+        """Who uses each GPU; None where the agent was not queried this time, or does not report it."""
+        if now - self._processes_read_at < self._processes_s:
             return None
-        self._asked_processes = now
+        self._processes_read_at = now
         try:
             answer = self._endpoint.json(PROCESSES, schema=PROCESSES_SCHEMA)
-            found: dict[str, list[Owner]] = {}
+            by_gpu: dict[str, list[Owner]] = {}
             for row in answer["processes"]:
                 texts = {name: str(row[name]) for name in ("process", "user", "container", "slurm_job", "pod")}
-                found.setdefault(str(row["uuid"]), []).append(Owner(int(row["pid"]), **texts))
+                by_gpu.setdefault(str(row["uuid"]), []).append(Owner(int(row["pid"]), **texts))
         except RefusedError as error:
             self._processes_s = NO_PROCESSES_S if error.status == 404 else PROCESSES_S
             return None
         except (TelemetryError, KeyError, TypeError, ValueError):
             return None  # samples matter more
         self._processes_s = PROCESSES_S
-        return {uuid: tuple(owners) for uuid, owners in found.items()}
+        return {uuid: tuple(owners) for uuid, owners in by_gpu.items()}
 
     def _look_after_silent(self, now: float) -> None:
         """Where a GPU is silent because the agent's clock was set back, go on with what it says now.
@@ -198,7 +198,7 @@ class AgentSource:
             gpu.heard = now
             try:
                 before, gpu.read_until = gpu.read_until, -math.inf
-                (rows,) = self._ask_rows([uuid], [("metric", gpu.metric)])
+                (rows,) = self._read_rows([uuid], [("metric", gpu.metric)])
                 newest = rows.time.max(initial=-math.inf)
             except TelemetryError:
                 newest = -math.inf

@@ -25,13 +25,13 @@ CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 3.0, 15.0
 LONGEST_ANSWER_S = 60.0  # however steadily it drips
 MOST_BYTES = 64 * 2**20
 PIECE_BYTES = 2**16
-# Of an error page, only the beginning is told.
+# Of an error page, only the beginning is quoted.
 MOST_TEXT = 200
 # Busy, restarting, or behind a proxy whose backend is: worth another try at once. More patience is the watcher's.
 RETRIED = (429, 500, 502, 503, 504)
 TRIES, FIRST_PAUSE_S, LONGEST_PAUSE_S = 3, 0.2, 2.0
 
-# A line for each try of each poll: the watcher tells what has failed in the end, and counts it.
+# A line for each try of each poll: the watcher logs what has failed in the end, and counts it.
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
@@ -112,16 +112,16 @@ class Endpoint:
             raise TelemetryError(f"{self._name} does not answer: {_reason(error)}") from error
         except OSError as error:
             raise TelemetryError(f"{self._name}: {error.strerror or error} ({error.filename})") from error
-        whole = False
+        complete = False
         try:
             if response.status != 200:
                 raise self._refusal(path, response)
             yield self._pieces(path, response)
-            whole = response.length_remaining == 0
+            complete = response.length_remaining == 0
         except HTTPError as error:
             raise TelemetryError(f"{self._name}{path} breaks off: {_reason(error)}") from error
         finally:
-            if whole:
+            if complete:
                 response.release_conn()
             else:
                 response.close()
@@ -179,8 +179,8 @@ class Endpoint:
             text = response.read1(PIECE_BYTES).decode(errors="replace")
         except HTTPError:
             text = ""
-        told = " ".join(text.split())[:MOST_TEXT]
-        return RefusedError(f"{self._name}{path} answers with status {response.status}: {told}", response.status, text)
+        excerpt = " ".join(text.split())[:MOST_TEXT]
+        return RefusedError(f"{self._name}{path} answers with status {response.status}: {excerpt}", response.status, text)
 
 
 def _tls(ca: Path) -> SSLContext:

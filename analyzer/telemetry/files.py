@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from . import Rows, TelemetryError
-from .gpu_report import Device
+from .gpu_report import GpuDevice
 from .settings import FilesSettings
 
 #: Files given at one poll: what was read waits in memory for the detectors.
@@ -21,7 +21,7 @@ MOST_FILES = 4
 class FilesSource:
     """The files of one pattern; see `TelemetrySource`.
 
-    A file that cannot be read is told of once, by the error of a poll, and again when it has changed.
+    A file that cannot be read is reported once, by the error of a poll, and again when it has changed.
     """
 
     kind = "files"
@@ -32,7 +32,7 @@ class FilesSource:
         self._settings = settings
         self._seen: dict[Path, tuple[int, int]] = {}  # size and time of change (ns) of what was read
         self._failures: list[str] = []
-        self._given: dict[Path, float] = {}  # time of the newest row given
+        self._newest: dict[Path, float] = {}  # time of the newest row given
 
     def close(self) -> None:
         """Do nothing: files are read whole."""
@@ -40,7 +40,7 @@ class FilesSource:
     def poll(self) -> Sequence[Rows]:
         """Give a few files that are new or have changed; see `TelemetrySource`."""
         if self._failures:  # beside them the last poll could give rows
-            raise self._told()
+            raise self._pop_failures()
         fresh: list[Rows] = []
         names = sorted(glob.glob(self._settings.path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
         for path in map(Path, names):
@@ -58,10 +58,10 @@ class FilesSource:
         for path in self._seen.keys() - set(map(Path, names)):
             del self._seen[path]
         if self._failures and not fresh:
-            raise self._told()
+            raise self._pop_failures()
         return fresh
 
-    def _told(self) -> TelemetryError:
+    def _pop_failures(self) -> TelemetryError:
         failures, self._failures = self._failures, []
         return TelemetryError("; ".join(failures))
 
@@ -71,12 +71,12 @@ class FilesSource:
 
         trace = read_trace(path)
         time = trace.time
-        kept = time > self._given.get(path, -np.inf)
+        kept = time > self._newest.get(path, -np.inf)
         if not kept.any():
             return None
-        self._given[path] = float(time[-1])
+        self._newest[path] = float(time[-1])
         place = self._settings
-        device = Device(
+        device = GpuDevice(
             uuid=trace.uuid or f"file-{path.stem}",
             label=path.stem,
             name=trace.gpu or "unknown",

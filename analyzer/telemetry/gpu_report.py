@@ -1,4 +1,4 @@
-"""What is told of a GPU while its job runs: who it is, its epochs, its profile; the same on a node and in the service.
+"""What is reported of a GPU while its job runs: who it is, its epochs, its profile; the same on a node and in the service.
 
 JSON under schema ``epochcast.gpu-report/v2``. What leaves a node is this, and never a sample.
 """
@@ -21,17 +21,17 @@ Verdict = Literal["epochs", "steps", "none"]
 
 
 @dataclass(frozen=True)
-class Device:
+class GpuDevice:
     """One GPU (or MIG instance) and where it is.
 
     Attributes:
-        uuid: what tells it from every other.
+        uuid: unique to it.
         label: its short name on its node, ``0``, or ``0.7`` for a MIG instance.
-        name: of the model, as its driver tells it.
+        name: of the model, as its driver reports it.
         node: of the machine that it is in.
         source: what reads it (``gpm``, ``dcgm``, ``replay``, …).
         simulated: no hardware was read.
-        static: static attributes, name -> value, as the agent tells them.
+        static: static attributes, name -> value, as the agent reports them.
         instance, cloud, region: what is rented, where the configuration or a label says so; empty where not.
     """
 
@@ -54,7 +54,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Owner:
-    """A process on a GPU, as the agent tells it; empty texts where it is not told."""
+    """A process on a GPU, as the agent reports it; texts that it does not report are empty."""
 
     pid: int
     process: str = ""
@@ -71,8 +71,8 @@ class EpochRecord:
     Attributes:
         start, end: unix seconds.
         confidence: 0..1, of the detector in this epoch.
-        job_since: when its job began (`Report.job_since`); tells the jobs of a GPU apart.
-        profile: of this epoch alone; None where its samples were no longer held, or were not told.
+        job_since: when its job began (`Report.job_since`); distinguishes the jobs of a GPU.
+        profile: of this epoch alone; None where its samples were no longer held, or were not reported.
     """
 
     start: float
@@ -93,19 +93,19 @@ class Report:
 
     Attributes:
         device: which GPU.
-        state: ``idle``: no work for 15 s; what is told is of the job before.
+        state: ``idle``: no work for 15 s; the report is of the job before.
         verdict: what was found; ``none`` as long as nothing was.
         period_s: seconds of one epoch or step; None with verdict ``none``.
         confidence: 0..1, that the period is right; 0 with verdict ``none``.
         job_since: unix seconds since when the GPU works without a long pause; None before any work.
         epochs_seen: epochs that ever ended on this GPU while it was watched, over restarts; a counter.
         epochs: the newest of the present job, oldest first, at most `MOST_EPOCHS`, without their profiles. While ``confidence``
-            is below 0.8 none is told, nor counted.
+            is below 0.8 none is reported, nor counted.
         cycles: what the present job does again and again, from short to long; that of ``period_s`` among them.
         second_period_s: of a second job on the GPU, whose cycle drifts against that of ``period_s``; None where none shows.
         profile: of the present job: over its epochs; over its work where steps or neither were found; None before a minute
             of work.
-        owners: processes on the GPU; empty where the agent is not asked to look.
+        owners: processes on the GPU; empty where the agent does not look for them.
         last_sample: unix seconds of the newest sample; None before the first.
         samples: ticks taken in, a counter of this run.
         dropped: of these, ignored as out of order.
@@ -113,7 +113,7 @@ class Report:
         reason: with verdict ``none``, why; None where that is not known yet.
     """
 
-    device: Device
+    device: GpuDevice
     state: State
     verdict: Verdict
     period_s: float | None
@@ -132,17 +132,17 @@ class Report:
     reason: Reason | None = None
 
     @staticmethod
-    def of_detection(found: Detection | None) -> dict[str, Any]:
+    def of_detection(detection: Detection | None) -> dict[str, Any]:
         """What fields of a report say of what was found; None: nothing yet."""
-        if found is None:
+        if detection is None:
             return {"verdict": "none", "period_s": None, "confidence": 0.0}
         return {
-            "verdict": found.verdict,
-            "period_s": found.period_s,
-            "confidence": 0.0 if found.verdict == "none" else min(max(float(found.confidence), 0.0), 1.0),
-            "cycles": found.cycles,
-            "second_period_s": found.jobs[1].period_s if len(found.jobs) > 1 else None,
-            "reason": found.reason,
+            "verdict": detection.verdict,
+            "period_s": detection.period_s,
+            "confidence": 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0),
+            "cycles": detection.cycles,
+            "second_period_s": detection.jobs[1].period_s if len(detection.jobs) > 1 else None,
+            "reason": detection.reason,
         }
 
     @property
@@ -232,13 +232,13 @@ def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:
     return epoch
 
 
-def _device_from_json(data: Mapping[str, Any]) -> Device:
+def _device_from_json(data: Mapping[str, Any]) -> GpuDevice:
     """Build a device of JSON values; TypeError where they are none."""
-    device = Device(**data)
+    device = GpuDevice(**data)
     texts = {name: value for name, value in asdict(device).items() if name not in ("static", "simulated")}
     for name, value in texts.items():
         if not isinstance(value, str):
             raise TypeError(f"{name} of its device is {value!r:.60}, which is no text")
     if not device.uuid or not isinstance(device.static, Mapping) or not isinstance(device.simulated, bool):
-        raise TypeError(f"its device {device.uuid!r:.60} is not told whole")
+        raise TypeError(f"its device {device.uuid!r:.60} is incomplete")
     return device

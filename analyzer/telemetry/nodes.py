@@ -23,19 +23,19 @@ from .settings import NodeSettings
 
 REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"
 REPORTS_SCHEMA, EPOCHS_SCHEMA = "epochcast.reports/v1", "epochcast.epochs/v1"
-#: Epochs of a GPU asked for at once, the most that a node tells: what a service that was away for long finds.
+#: Epochs of a GPU in one request, the most that a node returns: what a service that was away for long finds.
 MOST_EPOCHS = 5000
-#: Epochs that end by less than this apart (seconds) are told as one moment by both sides.
+#: Epochs that end by less than this apart (seconds) count as one moment on both sides.
 ROUNDING_S = 1e-3
 
 log = logging.getLogger(__name__)
 
-# One that did not answer is not asked again for so long: it would hold up the others at each poll.
+# One that did not answer is not polled again for so long: it would hold up the others at each poll.
 PAUSE_S = 60.0
 
 
-class _Given(NamedTuple):
-    """What was given of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then."""
+class _Delivered(NamedTuple):
+    """What was delivered of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then."""
 
     epochs: set[tuple[float, float]]
     newest: float
@@ -52,7 +52,7 @@ class NodeSource:
         self.interval_s = settings.interval
         self._settings = settings
         self._endpoint = Endpoint("node analyzer", settings)
-        self._given: dict[str, _Given] = {}  # by UUID
+        self._delivered: dict[str, _Delivered] = {}  # by UUID
 
     def close(self) -> None:
         """Close the connections."""
@@ -64,7 +64,7 @@ class NodeSource:
         A report that cannot be read is left out unless all are such.
         """
         answer = self._endpoint.json(REPORTS, schema=REPORTS_SCHEMA)
-        found: list[NodeReport] = []
+        reports: list[NodeReport] = []
         failure: TelemetryError | None = None
         rows = answer.get("reports")
         if not isinstance(rows, list):
@@ -78,10 +78,10 @@ class NodeSource:
             except InputError as error:
                 failure = TelemetryError(f"node analyzer {self.name}: {error}")
             else:
-                found.append(NodeReport(report, tuple(epochs)))
-        if failure is not None and not found:
+                reports.append(NodeReport(report, tuple(epochs)))
+        if failure is not None and not reports:
             raise failure
-        return found
+        return reports
 
     def _placed(self, report: Report) -> Report:
         """What is rented, where the node does not say it itself."""
@@ -93,32 +93,32 @@ class NodeSource:
     def _new_epochs(self, report: Report) -> list[EpochRecord]:
         """The epochs with profiles that were not given yet.
 
-        A report may be ahead of what its node has written: epochs that it tells of are asked for until they are there.
+        A report may be ahead of what its node has written: epochs that it names are requested until they are there.
         """
         uuid = report.device.uuid
-        given, ended = self._given.get(uuid), {(epoch.start, epoch.end) for epoch in report.epochs}
+        delivered, ended = self._delivered.get(uuid), {(epoch.start, epoch.end) for epoch in report.epochs}
         query = [("gpu", uuid), ("limit", str(MOST_EPOCHS))]
-        if given is not None:
-            other = [end for start, end in ended if (start, end) not in given.epochs]
-            if not other and report.epochs_seen == given.seen:
+        if delivered is not None:
+            other = [end for start, end in ended if (start, end) not in delivered.epochs]
+            if not other and report.epochs_seen == delivered.seen:
                 return []
             # Where the counter has moved and the report has no other epoch, the job has ended since, or is another.
-            query.append(("since", repr(min([*other, given.newest]) - ROUNDING_S)))
+            query.append(("since", repr(min([*other, delivered.newest]) - ROUNDING_S)))
         answer = self._endpoint.json(EPOCHS, query, schema=EPOCHS_SCHEMA)
         try:
             epochs = [epoch_from_json(epoch) for epoch in answer["epochs"]]
         except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise TelemetryError(f"node analyzer {self.name}{EPOCHS} does not tell epochs of {uuid}: {error}") from error
-        told = {(epoch.start, epoch.end) for epoch in epochs}
-        known = told if given is None else (given.epochs & ended) | told
-        newest = max((end for _, end in known), default=0.0 if given is None else given.newest)
-        self._given[uuid] = _Given(known, newest, report.epochs_seen)
-        return [epoch for epoch in epochs if given is None or (epoch.start, epoch.end) not in given.epochs]
+            raise TelemetryError(f"node analyzer {self.name}{EPOCHS} does not list epochs of {uuid}: {error}") from error
+        received = {(epoch.start, epoch.end) for epoch in epochs}
+        known = received if delivered is None else (delivered.epochs & ended) | received
+        newest = max((end for _, end in known), default=0.0 if delivered is None else delivered.newest)
+        self._delivered[uuid] = _Delivered(known, newest, report.epochs_seen)
+        return [epoch for epoch in epochs if delivered is None or (epoch.start, epoch.end) not in delivered.epochs]
 
 
 @dataclass
 class _Node:
-    """The node analyzer at one address; ``due``: when it is to be asked next, by the monotonic clock."""
+    """The node analyzer at one address; ``due``: when it is to be polled next, by the monotonic clock."""
 
     source: NodeSource
     due: float = -math.inf
@@ -146,29 +146,29 @@ class NodeAddresses:
     def poll(self) -> Sequence[NodeReport]:
         """Give what is new of all nodes; see `TelemetrySource`. One that fails is left out unless none answers."""
         self._look_up()
-        found: list[NodeReport] = []
+        reports: list[NodeReport] = []
         answered, failure = False, TelemetryError(f"no node analyzer behind {self.name} has answered lately")
         for node in self._nodes.values():
             if node.due > self._clock():
                 continue
             try:
-                found += node.source.poll()
+                reports += node.source.poll()
                 answered, node.due = True, -math.inf
             except TelemetryError as error:
                 log.warning("%s", error)
                 failure, node.due = error, self._clock() + PAUSE_S
         if not answered:
             raise failure
-        return found
+        return reports
 
     def _look_up(self) -> None:
         """Have a source for each address that the name has now, and for no other."""
         parts = urlsplit(self._settings.url)
         try:
-            told = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+            answers = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
         except OSError as error:  # also while no pod is ready: the name has no address then
             raise TelemetryError(f"node analyzers {self.name}: the name has no address ({error.strerror or error})") from error
-        addresses = {f"[{place[0]}]" if family == socket.AF_INET6 else str(place[0]) for family, *_, place in told}
+        addresses = {f"[{place[0]}]" if family == socket.AF_INET6 else str(place[0]) for family, *_, place in answers}
         for address in self._nodes.keys() - addresses:
             self._nodes.pop(address).source.close()
         for address in sorted(addresses - self._nodes.keys()):

@@ -20,21 +20,21 @@ from typing import NamedTuple
 import numpy as np
 
 from . import Rows, TelemetryError
-from .gpu_report import Device, Owner
+from .gpu_report import GpuDevice, Owner
 from .prometheus_api import PrometheusApi, TooManySamplesError, table
 from .series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
 from .settings import PrometheusSettings
 
 #: Seconds between two questions which GPUs there are.
 GPUS_S = 10.0
-#: Samples wanted in one answer; a long past is read in pieces of about so many, the oldest first.
+#: Samples in one answer; a long past is read in pieces of about so many, the oldest first.
 MOST_SAMPLES = 100_000
 FIRST_SPAN_S, SHORTEST_SPAN_S, LONGEST_SPAN_S = 300.0, 10.0, 3600.0
-#: A lesser way is asked where the better ones say nothing for so long, and a GPU of which nothing comes only so often.
+#: A lesser way is queried where the better ones return nothing for so long, and a GPU of which nothing comes only so often.
 SILENT_S, REST_S = 300.0, 60.0
-#: Rows from which the seconds from row to row can be told.
+#: Rows from which the seconds from row to row are known.
 FEWEST_ROWS = 3
-#: What tells that a GPU is there: some metric that every way has, and what only the agent's page has.
+#: What shows that a GPU is there: some metric that every way has, and what only the agent's page has.
 _PAGE, _INFO, _PROCESS = "epochcast_gpu_up", "epochcast_gpu_info", "epochcast_gpu_process_memory_bytes"
 _SIGNS = (
     *("epochcast_gpu_dram_active_ratio", "epochcast_gpu_gpu_utilization_ratio", "epochcast_gpu_power_watts"),
@@ -61,7 +61,7 @@ _WAYS = ("written", "scraped", "dcgm-exporter")  # best first
 class StoredGpu(NamedTuple):
     """A GPU of which a database has samples, and the ways by which it has them."""
 
-    device: Device
+    device: GpuDevice
     ways: tuple[Way, ...]
 
 
@@ -69,16 +69,16 @@ class StoredGpu(NamedTuple):
 class _Gpu:
     """What is remembered of a GPU.
 
-    ``read_until``: time of its newest row read. ``heard``, ``asked``: when rows came last and when it was asked, by the
-    monotonic clock. ``span_s``: seconds to ask for at once. ``hertz``: by the way that was read last; 0 before.
+    ``read_until``: time of its newest row read. ``heard``, ``queried_at``: when rows last came and when it was last queried
+    (monotonic clock). ``span_s``: seconds to ask for at once. ``hertz``: by the way that was read last; 0 before.
     """
 
-    device: Device
+    device: GpuDevice
     ways: list[Way]
     read_until: float
     span_s: float
     heard: float
-    asked: float = -math.inf
+    queried_at: float = -math.inf
     hertz: float = 0.0
     way: str = ""
     owners: tuple[Owner, ...] | None = None
@@ -86,7 +86,7 @@ class _Gpu:
 
 @dataclass
 class _Seen:
-    """What the series of a GPU tell: labels by way and by (instance, job), and those that only the agent's page has."""
+    """What the series of a GPU show: labels by way and by (instance, job), and those that only the agent's page has."""
 
     places: dict[str, dict[tuple[str, str], dict[str, str]]] = field(default_factory=lambda: {kind: {} for kind in _WAYS})
     info: dict[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class PrometheusSource:
         self._settings = settings
         self._api = PrometheusApi(settings)
         self._gpus: dict[str, _Gpu] = {}  # by UUID
-        self._asked_gpus = -math.inf
+        self._gpus_read_at = -math.inf
         self._failure: TelemetryError | None = None
 
     def close(self) -> None:
@@ -113,18 +113,18 @@ class PrometheusSource:
     def poll(self) -> Sequence[Rows]:
         """Give at most one piece of each GPU's past, the oldest that was not read yet; see `TelemetrySource`."""
         now, until = time.monotonic(), time.time() - self._settings.lag
-        if now - self._asked_gpus > GPUS_S or not self._gpus:
-            self._ask_gpus(until, now)
-            self._asked_gpus = now
+        if now - self._gpus_read_at > GPUS_S or not self._gpus:
+            self._read_gpus(until, now)
+            self._gpus_read_at = now
         if self._failure is not None:  # beside it the last poll could give rows
             failure, self._failure = self._failure, None
             raise failure
         fresh: list[Rows] = []
-        # Who has waited longest comes first: behind a GPU whose samples fail each time the others would never be asked for.
-        for gpu in sorted(self._gpus.values(), key=lambda gpu: gpu.asked):
-            if now - gpu.heard > SILENT_S and now - gpu.asked < REST_S:
+        # Who has waited longest comes first: behind a GPU whose samples fail each time the others would never be read.
+        for gpu in sorted(self._gpus.values(), key=lambda gpu: gpu.queried_at):
+            if now - gpu.heard > SILENT_S and now - gpu.queried_at < REST_S:
                 continue
-            gpu.asked = now
+            gpu.queried_at = now
             try:
                 rows = self._read(gpu, until, now)
             except TelemetryError as error:
@@ -144,8 +144,8 @@ class PrometheusSource:
         """The GPUs that have samples between ``start`` and ``end`` [unix s], by their UUIDs; TelemetryError as `poll`."""
         # One question for each sign: the labels of ten thousand GPUs are too many for one answer.
         seen = self._seen(labels for sign in _SIGNS for labels in self._api.labels([sign], start, end))
-        found = ((uuid, self._known(uuid, one)) for uuid, one in sorted(seen.items()))
-        return [StoredGpu(*known) for _, known in found if known is not None]
+        known_gpus = ((uuid, self._known(uuid, sighting)) for uuid, sighting in sorted(seen.items()))
+        return [StoredGpu(*known) for _, known in known_gpus if known is not None]
 
     def history(self, stored: StoredGpu, start: float, end: float) -> Iterator[Rows]:
         """The rows of a GPU with times in ``(start, end]`` [unix s], oldest first, by the best way that has any.
@@ -157,11 +157,11 @@ class PrometheusSource:
         while (rows := self._read(gpu, end, now=0.0)) is not None:
             yield rows
 
-    def _ask_gpus(self, until: float, now: float) -> None:
+    def _read_gpus(self, until: float, now: float) -> None:
         seen = self._seen(self._api.labels(_SIGNS, until - self._settings.history, until))
         owners = self._owners(until)
-        for uuid, one in seen.items():
-            if (known := self._known(uuid, one)) is not None:
+        for uuid, sighting in seen.items():
+            if (known := self._known(uuid, sighting)) is not None:
                 device, ways = known
                 gpu = self._gpus.setdefault(uuid, _Gpu(device, [], until - self._settings.history, FIRST_SPAN_S, now))
                 gpu.device, gpu.ways, gpu.owners = device, list(ways), owners.get(uuid)
@@ -169,40 +169,40 @@ class PrometheusSource:
             self._gpus[uuid].ways = []  # remembered: back again, it is not read from the beginning
 
     def _seen(self, series: Iterable[dict[str, str]]) -> dict[str, _Seen]:
-        """What the labels of series tell of GPUs, by UUID."""
+        """What the labels of series show of GPUs, by UUID."""
         seen: dict[str, _Seen] = {}
         for labels in series:
             name, place = labels.pop("__name__", ""), (labels.get("instance", ""), labels.get("job", ""))
             uuid = _uuid(labels)
             if not uuid:
                 continue
-            one = seen.setdefault(uuid, _Seen())
+            sighting = seen.setdefault(uuid, _Seen())
             if name == _INFO:
-                one.info = labels
+                sighting.info = labels
             else:
                 kind = "dcgm-exporter" if name.startswith("DCGM_") else "scraped" if name == _PAGE else "written"
-                one.places[kind][place] = labels
+                sighting.places[kind][place] = labels
         return seen
 
-    def _known(self, uuid: str, one: _Seen) -> tuple[Device, tuple[Way, ...]] | None:
+    def _known(self, uuid: str, sighting: _Seen) -> tuple[GpuDevice, tuple[Way, ...]] | None:
         """The GPU of what was seen, and the ways by which its telemetry is there; None where there is none."""
         # What has the same instance and job as an agent's page was scraped with it.
-        for place in one.places["scraped"]:
-            one.places["written"].pop(place, None)
-        ways = _ways(uuid, one.places)
+        for place in sighting.places["scraped"]:
+            sighting.places["written"].pop(place, None)
+        ways = _ways(uuid, sighting.places)
         if not ways:
             return None
-        best = one.places[ways[0].kind]
-        return self._device(uuid, {**one.info, **best[min(best)]}, one.info), tuple(ways)
+        best = sighting.places[ways[0].kind]
+        return self._device(uuid, {**sighting.info, **best[min(best)]}, sighting.info), tuple(ways)
 
-    def _device(self, uuid: str, labels: Mapping[str, str], info: Mapping[str, str]) -> Device:
+    def _device(self, uuid: str, labels: Mapping[str, str], info: Mapping[str, str]) -> GpuDevice:
         place = self._settings
         # dcgm-exporter writes Hostname up to 4.8.2, hostname since.
         node = labels.get(place.node_label, "") if place.node_label else labels.get("Hostname") or labels.get("hostname", "")
         label = labels.get("gpu", "")
         if instance := labels.get("GPU_I_ID", ""):
             label = f"{label}.{instance}"
-        return Device(
+        return GpuDevice(
             uuid=uuid,
             label=label,
             name=labels.get("name") or labels.get("modelName") or "unknown",
@@ -215,7 +215,7 @@ class PrometheusSource:
         )
 
     def _owners(self, now: float) -> dict[str, tuple[Owner, ...]]:
-        """Who uses each GPU, where agents that are scraped are asked to look."""
+        """Who uses each GPU, where agents that are scraped look for them."""
         owners: dict[str, list[Owner]] = {}
         for labels in self._api.newest([_PROCESS], now):
             pid = labels.get("pid", "")
@@ -252,7 +252,7 @@ class PrometheusSource:
             hertz = _hertz(moments, gpu.hertz if way.kind == gpu.way else 0.0)
             if kept.any() and hertz:
                 gpu.read_until, gpu.way, gpu.hertz = float(moments[-1]), way.kind, hertz
-                gpu.span_s = _span(end - start, sum(one.time.size for one in series))
+                gpu.span_s = _span(end - start, sum(part.time.size for part in series))
                 columns = {name: column[kept] for name, column in values.items() if not np.isnan(column[kept]).all()}
                 return Rows(gpu.device, moments[kept], columns, hertz, gpu.owners)
             if not kept.any():
@@ -278,8 +278,8 @@ def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], Mapping[str, 
             # A label that is not there matches the empty text.
             labels = {"instance": instance, "job": job}
             if kind == "dcgm-exporter":
-                whole, _, part = uuid.partition("/")
-                labels |= {"UUID" if "UUID" in seen else "uuid": whole, "GPU_I_ID": part}
+                gpu_uuid, _, part = uuid.partition("/")
+                labels |= {"UUID" if "UUID" in seen else "uuid": gpu_uuid, "GPU_I_ID": part}
             else:
                 labels["uuid"] = uuid
             ways.append(Way(kind, tuple(labels.items()), meanings[kind]))
@@ -287,7 +287,7 @@ def _ways(uuid: str, places: Mapping[str, Mapping[tuple[str, str], Mapping[str, 
 
 
 def _uuid(labels: Mapping[str, str]) -> str:
-    """Of a MIG instance dcgm-exporter tells only its GPU's UUID and its number; ``uuid`` is its old label, and the agent's."""
+    """Of a MIG instance dcgm-exporter gives only its GPU's UUID and its number; ``uuid`` is its old label, and the agent's."""
     part = labels.get("GPU_I_ID", "")
     return (labels.get("uuid") or labels.get("UUID", "")) + (f"/{part}" if part else "")
 
@@ -299,7 +299,7 @@ def _host(instance: str) -> str:
 
 
 def _hertz(moments: np.ndarray[tuple[int], np.dtype[np.float64]], known: float) -> float:
-    """Rows per second; what is known already where that is about right, 0 where too few rows tell."""
+    """Rows per second; what is known already where that is about right, 0 where there are too few rows."""
     if moments.size < FEWEST_ROWS:
         return known
     hertz = 1 / max(1e-3, round(float(np.median(np.diff(moments))), 3))

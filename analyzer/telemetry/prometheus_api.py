@@ -48,15 +48,15 @@ class PrometheusApi:
     def labels(self, names: Iterable[str], start: float, end: float) -> list[dict[str, str]]:
         """Labels of each series of one of these names that has samples about between ``start`` and ``end`` [unix s]."""
         query = [("match[]", self._selector(names, {})), ("start", f"{start:.3f}"), ("end", f"{end:.3f}")]
-        found = self._data(SERIES, query)
-        if not isinstance(found, list):
+        series = self._data(SERIES, query)
+        if not isinstance(series, list):
             raise TelemetryError(f"{self._name}{SERIES} does not answer with a list of series")
-        return [_texts(labels) for labels in found if isinstance(labels, dict)]
+        return [_texts(labels) for labels in series if isinstance(labels, dict)]
 
     def newest(self, names: Iterable[str], at: float) -> list[dict[str, str]]:
         """Labels of each series of one of these names that has a value now, ``at`` [unix s]."""
-        found = self._data(QUERY, [("query", self._selector(names, {})), ("time", f"{at:.3f}")])
-        return [_texts(one["metric"]) for one in self._result(found, "vector")]
+        answer = self._data(QUERY, [("query", self._selector(names, {})), ("time", f"{at:.3f}")])
+        return [_texts(entry["metric"]) for entry in self._result(answer, "vector")]
 
     def samples(self, names: Iterable[str], labels: Mapping[str, str], start: float, end: float) -> list[Series]:
         """Samples with times in ``(start, end]`` [unix s] of each series of one of these names that has these labels.
@@ -67,7 +67,7 @@ class PrometheusApi:
         """
         selector = f"{self._selector(names, labels)}[{max(1, round((end - start) * 1000))}ms]"
         try:
-            found = self._data(QUERY, [("query", selector), ("time", f"{end:.3f}")])
+            answer = self._data(QUERY, [("query", selector), ("time", f"{end:.3f}")])
         except TooLargeError as error:
             raise TooManySamplesError(str(error)) from error
         except RefusedError as error:
@@ -77,12 +77,12 @@ class PrometheusApi:
             raise
         series = []
         try:
-            for one in self._result(found, "matrix"):
-                time = np.array([moment for moment, _ in one["values"]], dtype=np.float64)
-                values = np.array([text for _, text in one["values"]], dtype=np.float64)
+            for entry in self._result(answer, "matrix"):
+                time = np.array([moment for moment, _ in entry["values"]], dtype=np.float64)
+                values = np.array([text for _, text in entry["values"]], dtype=np.float64)
                 kept = time > start  # before its version 3 Prometheus' ranges hold their first moment too
                 values[~np.isfinite(values)] = np.nan
-                series.append(Series(_texts(one["metric"]), time[kept], values[kept]))
+                series.append(Series(_texts(entry["metric"]), time[kept], values[kept]))
         except (KeyError, TypeError, ValueError) as error:
             raise TelemetryError(f"{self._name}{QUERY} answers with samples that are none: {error!r}") from error
         return series
@@ -97,11 +97,11 @@ class PrometheusApi:
         try:
             answer = self._endpoint.json(path, query, form=True, most=MOST_BYTES)
         except RefusedError as error:
-            raise RefusedError(_told(error), error.status, error.text) from error
+            raise RefusedError(_refusal_text(error), error.status, error.text) from error
         if answer.get("status") != "success":
             raise TelemetryError(f"{self._name}{path} answers: {answer.get('error', 'no status')}")
         # Notes on the query itself (Prometheus 3) say nothing about what was found.
-        warnings = [str(one) for one in answer.get("warnings") or () if not str(one).startswith("PromQL")]
+        warnings = [str(warning) for warning in answer.get("warnings") or () if not str(warning).startswith("PromQL")]
         if answer.get("isPartial") or warnings:
             raise TelemetryError(
                 f"{self._name}{path} did not find all that it holds ({'; '.join(warnings) or 'a part of it does not answer'})"
@@ -118,7 +118,7 @@ def _texts(labels: Mapping[Any, Any]) -> dict[str, str]:
     return {str(name): str(value) for name, value in labels.items()}
 
 
-def _told(error: RefusedError) -> str:
+def _refusal_text(error: RefusedError) -> str:
     """The sentence of a refusal, with what the store itself says of it."""
     try:
         return f"{str(error).partition(': ')[0]}: {json.loads(error.text)['error']}"
@@ -146,14 +146,14 @@ def table(series: Sequence[Series], meanings: Mapping[str, Meaning], *, exact: b
     Returns:
         ``time`` (n,) unix seconds, ascending, and column -> (n,) base units, NaN where there is no sample.
     """
-    known = [(meanings[one.labels["__name__"]], one) for one in series if one.labels.get("__name__") in meanings]
-    time: Array = np.unique(np.concatenate([one.time for _, one in known])) if known else np.empty(0)
+    known = [(meanings[stored.labels["__name__"]], stored) for stored in series if stored.labels.get("__name__") in meanings]
+    time: Array = np.unique(np.concatenate([stored.time for _, stored in known])) if known else np.empty(0)
     parts: dict[tuple[str, Part], Array] = {}
-    for meaning, one in known:
+    for meaning, stored in known:
         column = parts.setdefault((meaning.column, meaning.part), np.full(time.size, np.nan))
-        values = np.where(one.values < meaning.blank, one.values, np.nan)
-        percent = one.labels["__name__"] == ONCE_PERCENT and (values > 1.0).any()
-        at = np.searchsorted(time, one.time)
+        values = np.where(stored.values < meaning.blank, stored.values, np.nan)
+        percent = stored.labels["__name__"] == ONCE_PERCENT and (values > 1.0).any()
+        at = np.searchsorted(time, stored.time)
         column[at] = np.where(np.isnan(values), column[at], values * (PERCENT if percent else meaning.factor))
     columns: dict[str, Array] = {}
     for name in dict.fromkeys(name for name, _ in parts):

@@ -64,7 +64,7 @@ def _agent_meanings() -> dict[str, Meaning]:
 #: Series by the way they came into the database. Remote write sends every sample under the name of the newest value.
 WRITTEN = {name: Meaning(column, "last") for name, column in AGENT_NAMES.items()}
 SCRAPED = _agent_meanings()
-#: The power that an exporter has unless asked for more is a mean; it is taken for the column that the catalogue calls power.
+#: The power that an exporter has by default is a mean; it is taken for the column that the catalogue calls power.
 DCGM_EXPORTER = {
     name: Meaning(
         "power" if column == "power_average" else column, "last", factor, ENERGY_BLANK if column == "energy" else BLANK

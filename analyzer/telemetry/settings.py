@@ -22,7 +22,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PlaceSettings:
     """What is rented where the GPUs of a source are; empty where a label says so, or nobody.
 
     ``instance``: name of its type, as in the price table (``p4d.24xlarge``). ``cloud``, ``region``: where, as in that table.
@@ -34,7 +34,7 @@ class Place:
 
     @property
     def rented(self) -> dict[str, Any]:
-        """The same as fields of a `Device`."""
+        """The same as fields of a `GpuDevice`."""
         return {"instance": self.instance, "cloud": self.cloud, "region": self.region}
 
 
@@ -72,7 +72,7 @@ class Access:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSettings(Place, Access):
+class AgentSettings(PlaceSettings, Access):
     """An ``epochcast-agent``.
 
     ``interval``: seconds between two polls. ``node``: what its machine is called; empty: the address's host.
@@ -88,7 +88,7 @@ class AgentSettings(Place, Access):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeSettings(Place, Access):
+class NodeSettings(PlaceSettings, Access):
     """A node's analyzer (``epochcast serve --node``).
 
     ``interval``: seconds between two polls. ``every_address``: each address of the host's name is a node analyzer of its own,
@@ -103,20 +103,20 @@ class NodeSettings(Place, Access):
         Access.__post_init__(self)
         if self.every_address and not self.url.startswith("http://"):
             raise InputError(
-                f"of {self.url}: every_address asks each address by its number, which no certificate names; give http, "
+                f"of {self.url}: every_address polls each address by its number, which no certificate names; give http, "
                 "or a table for each node"
             )
         _check_interval(self.url, self.interval, 600.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrometheusSettings(Place, Access):
+class PrometheusSettings(PlaceSettings, Access):
     """What answers Prometheus' HTTP API: Prometheus, VictoriaMetrics, Mimir.
 
     ``interval``: seconds between two polls. ``history``: seconds of the past that are read after a start. ``lag``: seconds
     that a sample may come after its time; what is newer is read later. ``tenant``: Mimir's (``X-Scope-OrgID``). ``matcher``:
     label -> value that all series must have, as in ``{cluster = "a"}``. ``node_label``, ``instance_label``, ``region_label``,
-    ``cloud_label``: labels that tell a GPU's machine and what is rented; without a ``node_label`` it is the host of
+    ``cloud_label``: labels with a GPU's machine and what is rented; without a ``node_label`` it is the host of
     ``instance``.
     """
 
@@ -150,7 +150,7 @@ class PrometheusSettings(Place, Access):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilesSettings(Place):
+class FilesSettings(PlaceSettings):
     """Trace files, each of one GPU.
 
     ``path``: of the files, with ``*`` for any part of a name, ``**`` for any folders. ``interval``: seconds between two looks
@@ -175,7 +175,7 @@ def _check_interval(of: str, interval: float, longest: float) -> None:
         raise InputError(f"of {of}: interval is {interval} s; give 0.2 to {longest:.0f} seconds")
 
 
-# A kind's module is loaded where one is asked for.
+# A kind's module is loaded when it is used.
 SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
     NodeSettings: ("nodes", "NodeSource"),
     AgentSettings: ("agents", "AgentSource"),
@@ -185,19 +185,19 @@ SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
 
 
 def opened(settings: Iterable[SourceSettings]) -> list[TelemetrySource]:
-    """Return a source for each of the settings, in the order of `SOURCES`: of a GPU that two tell of, the first is believed.
+    """Return a source for each of the settings, in the order of `SOURCES`: of a GPU that two report, the first is believed.
 
-    Nothing is asked yet. Raises InputError where a file that the settings name cannot be read, and where two of them are one
+    Nothing is polled yet. Raises InputError where a file that the settings name cannot be read, and where two of them are one
     source: it is known by its kind and name in the state and in the metrics.
     """
     order = list(SOURCES)
     sources: dict[tuple[str, str], TelemetrySource] = {}
-    for one in sorted(settings, key=lambda one: order.index(type(one))):
-        module, kind = SOURCES[type(one)]
-        if isinstance(one, NodeSettings) and one.every_address:
+    for section in sorted(settings, key=lambda section: order.index(type(section))):
+        module, kind = SOURCES[type(section)]
+        if isinstance(section, NodeSettings) and section.every_address:
             kind = "NodeAddresses"
-        source: TelemetrySource = getattr(import_module(f".{module}", __package__), kind)(one)
+        source: TelemetrySource = getattr(import_module(f".{module}", __package__), kind)(section)
         if (source.kind, source.name) in sources:
-            raise InputError(f"the configuration has [[{SOURCES[type(one)][0]}]] {source.name} twice; keep one")
+            raise InputError(f"the configuration has [[{SOURCES[type(section)][0]}]] {source.name} twice; keep one")
         sources[source.kind, source.name] = source
     return list(sources.values())

@@ -111,14 +111,14 @@ def _files(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return [path]
-    files = sorted(str(one) for one in folder.iterdir() if one.name.endswith(SUFFIXES) and one.is_file())
+    files = sorted(str(file) for file in folder.iterdir() if file.name.endswith(SUFFIXES) and file.is_file())
     if not files and wandb_run.run_file(path) is None:
         raise InputError(f"{path!r} is a folder without a trace; a trace is a file whose name ends in {', '.join(SUFFIXES)}")
     return files or [path]
 
 
 def _labels(read: Sequence[tuple[str, Trace]]) -> list[str | None]:
-    """The shortest kind of label that tells them apart."""
+    """The shortest kind of label that distinguishes them."""
     if len(read) == 1:
         return [read[0][1].label]
     kinds: tuple[Callable[[str, Trace], str], ...] = (

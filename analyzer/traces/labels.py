@@ -46,17 +46,17 @@ def labelled_files(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Trace
         raise InputError(f"no such folder of labelled traces: {str(folder)!r}")
     if (folder / TRACES).is_dir():
         folder = folder / TRACES
-    found = False
+    has_trace = False
     for path in sorted(folder.glob("*.json")):
         traces = [path.with_suffix(suffix) for suffix in _TRACE_SUFFIXES if path.with_suffix(suffix).exists()]
         if traces:
-            found = True
+            has_trace = True
             yield path.stem, partial(_read, traces[0], path)
     if (folder / "runs.json").exists() and (folder / "telemetry.csv.gz").exists():
         for name, trace, labels in _recorded_runs(folder / "telemetry.csv.gz", folder / "runs.json"):
-            found = True
+            has_trace = True
             yield name, partial(held, trace, labels)
-    if not found:
+    if not has_trace:
         raise InputError(f"{str(folder)!r} holds no trace (.parquet, .csv) with a label file NAME.json beside it")
 
 
@@ -76,16 +76,16 @@ def mlperf_runs(power: Path, events: Path) -> Iterator[tuple[str, Trace, Labels]
     epoch: what follows has no known end. Raises InputError for files of another kind.
     """
     marks = mlperf_power.marks_by_run(read_text(events), str(events))
-    found = False
+    has_run = False
     for (system, benchmark, run), frame in mlperf_power.power_by_run(read_text(power), str(power)):
         times = marks.get((system, benchmark, run))
         if times is not None:
-            found = True
+            has_run = True
             name = f"{system}/{benchmark}/{run}"
             starts = tuple(times)
             labels = Labels(starts, (*starts[1:], starts[-1]), True, cls=benchmark)
             yield name, make_trace(frame, {"source": "mlperf"}, name), labels
-    if not found:
+    if not has_run:
         raise InputError(f"no run of {str(power)!r} has epoch marks in {str(events)!r}: give the events of the same runs")
 
 
@@ -97,10 +97,10 @@ def _recorded_runs(telemetry: Path, runs: Path) -> Iterator[tuple[str, Trace, La
             f"{name!r} beside {str(runs)!r} is no telemetry of record_epochs.py: it needs time, mono, run, a metric"
         )
     table = parse_csv(text, name)
-    whole = record_epochs.convert(table, name)
+    frame = record_epochs.convert(table, name)
     for run, rows, marks in record_epochs.labelled(table, read_label_file(runs), str(runs)):
         metadata = {"gpu": marks["gpu"], "source": "record_epochs", "missed_ticks": record_epochs.missed(table[rows])}
-        yield run, make_trace(whole[rows].reset_index(drop=True), metadata, f"{name} ({run})"), _labels(marks, runs)
+        yield run, make_trace(frame[rows].reset_index(drop=True), metadata, f"{name} ({run})"), _labels(marks, runs)
 
 
 def _labels(content: dict[str, Any], path: Path) -> Labels:

@@ -21,7 +21,7 @@ _FACTS = {
     "memory_bandwidth": "memory_bandwidth",
     "tdp": "power_limit",
 }
-_WHOLE = ("sm_count", "cuda_cores", "memory")
+_INTEGERS = ("sm_count", "cuda_cores", "memory")
 
 
 def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
@@ -46,7 +46,7 @@ def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
             if value is not None:
                 check_figure(what, field, value)
         figures: dict[str, Any] = {
-            field: round(value) if field in _WHOLE else value for field, value in values.items() if value is not None
+            field: round(value) if field in _INTEGERS else value for field, value in values.items() if value is not None
         }
         check_lanes(what, figures["cuda_cores"], figures["sm_count"])
         return Gpu(name=name, **figures, unverified=("tdp",), source="the trace's static attributes")

@@ -164,7 +164,7 @@ def path_of(trace: Trace, path: Path) -> Path:
 def trace_of_table(table: pa.Table, name: str) -> Trace:
     """The trace in a table of a Parquet file; raises InputError like `read_trace`, calling it ``name``."""
     raw = (table.schema.metadata or {}).get(PARQUET_KEY)
-    # What pandas wrote of its index tells how to make one, and may be wrong; a trace has none.
+    # What pandas wrote of its index describes how to make one, and may be wrong; a trace has none.
     columns = [place for place, column in enumerate(table.column_names) if not PANDAS_INDEX.fullmatch(column)]
     frame, notes = with_time(table.select(columns).replace_schema_metadata().to_pandas(), name)
     return make_trace(frame, parse_metadata(raw, name), name, notes=notes)
@@ -179,7 +179,8 @@ def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
     """The trace of each GPU's table; raises InputError like `read_traces`, calling their source ``name``."""
     several = len(tables) > 1
     return [
-        make_trace(one.frame, one.metadata, f"{name}, {one.label}" if several else name, one.label, one.notes) for one in tables
+        make_trace(table.frame, table.metadata, f"{name}, {table.label}" if several else name, table.label, table.notes)
+        for table in tables
     ]
 
 
@@ -208,13 +209,13 @@ def tables_of_csv(text: str, name: str) -> list[DeviceTable]:
     return [DeviceTable(frame, parse_metadata(first[1:] if ours else None, name), notes=(*notes, *cut_off))]
 
 
-def _only(found: list[_Of], name: str) -> _Of:
-    if len(found) == 1:
-        return found[0]
-    labels: list[str] = [str(one.label) for one in found]
+def _only(gpus: list[_Of], name: str) -> _Of:
+    if len(gpus) == 1:
+        return gpus[0]
+    labels: list[str] = [str(gpu.label) for gpu in gpus]
     seen = ", ".join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
     raise InputError(
-        f"{name!r} holds {len(found)} GPUs ({seen}), and one is wanted here: `epochcast split` writes a file of each"
+        f"{name!r} holds {len(gpus)} GPUs ({seen}), and one is wanted here: `epochcast split` writes a file of each"
     )
 
 

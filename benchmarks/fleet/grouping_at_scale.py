@@ -18,7 +18,7 @@ from epochcast.analyzer.fleet.simulated.layout import blocks
 from epochcast.analyzer.fleet.simulated.write_fleet import jobs_of
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 
 _ERROR_S = 0.03
 
@@ -39,7 +39,7 @@ def reports_of(gpus: int, minutes: float, seed: int) -> dict[str, list[tuple[Rep
                 for place, index in slot.gpus:
                     node = block.nodes[place]
                     seen = np.sort(ends + late[place] + rng.normal(0, _ERROR_S, len(ends)))
-                    device = Device(f"{node.name}-{index}-{number}", str(index), node.device.name, node.name, simulated=True)
+                    device = GpuDevice(f"{node.name}-{index}-{number}", str(index), node.device.name, node.name, simulated=True)
                     epochs = tuple(EpochRecord(end - 1.0, end, 0.95, since) for end in seen.tolist())
                     period = float(np.median(np.diff(ends)))
                     told = Report(device, "idle", "epochs", period, 0.95, since, len(epochs), epochs[-MOST_EPOCHS:])

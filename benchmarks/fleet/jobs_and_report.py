@@ -19,9 +19,9 @@ import numpy as np
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.analyze import write_answers
-from epochcast.analyzer.fleet.finding import Finding, Span
+from epochcast.analyzer.fleet.finding import Finding, JobSpan
 from epochcast.analyzer.fleet.findings_store import FindingsStore
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, Device, EpochRecord
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice
 
 _LATEST_S = 3600.0
 
@@ -47,7 +47,7 @@ def _moved(finding: Finding, copy: int, by: float) -> Finding:
     )
 
 
-def _moved_span(span: Span, device: Device, by: float) -> Span:
+def _moved_span(span: JobSpan, device: GpuDevice, by: float) -> JobSpan:
     start = span.start + by
     epochs = tuple(EpochRecord(one.start + by, one.end + by, one.confidence, start) for one in span.epochs)
     report = replace(span.report, device=device, job_since=start, epochs=epochs[-MOST_EPOCHS:])

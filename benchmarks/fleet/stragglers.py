@@ -14,7 +14,7 @@ from epochcast.analyzer.answers.detected_profile import profile_of_detection
 from epochcast.analyzer.fleet.simulated.gpu_trace import draw_recording, readings
 from epochcast.analyzer.fleet.simulated.job_timelines import draw_job, on_gpu
 from epochcast.analyzer.fleet.stragglers import straggler_of
-from epochcast.analyzer.telemetry.gpu_report import Device, Report
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.regressor import load_catalog
 
@@ -34,7 +34,7 @@ def told(seed: int, seconds: float, *, straggles: bool) -> tuple[int | None, int
         plain = {name: values.astype(np.float64) for name, values in metrics.items()}
         model = load_catalog().resolve(device.name).name
         profile = profile_of_detection(model, time, plain, None, simulated=True)
-        own = Device(f"GPU-{place}", str(place), device.name, "node", simulated=True)
+        own = GpuDevice(f"GPU-{place}", str(place), device.name, "node", simulated=True)
         reports.append(Report(own, "answered", "epochs", 30.0, 0.95, 0.0, 0, profile=profile))
     found = straggler_of(reports, None)
     return slow, None if found is None else found.place, job.slow_clock

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.jobs.phase import in_step
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.detector import detect
 from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
 from epochcast.detector.simulator.scenario import Scenario, SimulatedProcess, observe
@@ -46,7 +46,7 @@ def report_of(trace: SimulatedTrace, began: float, until: float) -> Report:
     heard = time <= began + until
     found = detect(time[heard], {name: values[heard] for name, values in trace.metrics.items()})
     epochs = tuple(EpochRecord(epoch.start, epoch.end, found.confidence, began) for epoch in found.epochs)
-    device = Device(trace.gpu, "0", trace.gpu, "node")
+    device = GpuDevice(trace.gpu, "0", trace.gpu, "node")
     sure = found.confidence if found.verdict != "none" else 0.0
     return Report(device, "answered", found.verdict, found.period_s, sure, began, len(epochs), epochs)
 

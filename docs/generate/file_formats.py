@@ -30,7 +30,7 @@ def _schema(kind: type[BaseModel]) -> str:
     return str(kind.model_fields["schema_"].default)
 
 
-_GPU = report.Device(uuid="GPU-8f2c1f0a", label="0", name="Tesla T4", node="node-1", source="nvml")
+_GPU = report.GpuDevice(uuid="GPU-8f2c1f0a", label="0", name="Tesla T4", node="node-1", source="nvml")
 _STATISTICS = {"mean": 0.87, "std": 0.21, "min": 0.0, "p25": 0.9, "p50": 0.95, "p75": 0.97, "max": 1.0}
 _PROFILE = Profile(
     gpu="T4",
@@ -107,7 +107,7 @@ def page() -> str:
     parts += [f"## Profile: {code(PROFILE_SCHEMA)}", summary(Profile), *_attributes(Profile)]
     parts += ["An example with one metric; a recorded profile has all that its source reads:", _json(_PROFILE.to_json())]
     parts += [f"## Report of a GPU: {code(report.SCHEMA)}", summary(report), *_attributes(report.Report)]
-    for kind in (report.Device, report.EpochRecord, report.Owner):
+    for kind in (report.GpuDevice, report.EpochRecord, report.Owner):
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
     parts += [_json(_REPORT.to_json())]
     parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 _NVLINK = {"Tesla V100-SXM2-16GB": 150e9, "NVIDIA A100-SXM4-40GB": 300e9, "NVIDIA H100 80GB HBM3": 450e9}
 # Share of it that the GPUs of one job send in a phase.
 _EXCHANGE = {Phase.BACKWARD: 0.18, Phase.UPDATE: 0.08, SPIN: 0.02}
-# What only the profiling counters tell; plain NVML has the rest.
+# What only the profiling counters measure; plain NVML has the rest.
 _PROFILING = (
     *("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active"),
     *("fp16_active", "pcie_tx", "pcie_rx", "nvlink_tx", "nvlink_rx"),
@@ -82,13 +82,13 @@ def draw_recording(rng: np.random.Generator) -> RecordingFaults:
 
 def faults(recording: RecordingFaults, *, silent: bool) -> str:
     """What is wrong with a recording, in words; empty where nothing is."""
-    found = {
+    present = {
         "rows missing": recording.missing > 0,
         "holes": bool(recording.holes_s),
         "glitches": recording.glitches > 0,
         "profiling metrics silent": silent,
     }
-    return ", ".join(name for name, there in found.items() if there)
+    return ", ".join(name for name, there in present.items() if there)
 
 
 def _on_this(

@@ -113,7 +113,7 @@ def window(timeline: SimulatedTimeline, begin_s: float, seconds: float) -> Simul
     """The part of a timeline that begins at ``begin_s`` and lasts ``seconds``; with the epochs that lie in it whole."""
     edges = np.concatenate([[0.0], np.cumsum(timeline.seconds)])
     starts, ends = edges[timeline.starts], edges[timeline.ends]
-    whole = (starts >= begin_s) & (ends <= begin_s + seconds)
+    complete = (starts >= begin_s) & (ends <= begin_s + seconds)
     first = max(0, int(np.searchsorted(edges, begin_s, side="right")) - 1)
     last = max(first + 1, int(np.searchsorted(edges, begin_s + seconds, side="left")))
     cut = np.clip(edges[first : last + 1], begin_s, begin_s + seconds)
@@ -121,8 +121,8 @@ def window(timeline: SimulatedTimeline, begin_s: float, seconds: float) -> Simul
         timeline.phases[first:last],
         np.diff(cut),
         timeline.clock[first:last],
-        timeline.starts[whole] - first,
-        timeline.ends[whole] - first,
+        timeline.starts[complete] - first,
+        timeline.ends[complete] - first,
     )
 
 

@@ -1,6 +1,6 @@
 """Which node has what, and which job runs where: drawn once for the whole fleet, in parts that can be made apart.
 
-A part (`Block`) is what shares a job: one node, or the nodes of a job that spans several.
+A part (`NodeBlock`) is what shares a job: one node, or the nodes of a job that spans several.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _STRAGGLERS, _SILENT = 0.10, 0.05
 
 
 @dataclass(frozen=True)
-class Node:
+class SimulatedNode:
     """A machine: its name, its number of GPUs, their kind, and what is rented (empty where nobody says).
 
-    ``silent``: only what plain NVML tells can be read.
+    ``silent``: only what plain NVML reads is there.
     """
 
     name: str
@@ -73,11 +73,11 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Block:
+class NodeBlock:
     """Nodes that share a job, and what runs on them; ``number`` is its seed's."""
 
     number: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[SimulatedNode, ...]
     slots: tuple[Slot, ...]
 
     @property
@@ -86,7 +86,7 @@ class Block:
         return sum(node.gpus for node in self.nodes)
 
 
-def blocks(gpus: int, seed: int, *, sequences: bool) -> Iterator[Block]:
+def blocks(gpus: int, seed: int, *, sequences: bool) -> Iterator[NodeBlock]:
     """Yield the blocks of a fleet of so many GPUs; the same arguments give the same ones.
 
     ``sequences``: some GPUs have two jobs, one after the other.
@@ -96,12 +96,12 @@ def blocks(gpus: int, seed: int, *, sequences: bool) -> Iterator[Block]:
     while left:
         span = min(_pick(rng, _SPANS), -(-left // GPUS_PER_NODE))
         kind = _NODES[int(rng.choice(len(_NODES), p=[share for _, share, *_ in _NODES]))]
-        device = next(one for one in DEVICES if one.name == kind[0])
+        device = next(device for device in DEVICES if device.name == kind[0])
         silent = bool(rng.random() < _SILENT)
         nodes = []
         for _ in range(span):
             count = min(GPUS_PER_NODE, left)
-            nodes.append(Node(f"node-{node_number:05d}", count, device, *kind[2:], silent=silent))
+            nodes.append(SimulatedNode(f"node-{node_number:05d}", count, device, *kind[2:], silent=silent))
             node_number, left = node_number + 1, left - count
         slots = []
         for members in _split(nodes, rng):
@@ -111,11 +111,11 @@ def blocks(gpus: int, seed: int, *, sequences: bool) -> Iterator[Block]:
             held_up = len(members) > 1 and rng.random() < _STRAGGLERS
             slots.append(Slot(members, works, int(rng.integers(len(members))) if held_up else None, job_number))
             job_number += repeats
-        yield Block(number, tuple(nodes), tuple(slots))
+        yield NodeBlock(number, tuple(nodes), tuple(slots))
         number += 1
 
 
-def _split(nodes: list[Node], rng: np.random.Generator) -> Iterator[tuple[tuple[int, int], ...]]:
+def _split(nodes: list[SimulatedNode], rng: np.random.Generator) -> Iterator[tuple[tuple[int, int], ...]]:
     """The GPUs of a block by job: all in one where there are several nodes."""
     places = [(place, index) for place, node in enumerate(nodes) for index in range(node.gpus)]
     while places:

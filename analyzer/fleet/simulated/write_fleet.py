@@ -35,7 +35,7 @@ from ...errors import InputError
 from ...traces.trace import Trace, write_trace
 from .gpu_trace import draw_recording, faults, readings
 from .job_timelines import JobDrawn, draw_job, idle_seconds, on_gpu
-from .layout import Block, Node, Slot, blocks
+from .layout import NodeBlock, SimulatedNode, Slot, blocks
 
 START = 1_750_000_000.0
 """When all traces begin [unix s]."""
@@ -69,6 +69,9 @@ _SEQUENCE_S = 300.0
 _BREAKS = ("cut off", "overwritten", "empty", "no time column")
 # Blocks under way for each process: enough that none waits, few enough that a large fleet is not queued whole.
 _AHEAD = 4
+
+Written = tuple[list[dict[str, Any]], int]
+"""Rows of the truth, and the bytes written."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def write_fleet(
         out: the folder.
         settings: what to simulate.
         processes: how many to work in.
-        progress: told the number of GPUs written, and of all.
+        progress: called with the number of GPUs written, and of all.
 
     Raises:
         InputError: the folder holds something, or cannot be written.
@@ -136,7 +139,7 @@ def write_fleet(
         raise InputError(f"cannot write a fleet to {str(out)!r}: {error.strerror or error}") from error
     fleet = blocks(settings.gpus, settings.seed, sequences=60 * settings.minutes >= _SEQUENCE_S)
     truths: dict[int, list[dict[str, Any]]] = {}
-    nodes: dict[int, tuple[Node, ...]] = {}
+    nodes: dict[int, tuple[SimulatedNode, ...]] = {}
     done = size = 0
     for block, (rows, written) in _made(partial(write_block, out / "traces", settings), fleet, processes):
         truths[block.number], nodes[block.number] = rows, block.nodes
@@ -156,14 +159,14 @@ def write_fleet(
 
 
 def _made(
-    make: Callable[[Block], tuple[list[dict[str, Any]], int]], fleet: Iterator[Block], processes: int
-) -> Iterator[tuple[Block, tuple[list[dict[str, Any]], int]]]:
+    make: Callable[[NodeBlock], Written], fleet: Iterator[NodeBlock], processes: int
+) -> Iterator[tuple[NodeBlock, Written]]:
     """Each block with what became of it, in any order, a few under way at a time."""
     if processes == 1:
         yield from ((block, make(block)) for block in fleet)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pending: dict[Future[tuple[list[dict[str, Any]], int]], Block] = {}
+        pending: dict[Future[Written], NodeBlock] = {}
         try:
             while True:
                 for block in islice(fleet, _AHEAD * processes - len(pending)):
@@ -176,8 +179,8 @@ def _made(
             pool.shutdown(cancel_futures=True)
 
 
-def write_block(folder: Path, settings: FleetSettings, block: Block) -> tuple[list[dict[str, Any]], int]:
-    """Write the traces and labels of a block's GPUs; return their rows of the truth, and the bytes written."""
+def write_block(folder: Path, settings: FleetSettings, block: NodeBlock) -> Written:
+    """Write the traces and labels of a block's GPUs."""
     rng = np.random.default_rng([settings.seed, 1, block.number])
     for node in block.nodes:
         (folder / node.name).mkdir(parents=True, exist_ok=True)
@@ -188,13 +191,13 @@ def write_block(folder: Path, settings: FleetSettings, block: Block) -> tuple[li
     for slot in block.slots:
         jobs = jobs_of(slot, block.nodes[0], 60 * settings.minutes, rng)
         for member in range(len(slot.gpus)):
-            told, written = _write_gpu(folder, settings, block, slot, member, jobs, late_s)
-            rows += told
+            gpu_rows, written = _write_gpu(folder, settings, block, slot, member, jobs, late_s)
+            rows += gpu_rows
             size += written
     return rows, size
 
 
-def jobs_of(slot: Slot, node: Node, seconds: float, rng: np.random.Generator) -> list[tuple[JobDrawn, float, float]]:
+def jobs_of(slot: Slot, node: SimulatedNode, seconds: float, rng: np.random.Generator) -> list[tuple[JobDrawn, float, float]]:
     """The slot's jobs, each with its beginning and end [s]."""
     begins, end = rng.random() < 0.3, seconds
     begin = rng.uniform(0.02, 0.15) * seconds if begins else 0.0
@@ -214,12 +217,12 @@ def jobs_of(slot: Slot, node: Node, seconds: float, rng: np.random.Generator) ->
 def _write_gpu(
     folder: Path,
     settings: FleetSettings,
-    block: Block,
+    block: NodeBlock,
     slot: Slot,
     member: int,
     jobs: list[tuple[JobDrawn, float, float]],
     late_s: np.ndarray[Any, np.dtype[np.float64]],
-) -> tuple[list[dict[str, Any]], int]:
+) -> Written:
     place, index = slot.gpus[member]
     node, seconds, many = block.nodes[place], 60 * settings.minutes, len(slot.gpus)
     rng = np.random.default_rng([settings.seed, 2, crc32(f"{node.name}/{index}".encode())])
@@ -291,7 +294,7 @@ def _break(path: Path, rng: np.random.Generator) -> str:
     return how
 
 
-def _nodes_csv(nodes: list[Node]) -> str:
+def _nodes_csv(nodes: list[SimulatedNode]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("node", "instance", "cloud", "region"))

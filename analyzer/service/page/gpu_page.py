@@ -39,7 +39,7 @@ def gpu_page(gpu: GpuAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
     state = states.of_gpu(gpu, now)
     report = snapshot.reports.get(gpu.uuid)
     epochs = read_epochs(gpu.uuid, limit=_MOST_EPOCHS, profiles=False)
-    of_job = [one for one in epochs if gpu.job_since is not None and one.start >= gpu.job_since - 1]
+    of_job = [epoch for epoch in epochs if gpu.job_since is not None and epoch.start >= gpu.job_since - 1]
     device = None if report is None else report.device
     profile = None if report is None else report.profile
     return {

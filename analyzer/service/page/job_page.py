@@ -28,7 +28,7 @@ ReadEpochs = Callable[..., Sequence[EpochRecord]]  # StateStore.epochs
 def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
     """Return what the template shows of ``job`` at ``now`` [unix s]."""
     rec, state = job.recommendation, states.of_job(job, snapshot.gpus, now)
-    told = [] if rec is None else rec.notes
+    shown = [] if rec is None else rec.notes
     gpus = gpu_rows([snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus], snapshot, now)
     return {
         "now": now,
@@ -38,8 +38,8 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "hardware": hardware(job, snapshot.gpus),
         "where": where(job.nodes),
         "rec": rec,
-        "prediction_notes": [] if job.prediction is None else _others(job.prediction.notes, told),
-        "other_notes": _others(job.notes, [*told, *([] if job.prediction is None else job.prediction.notes)]),
+        "prediction_notes": [] if job.prediction is None else _others(job.prediction.notes, shown),
+        "other_notes": _others(job.notes, [*shown, *([] if job.prediction is None else job.prediction.notes)]),
         "costs": cost_plot(rec),
         "waits": waits(job.cycles) if job.prediction is None else job.prediction.idle_at_boundaries,
         "gpus": gpus,
@@ -80,8 +80,8 @@ def _plot(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs) -> EpochP
     last = float("inf") if job.active or job.last_epoch_end is None else job.last_epoch_end + 1.0
     epochs = {}
     for uuid in job.gpus:
-        found = read_epochs(uuid, since=job.since, limit=limit, profiles=False)
-        epochs[uuid] = [one for one in found if one.start >= job.since - 1 and one.end <= last]
+        newest = read_epochs(uuid, since=job.since, limit=limit, profiles=False)
+        epochs[uuid] = [epoch for epoch in newest if epoch.start >= job.since - 1 and epoch.end <= last]
     expected = None
     if job.unit == "epoch" and job.epoch_s_low is not None and job.epoch_s_high is not None:
         expected = (job.epoch_s_low, job.epoch_s_high)
@@ -95,6 +95,6 @@ def _why_not(job: JobAnswer, state: states.State) -> str:
     return "The notes below say why." if job.notes else "The first profile comes after a minute of work."
 
 
-def _others(notes: Sequence[str], told: Sequence[str]) -> list[str]:
-    """Those that the page does not tell elsewhere."""
-    return [note for note in notes if note not in told]
+def _others(notes: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """The notes that the page does not show elsewhere."""
+    return [note for note in notes if note not in shown]

@@ -46,7 +46,7 @@ class GpuRow:
 
 @dataclass(frozen=True)
 class SourceRow:
-    """A telemetry source; ``age``: seconds of its newest sample, where told."""
+    """A telemetry source; ``age``: seconds since its newest sample, where known."""
 
     source: Mapping[str, Any]
     state: State
@@ -70,7 +70,7 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
         "ended": [row for row in rows if row not in active],
         "gpus": gpus,
         "working": len(working),
-        "sources": [SourceRow(one, states.of_source(one), one.get("lag_s")) for one in snapshot.health.sources],
+        "sources": [SourceRow(source, states.of_source(source), source.get("lag_s")) for source in snapshot.health.sources],
         "up": sum(bool(source.get("up")) for source in snapshot.health.sources),
         "no_telemetry": no_telemetry,
         "summary": no_telemetry or _summary(active),
@@ -115,7 +115,9 @@ def _trend(job: JobSummary, reports: Mapping[str, Report]) -> str | None:
     since = (job.since or 0.0) - 1.0
     last = float("inf") if job.last_epoch_end is None else job.last_epoch_end + 1.0
     held = [
-        [one for one in reports[uuid].epochs if one.start >= since and one.end <= last] for uuid in job.gpus if uuid in reports
+        [epoch for epoch in reports[uuid].epochs if epoch.start >= since and epoch.end <= last]
+        for uuid in job.gpus
+        if uuid in reports
     ]
     return trend(max(held, key=len, default=[]))
 

@@ -46,18 +46,18 @@ def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
     """Draw what is recommended; None where seconds or USD of two are not known."""
     if recommendation is None:
         return None
-    rows = [one for one in recommendation.recommendations if one.seconds is not None and one.usd is not None]
+    rows = [row for row in recommendation.recommendations if row.seconds is not None and row.usd is not None]
     if len(rows) < 2:
         return None
-    unit = time_unit([one.seconds for one in rows])
-    along = axis_from_zero([(one.seconds or 0.0) / unit.seconds for one in rows])
-    upward = axis_from_zero([one.usd or 0.0 for one in rows])
+    unit = time_unit([row.seconds for row in rows])
+    along = axis_from_zero([(row.seconds or 0.0) / unit.seconds for row in rows])
+    upward = axis_from_zero([row.usd or 0.0 for row in rows])
     named = {"fastest": recommendation.fastest, "cheapest": recommendation.cheapest}
-    best = {_instance(one): word for word, one in named.items() if one is not None}
+    best = {_instance(row): word for word, row in named.items() if row is not None}
     now = None if recommendation.current is None else _instance(recommendation.current)
     points = [
-        _point(one, along, upward, unit.seconds, "now" if _instance(one) == now else best.get(_instance(one), ""))
-        for one in rows
+        _point(row, along, upward, unit.seconds, "now" if _instance(row) == now else best.get(_instance(row), ""))
+        for row in rows
     ]
     order = {"other": 0, "trade": 1, "best": 2, "now": 3}  # what matters is drawn last, over the others
     return CostPlot(
@@ -69,15 +69,15 @@ def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
     )
 
 
-def _instance(one: InstanceAnswer | CurrentInstance) -> tuple[str, str, str, str]:
-    """What tells instances apart: some clouds rent one name with different GPUs."""
-    return one.instance, one.cloud, one.region, one.gpu
+def _instance(row: InstanceAnswer | CurrentInstance) -> tuple[str, str, str, str]:
+    """What distinguishes instances: some clouds rent one name with different GPUs."""
+    return row.instance, row.cloud, row.region, row.gpu
 
 
-def _point(one: InstanceAnswer, along: Axis, upward: Axis, unit_s: float, word: str) -> Point:
-    left, top = along.place((one.seconds or 0.0) / unit_s), round(100 - upward.place(one.usd or 0.0), 3)
-    kind = "now" if word == "now" else "best" if word else "trade" if one.pareto else "other"
-    says = f"{one.instance} ({one.cloud}, {one.gpu}): {length(one.seconds)}, ${number(one.usd or 0.0)}"
+def _point(row: InstanceAnswer, along: Axis, upward: Axis, unit_s: float, word: str) -> Point:
+    left, top = along.place((row.seconds or 0.0) / unit_s), round(100 - upward.place(row.usd or 0.0), 3)
+    kind = "now" if word == "now" else "best" if word else "trade" if row.pareto else "other"
+    says = f"{row.instance} ({row.cloud}, {row.gpu}): {length(row.seconds)}, ${number(row.usd or 0.0)}"
     return Point(left, top, kind, word, left > 60, says)
 
 
@@ -128,26 +128,26 @@ def epoch_plot(
 
     ``expected`` is the 90 % interval of the epoch length [s]; ``standing_out`` the GPU that holds the others up.
     """
-    every = [(gpu, one) for gpu, ones in epochs.items() for one in ones]
+    every = [(gpu, epoch) for gpu, records in epochs.items() for epoch in records]
     if not every:
         return None
-    lengths = [one.seconds for _, one in every]
-    end = max(one.end for _, one in every)
-    begin = min(since, min(one.start for _, one in every))
+    lengths = [epoch.seconds for _, epoch in every]
+    end = max(epoch.end for _, epoch in every)
+    begin = min(since, min(epoch.start for _, epoch in every))
     unit, since_unit = time_unit(lengths), time_unit([(end - begin) / 2])
     along = axis_between(0.0, (end - begin) / since_unit.seconds, 6)
     upward = axis_around([value / unit.seconds for value in (*lengths, *(expected or ()))], _LEAST_SHARE)
     marks = tuple(
         Mark(
-            along.place((one.start - begin) / since_unit.seconds),
-            along.place((one.end - begin) / since_unit.seconds),
-            round(100 - upward.place(one.seconds / unit.seconds), 3),
-            one.confidence < ANSWERS,  # drawn pale
+            along.place((epoch.start - begin) / since_unit.seconds),
+            along.place((epoch.end - begin) / since_unit.seconds),
+            round(100 - upward.place(epoch.seconds / unit.seconds), 3),
+            epoch.confidence < ANSWERS,  # drawn pale
             gpu == standing_out,
-            f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(one.seconds)}, "
-            f"ended {length(one.end - begin)} after the job began",
+            f"{f'{(names or {}).get(gpu, gpu)}: ' if len(epochs) > 1 else ''}{length(epoch.seconds)}, "
+            f"ended {length(epoch.end - begin)} after the job began",
         )
-        for gpu, one in every
+        for gpu, epoch in every
     )
     band = None
     if expected is not None:
@@ -167,7 +167,7 @@ def epoch_plot(
 
 def trend(epochs: Sequence[EpochRecord]) -> str | None:
     """Points of a small line (100 wide, 24 high) of the newest epochs' lengths; None below three."""
-    newest = [one.seconds for one in epochs[-40:]]
+    newest = [epoch.seconds for epoch in epochs[-40:]]
     if len(newest) < 3:
         return None
     upward = axis_around(newest, _LEAST_SHARE)
@@ -219,20 +219,20 @@ def interval_plot(prediction: PredictionAnswer, own: str | None) -> IntervalPlot
     """Draw ``prediction``, fastest first; ``own`` is the model that the job runs on. None without predictions."""
     if not prediction.predictions:
         return None
-    known = [one.seconds for one in prediction.predictions]
+    known = [target.seconds for target in prediction.predictions]
     unit = None if None in known else time_unit(known)
-    values = {one.gpu: _values(one, unit) for one in prediction.predictions}
+    values = {target.gpu: _values(target, unit) for target in prediction.predictions}
     axis = axis_from_zero([value for three in values.values() for value in three])
     rows = tuple(
-        Row(one, one.gpu == own or one.route == "measured", *(axis.place(value) for value in values[one.gpu]))
-        for one in sorted(prediction.predictions, key=lambda one: values[one.gpu][1])
+        Row(target, target.gpu == own or target.route == "measured", *(axis.place(value) for value in values[target.gpu]))
+        for target in sorted(prediction.predictions, key=lambda target: values[target.gpu][1])
     )
     here = next((row.middle for row in rows if row.own), None)
     return IntervalPlot(rows, unit, axis.logarithmic, axis.across(), here)
 
 
-def _values(one: TargetAnswer, unit: TimeUnit | None) -> tuple[float, float, float]:
+def _values(target: TargetAnswer, unit: TimeUnit | None) -> tuple[float, float, float]:
     """Low, middle and high in ``unit``; the ratio's where there is none."""
-    if unit is None or one.seconds is None or one.low is None or one.high is None:
-        return one.ratio_low, one.ratio, one.ratio_high
-    return one.low / unit.seconds, one.seconds / unit.seconds, one.high / unit.seconds
+    if unit is None or target.seconds is None or target.low is None or target.high is None:
+        return target.ratio_low, target.ratio, target.ratio_high
+    return target.low / unit.seconds, target.seconds / unit.seconds, target.high / unit.seconds

@@ -106,7 +106,7 @@ def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
 
 
 def _address(request: Request) -> str:
-    """Of the service, as whoever asks reached it."""
+    """The address at which the client reached the service."""
     return str(request.base_url).rstrip("/")
 
 
@@ -116,13 +116,14 @@ _METHODS = ("get", "put", "post", "patch", "delete")  # HEAD is documented with 
 def _chapters(openapi: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The API's operations by tag: the service's own description of itself, without a script of another host."""
     operations = [
-        {**told, "method": method.upper(), "path": path}
+        {**operation, "method": method.upper(), "path": path}
         for path, methods in openapi["paths"].items()
-        for method, told in methods.items()
+        for method, operation in methods.items()
         if method in _METHODS
     ]
     chapters = [
-        {**tag, "operations": [one for one in operations if tag["name"] in one.get("tags", [])]} for tag in openapi["tags"]
+        {**tag, "operations": [operation for operation in operations if tag["name"] in operation.get("tags", [])]}
+        for tag in openapi["tags"]
     ]
     return [chapter for chapter in chapters if chapter["operations"]]
 

@@ -92,8 +92,8 @@ def _source(parts: Parts, sent: Sent) -> Source:
     if sent.data.lstrip()[:1] == b"{":
         return _source_of_profile(parts, sent.data, gpu)
     kind = "parquet" if sent.data[:4] == b"PAR1" else "csv"
-    found: Source = parts.workers.run(source_of_upload, sent.data, kind, gpu, parts.settings.gpus)
-    return found
+    source: Source = parts.workers.run(source_of_upload, sent.data, kind, gpu, parts.settings.gpus)
+    return source
 
 
 def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:

@@ -1,1 +1,1 @@
-"""The service's HTTP API: one file per kind of thing that is asked for."""
+"""The service's HTTP API: one file per resource."""

@@ -83,7 +83,7 @@ def router(registry: Registry) -> APIRouter:
         response_model=None,
         response_class=Response,  # the answer is a problem, never JSON of its own
     )
-    def ask_another(name: str) -> None:
+    def unavailable(name: str) -> None:
         why = _installed(registry, name).why
         raise HTTPException(503, f"the backend {name} cannot be used: {why}")
 

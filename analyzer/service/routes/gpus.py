@@ -69,8 +69,8 @@ def epochs(
 ) -> Epochs:
     """List the epochs that have ended, of all jobs of the GPU; ``job_since`` says which job an epoch belongs to."""
     _known(served, uuid)
-    found = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
-    return Epochs(gpu=uuid, epochs=[EpochAnswer(seconds=one.seconds, **epoch_to_json(one)) for one in found])
+    records = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
+    return Epochs(gpu=uuid, epochs=[EpochAnswer(seconds=record.seconds, **epoch_to_json(record)) for record in records])
 
 
 def _known(served: Parts, uuid: str) -> GpuAnswer:

@@ -37,8 +37,8 @@ def jobs(
     ] = None,
 ) -> Jobs:
     """List every job in the state, newest first, without predictions."""
-    found = served.analysis.snapshot.jobs.values()
-    kept = [JobSummary.model_validate(one.model_dump(include=_SUMMARY)) for one in found if active in (None, one.active)]
+    known = served.analysis.snapshot.jobs.values()
+    kept = [JobSummary.model_validate(job.model_dump(include=_SUMMARY)) for job in known if active in (None, job.active)]
     return Jobs(jobs=kept)
 
 

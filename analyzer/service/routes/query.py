@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 from ...answers.answer_schema import Objective
 from ...answers.question_schema import GpuName
 from ...instances import Market
-from ...recommendation import Limits
+from ...recommendation import JobLimits
 from ..parts import Served
 
 _CONFIGURED = "(default: as configured)"
@@ -34,7 +34,7 @@ class Recommendable(NamedTuple):
     """What a recommendation is to keep."""
 
     objective: Objective
-    limits: Limits
+    limits: JobLimits
 
 
 def _wanted(
@@ -47,7 +47,7 @@ def _wanted(
     budget_usd: _Budget = None,
 ) -> Recommendable:
     settings = served.settings
-    limits = Limits(
+    limits = JobLimits(
         deadline_s,
         budget_usd,
         settings.regions if region is None else region,

@@ -61,11 +61,11 @@ def prices(
 ) -> Prices:
     """List every instance in the price table, with the source and the date of its price."""
     name = None if gpu is None else served.catalog.resolve(gpu).name
-    found = [one for one in served.instances if name in (None, one.gpu) and cloud in (None, one.cloud)]
-    return Prices(prices=[_answer(one) for one in found])
+    matching = [instance for instance in served.instances if name in (None, instance.gpu) and cloud in (None, instance.cloud)]
+    return Prices(prices=[_answer(instance) for instance in matching])
 
 
-def _answer(one: Instance) -> PriceAnswer:
+def _answer(instance: Instance) -> PriceAnswer:
     same = ("cloud", "region", "gpu", "usd_per_hour", "spot_usd_per_hour", "vcpus", "source", "date")
-    told = {name: getattr(one, name) for name in same}
-    return PriceAnswer(instance=one.name, gpu_count=one.count, memory_bytes=one.memory, **told)
+    fields = {name: getattr(instance, name) for name in same}
+    return PriceAnswer(instance=instance.name, gpu_count=instance.count, memory_bytes=instance.memory, **fields)

@@ -17,7 +17,7 @@ from ...answers.job_result import JobQuestion
 from ...answers.question_schema import GpuName, RecommendationQuestion
 from ...answers.recommendations import Renting
 from ...answers.sources import Source, with_precision
-from ...recommendation import Limits, Work
+from ...recommendation import JobLimits, Work
 from ..limits import JsonRoute
 from ..parts import Parts, Served
 from ..problems import answers
@@ -131,13 +131,13 @@ def predictions_of_profiles(served: Served, question: PredictionBody) -> Predict
 @profiles.post("/recommendations", operation_id="recommend", summary="Where to run the job of a profile", responses=_REFUSALS)
 def recommendations_of_profiles(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
     """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
-    limits = Limits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
-    asked = JobQuestion(
+    limits = JobLimits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
+    job_question = JobQuestion(
         work=None if question.epochs is None else Work(question.epochs),
         batch_may_grow=question.batch_may_grow,
         renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
     )
-    return recommendation_answer(served.advisor.answer(question.profiles, asked))
+    return recommendation_answer(served.advisor.answer(question.profiles, job_question))
 
 
 @router.post("/detections", operation_id="detectTrace", summary="The epochs of a trace", responses=_ERRORS, openapi_extra=_BODY)
@@ -186,5 +186,5 @@ def recommendations(
 
 
 def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:
-    found: Source = served.workers.run(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
-    return with_precision(found, precision)
+    source: Source = served.workers.run(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
+    return with_precision(source, precision)

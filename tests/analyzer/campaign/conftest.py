@@ -14,12 +14,12 @@ import pytest
 
 from epochcast.analyzer.campaign import runner
 from epochcast.analyzer.campaign.plan import Plan, Workload
-from epochcast.analyzer.campaign.recording import Training
+from epochcast.analyzer.campaign.recording import RecordingSettings
 from epochcast.analyzer.corpus import append_run
-from epochcast.analyzer.recording.device import Device
+from epochcast.analyzer.recording.device import TrainingDevice
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
-CPU = Device("cpu", "Some CPU", "host-here", "host")
+CPU = TrainingDevice("cpu", "Some CPU", "host-here", "host")
 EPOCH_S = 5.0
 
 
@@ -30,7 +30,7 @@ class FakeTraining:
     began: list[str] = field(default_factory=list)
     before: dict[str, Callable[[], object]] = field(default_factory=dict)
 
-    def __call__(self, workload: Workload, epochs: int, corpus: Path, name: str, training: Training) -> dict[str, Any]:
+    def __call__(self, workload: Workload, epochs: int, corpus: Path, name: str, training: RecordingSettings) -> dict[str, Any]:
         self.began.append(name)
         self.before.get(workload.text, lambda: None)()
         starts = [1000.0 + EPOCH_S * number for number in range(epochs)]

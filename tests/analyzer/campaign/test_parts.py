@@ -18,12 +18,12 @@ from epochcast.analyzer.campaign import recording
 from epochcast.analyzer.campaign.expectation import Measured, expected_s
 from epochcast.analyzer.campaign.overhead import MeasuredOverhead, append_overhead, measure_overhead, read_overheads, slowdown
 from epochcast.analyzer.campaign.plan import Overhead, Workload
-from epochcast.analyzer.campaign.recording import RunError, Training, reason_of
+from epochcast.analyzer.campaign.recording import RecordingSettings, RunError, reason_of
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.recording import device as device_module
 from epochcast.analyzer.recording.agent_client import AgentClient
-from epochcast.analyzer.recording.device import Device, choose_device
-from epochcast.analyzer.recording.record import Recording
+from epochcast.analyzer.recording.device import TrainingDevice, choose_device
+from epochcast.analyzer.recording.record import CompletedRecording
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
 
@@ -181,7 +181,7 @@ def test_every_other_block_is_sampled_and_the_first_does_not_count(monkeypatch: 
     assert trained == [False, True, False, False, True, True, False]
 
 
-GPU = Device("cuda:0", "Tesla T4", "GPU-b", "nvml")
+GPU = TrainingDevice("cuda:0", "Tesla T4", "GPU-b", "nvml")
 WORKLOAD = Workload(network="Net", batch_size=16, image_size=32, samples=100)
 BLOCKS = Overhead(network="Net", batch_size=16, image_size=32, samples=100, epochs=1, pairs=2)
 
@@ -193,21 +193,21 @@ def _trace(folder: Path, uuid: str) -> Path:
 
 def test_of_several_gpus_the_one_that_trained_is_kept(tmp_path: Path) -> None:
     traces = tuple(_trace(tmp_path, uuid) for uuid in ("GPU-a", "GPU-b", "GPU-c"))
-    assert recording._trained_device(Recording(traces, 6, 0, 0), GPU, []) == traces[1]
+    assert recording._trained_device(CompletedRecording(traces, 6, 0, 0), GPU, []) == traces[1]
     assert list(tmp_path.iterdir()) == [traces[1]]
 
 
 def test_a_gpu_that_gave_no_sample_is_a_failed_run(tmp_path: Path) -> None:
     traces = tuple(_trace(tmp_path, uuid) for uuid in ("GPU-a", "GPU-c"))
     with pytest.raises(RunError, match=r"the agent gave no sample of Tesla T4 \(GPU-b\)"):
-        recording._trained_device(Recording(traces, 4, 0, 0), GPU, [])
+        recording._trained_device(CompletedRecording(traces, 4, 0, 0), GPU, [])
 
 
 def test_a_trace_that_cannot_be_written_is_no_failure_of_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = Recording((), 4, 0, 1, "cannot write 'run.parquet': No space left on device")
+    result = CompletedRecording((), 4, 0, 1, "cannot write 'run.parquet': No space left on device")
     monkeypatch.setattr(recording, "record", lambda *_, **__: result)
     with pytest.raises(InputError, match="No space left on device"):
-        recording.record_run(WORKLOAD, 1, tmp_path, "run", Training(GPU))
+        recording.record_run(WORKLOAD, 1, tmp_path, "run", RecordingSettings(GPU))
 
 
 def test_labels_are_found_among_what_else_was_said_and_say_what_was_trained() -> None:
@@ -239,13 +239,13 @@ def test_blocks_that_break_say_why(monkeypatch: pytest.MonkeyPatch, program: str
     monkeypatch.setattr(overhead_module, "trainer_command", lambda *_, **__: [sys.executable, "-c", program])
     monkeypatch.setattr(AgentClient, "healthy", lambda client: False)
     with pytest.raises(RunError, match=reason):
-        measure_overhead(BLOCKS, "run", Training(Device("cpu", "Some CPU", "host-here", "host")))
+        measure_overhead(BLOCKS, "run", RecordingSettings(TrainingDevice("cpu", "Some CPU", "host-here", "host")))
 
 
 def test_where_an_agent_samples_all_the_time_its_cost_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AgentClient, "healthy", lambda client: True)
     with pytest.raises(RunError, match="an epochcast-agent samples this node all the time; stop it"):
-        measure_overhead(BLOCKS, "run", Training(GPU))
+        measure_overhead(BLOCKS, "run", RecordingSettings(GPU))
 
 
 @pytest.mark.parametrize("change", [{"overhead": "much"}, {"with_s": 5}, {"high": None}, None])

@@ -17,7 +17,7 @@ from epochcast.analyzer.campaign import overhead as overhead_module
 from epochcast.analyzer.campaign import runner
 from epochcast.analyzer.campaign.overhead import MeasuredOverhead
 from epochcast.analyzer.campaign.plan import Overhead, Plan
-from epochcast.analyzer.campaign.recording import RunError, Training
+from epochcast.analyzer.campaign.recording import RecordingSettings, RunError
 from epochcast.analyzer.campaign.runner import Runner
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import AgentError, InputError
@@ -66,7 +66,7 @@ def test_labels_that_somebody_spoilt_tell_nothing_and_stop_nothing(tmp_path: Pat
 def test_another_device_runs_all_of_it_again(tmp_path: Path, plan: Plan, training: FakeTraining) -> None:
     """And what the first took tells nothing of the other: the first run there is expected to take nothing."""
     Runner(plan, tmp_path, CPU).run()
-    other = runner.Device("cpu", "Other CPU", "host-there", "host")
+    other = runner.TrainingDevice("cpu", "Other CPU", "host-there", "host")
     said: list[str] = []
     assert [result.status for result in Runner(plan, tmp_path, other, progress=said.append).run()] == ["done"] * 3
     assert len(read_runs(tmp_path)) == 6
@@ -204,7 +204,7 @@ def test_a_signal_whose_exception_was_lost_ends_the_campaign_after_the_present_r
 def test_overheads_come_last_and_are_measured_once(
     tmp_path: Path, plan: Plan, training: FakeTraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure(workload: Overhead, name: str, training: Training) -> MeasuredOverhead:
+    def measure(workload: Overhead, name: str, training: RecordingSettings) -> MeasuredOverhead:
         epochs = [[1.0] * workload.epochs] * workload.pairs
         return MeasuredOverhead(name, workload.text, training.device.name, 0.02, 0.01, 0.03, epochs, epochs, 0.5, 1e9)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.fleet.finding import Finding, Quality, Span
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
+from epochcast.analyzer.fleet.finding import Finding, JobSpan, Quality
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.regressor import Profile
 
 BEGAN = 1_750_000_000.0
@@ -36,12 +36,12 @@ def profile(gpu: str, epoch_s: float | None, unit: str | None = "epoch", more_wo
     return replace(one, gpu=gpu, metrics={**one.metrics, "sm_active": active, "sm_clock": clocks}, **timed)
 
 
-def device(node: str, index: int, name: str = "Tesla T4", **rented: str) -> Device:
-    return Device(f"GPU-{node}-{index}", str(index), name, node, "made-up", simulated=True, **rented)
+def device(node: str, index: int, name: str = "Tesla T4", **rented: str) -> GpuDevice:
+    return GpuDevice(f"GPU-{node}-{index}", str(index), name, node, "made-up", simulated=True, **rented)
 
 
 def span(
-    of: Device,
+    of: GpuDevice,
     *,
     start: float = BEGAN,
     seconds: float = 600.0,
@@ -51,7 +51,7 @@ def span(
     more_work: float = 1.0,
     clock: float = 1.0,
     **measured: Any,
-) -> Span:
+) -> JobSpan:
     """A stretch of work with epochs of ``period`` all along, that end ``shift`` later than its beginning says."""
     unit = {"epochs": "epoch", "steps": "step", "none": None}[verdict]
     ends = np.arange(start + shift + period, start + seconds, period) if verdict == "epochs" else np.array([])
@@ -69,10 +69,12 @@ def span(
         last_sample=start + seconds,
         samples=int(10 * seconds),
     )
-    return Span(start, start + seconds, report, epochs, **measured)
+    return JobSpan(start, start + seconds, report, epochs, **measured)
 
 
-def finding(of: Device, *spans: Span, idle_s: float | None = 0.0, seconds: float = 600.0, quality: Quality = WHOLE) -> Finding:
+def finding(
+    of: GpuDevice, *spans: JobSpan, idle_s: float | None = 0.0, seconds: float = 600.0, quality: Quality = WHOLE
+) -> Finding:
     trace = f"{of.node}/{of.label}.parquet"
     return Finding(trace, "1", of, BEGAN, BEGAN + seconds, idle_s, spans, quality, cpu_s=0.5)
 

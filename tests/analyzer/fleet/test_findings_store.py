@@ -7,11 +7,11 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
 from epochcast.analyzer.fleet.findings_store import FindingsStore, alone_in
-from epochcast.analyzer.telemetry.gpu_report import Device
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 
 
 def finding(trace: str, version: str = "v1", idle: float = 1.0) -> Finding:
-    device = Device(f"GPU-{trace}", "0", "Tesla T4", "node")
+    device = GpuDevice(f"GPU-{trace}", "0", "Tesla T4", "node")
     return Finding(trace, version, device, 0.0, 10.0, idle, (), Quality(100, 10.0, 0.0, 0.0, ("power",)))
 
 

@@ -48,7 +48,7 @@ def test_spans_come_back_by_their_beginning_and_whole(spans: SpansByStart) -> No
     assert [one.report.device.uuid for one in (first, second)] == ["GPU-n-1", "GPU-n-0"]
     assert (first.energy_j, second.busy_ratio, second.seconds, second.epochs) == (7.0, 0.5, 600.0, 19)
     assert first.report.profile is None
-    assert spans.whole(first) == span(early).report
+    assert spans.full_report(first) == span(early).report
 
 
 def test_a_copy_of_a_trace_counts_once_whichever_comes_first(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_gpu_with_steps_may_be_part_of_a_job_only_where_others_work(
     others = [span(other, verdict="steps", period=0.9)] if beside == "works" else []
     jobs = told(spans, advisor, finding(of, span(of, verdict="steps", period=0.5)), finding(other, *others))
     job = next(job for job in jobs if job.answer.gpus == [of.uuid])
-    assert job.whole is whole and (whole or not job.sure)
+    assert job.complete is whole and (whole or not job.sure)
     assert any("worked too" in note for note in job.answer.notes) is not whole
 
 

@@ -15,16 +15,16 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet import gpu_history, span_finding, stretches, trace_rows
 from epochcast.analyzer.fleet.finding import Finding, finding_from_json, finding_to_json
 from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
-from epochcast.analyzer.fleet.stretches import Activity, worked
+from epochcast.analyzer.fleet.stretches import ActivityBins, worked
 from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows, TraceRows
-from epochcast.analyzer.telemetry.gpu_report import Device
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.detector import Detection, detect
 from epochcast.regressor import load_catalog
 
 from .conftest import square_wave
 
 CATALOG = load_catalog()
-DEVICE = Device("GPU-1", "0", "Tesla V100-SXM2-16GB", "node-1", source="gpm")
+DEVICE = GpuDevice("GPU-1", "0", "Tesla V100-SXM2-16GB", "node-1", source="gpm")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
     return shown
 
 
-def look(path: Path, looking: Looking | None = None, device: Device = DEVICE) -> Finding:
+def look(path: Path, looking: Looking | None = None, device: GpuDevice = DEVICE) -> Finding:
     with path.open("rb") as file:
         found = finding_of(path.name, "v1", device, TraceRows(file, path.name), looking or Looking(CATALOG))
     return replace(found, cpu_s=0.0)
@@ -263,10 +263,10 @@ def test_block_means_are_those_of_the_readings() -> None:
 def test_activity_keeps_its_means_when_its_bins_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     time = 1e9 + np.arange(0, 4000, 0.5)
     values = np.sin(time / 50) + 2
-    whole = Activity(1.0)
+    whole = ActivityBins(1.0)
     whole.add(time, values)
     monkeypatch.setattr(stretches, "_MOST_BINS", 600)
-    folded = Activity(1.0)
+    folded = ActivityBins(1.0)
     for part in np.array_split(np.arange(time.size), 13):
         folded.add(time[part], values[part])
     assert folded.width_s == 8
@@ -279,7 +279,7 @@ def test_activity_keeps_its_means_when_its_bins_grow(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("rows", [3001, 3002, 4095])
 def test_no_row_is_lost_when_bins_grow(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stretches, "_MOST_BINS", 4096)
-    activity = Activity(1.0)
+    activity = ActivityBins(1.0)
     for time in (np.arange(float(rows)), np.array([5000.0]), np.array([33_000.0])):
         activity.add(time, np.ones(time.size))
     assert activity.rows.sum() == rows + 2
@@ -289,7 +289,7 @@ def test_no_row_is_lost_when_bins_grow(rows: int, monkeypatch: pytest.MonkeyPatc
 def test_pauses_part_as_the_detector_parts_them() -> None:
     time = np.arange(0, 1000.0)
     level = np.where((time < 300) | ((time > 320) & (time < 600)) | (time > 800), 0.5, 0.0)
-    activity = Activity(1.0)
+    activity = ActivityBins(1.0)
     activity.add(time, level)
     found = worked(activity, "dram_active", 1.0)
     # The pause of 20 s is short beside the 300 s on either side, that of 200 s is not.
@@ -306,7 +306,7 @@ def test_work_goes_on_over_a_hole_of_300_s_and_a_longer_one_ends_it(row_s: float
     longest_s, rows = max(300.0, 100 * row_s), np.arange(0, 600, row_s)
     for hole_s in (longest_s, longest_s + row_s):
         after = rows[-1] + hole_s
-        activity = Activity(row_s)
+        activity = ActivityBins(row_s)
         activity.add(np.concatenate([rows, after + rows]), np.full(2 * rows.size, 0.5))
         found = worked(activity, "dram_active", row_s)
         parts = [(0, after + 600)] if hole_s == longest_s else [(0, 600), (after, after + 600)]
@@ -316,7 +316,7 @@ def test_work_goes_on_over_a_hole_of_300_s_and_a_longer_one_ends_it(row_s: float
 
 
 def test_a_pause_is_long_beside_the_shorter_of_what_it_parts() -> None:
-    activity = Activity(1.0)
+    activity = ActivityBins(1.0)
     activity.add(np.arange(0, 760.0), np.where((np.arange(760) < 600) | (np.arange(760) > 640), 0.5, 0.0))
     assert len(worked(activity, "dram_active", 1.0).stretches) == 2
 

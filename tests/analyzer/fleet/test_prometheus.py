@@ -13,7 +13,7 @@ import pytest
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.fleet.gpu_history import Looking, analysed
 from epochcast.analyzer.fleet.traces_of import traces_of
-from epochcast.analyzer.telemetry.settings import Place
+from epochcast.analyzer.telemetry.settings import PlaceSettings
 from epochcast.regressor import load_catalog
 
 from .conftest import square_wave
@@ -46,7 +46,7 @@ def test_its_gpus_are_analysed_between_two_moments(tmp_path: Path, address: str)
     looking = Looking(load_catalog(), BEGAN - 1.0, BEGAN + 200.0)
     config = tmp_path / "service.toml"
     config.write_text(f'[[prometheus]]\nurl = "{address}"\ninstance_label = "vm"\n')
-    places = {"node-1": Place(instance="g4dn.2xlarge", cloud="aws")}
+    places = {"node-1": PlaceSettings(instance="g4dn.2xlarge", cloud="aws")}
     traces = list(traces_of(address, looking, places, out=tmp_path, config=config, token_file=None).traces())
     assert [trace.name for trace in traces] == ["GPU-0", "GPU-1"]
     found = analysed(looking, traces)

@@ -16,12 +16,12 @@ from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking, Trace, analysed
 from epochcast.analyzer.fleet.trace_folder import TraceFile, TraceFolder
 from epochcast.analyzer.fleet.traces_of import read_places
-from epochcast.analyzer.telemetry.settings import Place
+from epochcast.analyzer.telemetry.settings import PlaceSettings
 from epochcast.regressor import load_catalog
 
 
 def listed(
-    path: object, question: str = "q", places: dict[str, Place] | None = None, without: Path | None = None
+    path: object, question: str = "q", places: dict[str, PlaceSettings] | None = None, without: Path | None = None
 ) -> list[TraceFile]:
     found = list(TraceFolder(str(path), places=places or {}, question=question, without=without).traces())
     return [one for one in found if isinstance(one, TraceFile)]
@@ -53,7 +53,7 @@ def test_a_version_changes_with_content_question_and_place(tmp_path: Path) -> No
     (first,), (same,) = listed(tmp_path), listed(tmp_path)
     assert first == same
     (other,) = listed(tmp_path, question="another")
-    (placed,) = listed(tmp_path, places={"n": Place(instance="p3.2xlarge")})
+    (placed,) = listed(tmp_path, places={"n": PlaceSettings(instance="p3.2xlarge")})
     path.write_text("time,power\n1,2\n")
     (changed,) = listed(tmp_path)
     assert len({one.version for one in (first, other, placed, changed)}) == 4
@@ -132,7 +132,7 @@ def test_what_cannot_be_listed_is_said_in_one_sentence(path: str, said: str) -> 
 def test_nodes_say_what_is_rented(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text("node,instance,cloud\n007,p3.2xlarge,aws\nb,,\n")
-    assert read_places(path) == {"007": Place(instance="p3.2xlarge", cloud="aws"), "b": Place()}
+    assert read_places(path) == {"007": PlaceSettings(instance="p3.2xlarge", cloud="aws"), "b": PlaceSettings()}
     for text, said in (("name\n1\n", "give node"), ("node,instance\na,x\na,y\n", "'a' twice"), ("node,vm\na,x\n", "vm")):
         path.write_text(text)
         with pytest.raises(InputError, match=said):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet import gpu_tally, jobs_table
-from epochcast.analyzer.fleet.finding import Failure, Finding, Span
+from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, jobs_of
 from epochcast.analyzer.fleet.gpu_tally import GpuTally, SeenTime
 from epochcast.analyzer.fleet.job_tally import JobTally
@@ -36,7 +36,7 @@ def gpus(advisor: Advisor, *findings: Finding) -> dict[str, Any]:
     return tally.to_json()
 
 
-def jobs(advisor: Advisor, folder: Path, *spans: Span) -> list[FleetJob]:
+def jobs(advisor: Advisor, folder: Path, *spans: JobSpan) -> list[FleetJob]:
     with SpansByStart(folder / "spans") as held:
         for one in spans:
             held.add(f"{one.report.device.node}/{one.report.device.label}.parquet", one)
@@ -135,7 +135,7 @@ def test_a_job_on_several_machines_pays_its_share_of_all_of_them(advisor: Adviso
 def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
     a100s = [device("n", index, "NVIDIA A100-SXM4-40GB", instance="a2-highgpu-8g", cloud="gcp") for index in range(2)]
     spans = [span(of, clock=0.8 if of.label == "1" else 1.0) for of in a100s]
-    pair = replace(jobs(advisor, tmp_path, *spans)[0], whole=True)
+    pair = replace(jobs(advisor, tmp_path, *spans)[0], complete=True)
     alone = jobs(advisor, tmp_path, span(device("m", 0)))[0]
     assert pair.saving is not None and pair.straggler is not None
     to = pair.saving.to.model_copy(update={"fits": True})

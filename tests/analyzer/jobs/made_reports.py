@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
 from epochcast.detector import Cycle, unit_of
 from epochcast.regressor import Profile
 
@@ -57,7 +57,7 @@ def report(
     spans = [(begin + n * period, begin + (n + 1) * period) for n in range(epochs if verdict == "epochs" else 0)]
     sure = length if confidence >= 0.8 else None
     return Report(
-        device=Device(uuid, label, name, node, "replay", simulated=True, **device),
+        device=GpuDevice(uuid, label, name, node, "replay", simulated=True, **device),
         state=state,  # type: ignore[arg-type]
         verdict=verdict,  # type: ignore[arg-type]
         period_s=length,

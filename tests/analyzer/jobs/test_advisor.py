@@ -16,8 +16,8 @@ from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances.rented import rented
-from epochcast.analyzer.recommendation import Limits, Work
-from epochcast.analyzer.telemetry.gpu_report import Device
+from epochcast.analyzer.recommendation import JobLimits, Work
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.regressor import Gpu, Profile, load_catalog
 
 from .made_reports import profile_of
@@ -53,7 +53,7 @@ def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
 
 
 def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
-    aws = Limits(clouds=["aws"])
+    aws = JobLimits(clouds=["aws"])
     one, eight = (recommended(advisor, [profile_of("T4", 30.0)] * n, limits=aws, machines=n) for n in (1, 8))
     rows = {(row.instance, row.region): row for row in eight.recommendations}
     assert rows["g5.12xlarge", "us-east-1"].instances == 2 and rows["g5.48xlarge", "us-east-1"].instances == 1
@@ -110,7 +110,7 @@ def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
 
 
 def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
-    answer = recommended(advisor, [profile_of("T4", 30.0)], work=Work(100), limits=Limits(deadline_s=1.0, clouds=["azure"]))
+    answer = recommended(advisor, [profile_of("T4", 30.0)], work=Work(100), limits=JobLimits(deadline_s=1.0, clouds=["azure"]))
     assert not answer.recommendations and answer.cheapest is None and answer.decision is None
     assert any(note.startswith("no instance qualifies: 3 miss the deadline") for note in answer.notes)
 
@@ -124,7 +124,7 @@ def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advis
 
 def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Advisor) -> None:
     with pytest.raises(InputError, match="no instance of the price table has cloud 'awz'"):
-        Advisor.load(limits=Limits(clouds=["awz"]))
+        Advisor.load(limits=JobLimits(clouds=["awz"]))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_settings_that_no_instance_fits_are_refused_at_the_start(advisor: Adviso
 def test_what_a_job_is_rented_on(
     advisor: Advisor, plan: JobPlan | None, device: dict[str, str], expected: tuple[str, str], assumed: bool
 ) -> None:
-    found = rented("T4", 1, advisor.instances, plan=plan, devices=[Device("GPU-a", "0", "Tesla T4", "n", **device)])  # type: ignore[arg-type]
+    found = rented("T4", 1, advisor.instances, plan=plan, devices=[GpuDevice("GPU-a", "0", "Tesla T4", "n", **device)])  # type: ignore[arg-type]
     assert found.instance is not None
     assert (found.instance.cloud, found.instance.name, found.assumed) == (*expected, assumed)
     assert bool(found.notes) == (assumed and bool(device.get("instance")))
@@ -150,7 +150,7 @@ def test_what_a_job_is_rented_on(
 
 def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction(advisor: Advisor) -> None:
     profile = profile_of("T4", 36.0)
-    said = [Device("GPU-a", "0", "Tesla T4", "n", instance="g4dn.9xlarge", cloud="aws")]
+    said = [GpuDevice("GPU-a", "0", "Tesla T4", "n", instance="g4dn.9xlarge", cloud="aws")]
     answer = recommended(advisor, [profile], on=rented("T4", 1, advisor.instances, devices=said))
     assert answer.current and answer.current.assumed and answer.savings
     notes = " | ".join(answer.notes)
@@ -160,7 +160,7 @@ def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction
 
 def test_nothing_is_assumed_that_has_other_machines_than_the_job(advisor: Advisor) -> None:
     profiles = [profile_of("T4", 36.0)] * 4
-    said = [Device("GPU-a", "0", "Tesla T4", "n", instance="g4dn.12xlarge", cloud="aws")]
+    said = [GpuDevice("GPU-a", "0", "Tesla T4", "n", instance="g4dn.12xlarge", cloud="aws")]
     for on in (None, rented("T4", 4, advisor.instances, devices=said)):
         answer = recommended(advisor, profiles, on=on)
         assert answer.recommendations and answer.current is None and answer.savings is None
@@ -188,5 +188,5 @@ def test_what_is_assumed_is_cheapest_for_all_gpus_of_the_job(advisor: Advisor) -
 def test_a_current_instance_without_a_price_in_the_market_takes_the_other(advisor: Advisor) -> None:
     found = rented("L4", 1, advisor.instances, plan=JobPlan(instance="g6.xlarge"), market="spot")
     assert found.instance is not None and found.market == "on-demand"
-    answer = recommended(advisor, [profile_of("L4", 30.0)], on=found, limits=Limits(market="spot"))
+    answer = recommended(advisor, [profile_of("L4", 30.0)], on=found, limits=JobLimits(market="spot"))
     assert any("g6.xlarge has no spot price" in note for note in answer.notes)

@@ -10,7 +10,7 @@ import pytest
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.telemetry import Rows
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.detector import Detection, detect
 from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import heard
@@ -19,8 +19,8 @@ from epochcast.regressor import Catalog
 UUID = "GPU-1"
 
 
-def device(uuid: str = UUID, name: str = "Tesla T4", source: str = "replay") -> Device:
-    return Device(uuid, "0", name, "node-1", source=source, simulated=True)
+def device(uuid: str = UUID, name: str = "Tesla T4", source: str = "replay") -> GpuDevice:
+    return GpuDevice(uuid, "0", name, "node-1", source=source, simulated=True)
 
 
 def rows(trace: SimulatedTrace, first: int = 0, last: int | None = None, uuid: str = UUID) -> Rows:

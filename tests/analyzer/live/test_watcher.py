@@ -288,14 +288,14 @@ def test_a_node_whose_agent_is_silent_tells_nothing_of_the_gpu(
     hand = Hand(store, catalog, Scripted(kind="node", name="n"), Scripted(name="a"))
     stale = NodeReport(replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, last_sample=25.0))
     hand.tell("n", stale)
-    told = store.told()[UUID]
+    told = store.reported_at()[UUID]
     for _ in range(8):  # the node answers, and always the same
         hand.tell("n", stale, after_s=10)
-    assert store.told()[UUID] == told
+    assert store.reported_at()[UUID] == told
     hand.tell("a", rows(trace, 0, 100))
     assert hand.watcher.reports[UUID].samples == 100  # who has samples is believed in its place
     hand.tell("n", NodeReport(replace(stale.report, last_sample=26.0)), after_s=1)
-    assert store.told()[UUID] > told
+    assert store.reported_at()[UUID] > told
 
 
 def test_a_value_that_cannot_be_stored_holds_up_no_other_gpu(store: StateStore, catalog: Catalog) -> None:

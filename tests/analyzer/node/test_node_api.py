@@ -16,10 +16,10 @@ from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.node.process import Api
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.common.settings_file import load
 
-REPORT = Report(Device("GPU-1", "0", "Tesla T4", "n"), "answered", "epochs", 10.0, 0.9, 0.0, 2, last_sample=25.0)
+REPORT = Report(GpuDevice("GPU-1", "0", "Tesla T4", "n"), "answered", "epochs", 10.0, 0.9, 0.0, 2, last_sample=25.0)
 Ask = Callable[..., tuple[int, dict[str, str], Any]]
 
 

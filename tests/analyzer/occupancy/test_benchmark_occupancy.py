@@ -22,8 +22,8 @@ from epochcast.analyzer.backends.occupancy.measurement.collection import collect
 from epochcast.analyzer.backends.occupancy.measurement.training_run import OneTensor, train
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.recording import device as device_module
-from epochcast.analyzer.recording.device import Device
-from epochcast.analyzer.recording.record import Recording
+from epochcast.analyzer.recording.device import TrainingDevice
+from epochcast.analyzer.recording.record import CompletedRecording
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
 NETS = """
@@ -62,7 +62,7 @@ def _with_input(kind):
 
 small, full, full_beside, full_host, raises = map(_with_input, (Net, Full, FullBesideThePool, FullHost, Raises))
 """
-GPU = Device("cpu", "NVIDIA H200", "GPU-stub-0", "gpm")
+GPU = TrainingDevice("cpu", "NVIDIA H200", "GPU-stub-0", "gpm")
 SMALL = Configuration("my_nets:small", 4)
 ROW = {**dict.fromkeys(FIGURES, 0.5), "status": "SUCCESSFUL"}
 
@@ -179,7 +179,9 @@ def recorded(monkeypatch):
                 Path(command[-1]).write_text(json.dumps(answer))
             shares = {uuid: 0.25 * (number + 1) for number, uuid in enumerate(uuids)}
             traces = [Trace(_frame(sm_active=[share] * 10), uuid=uuid) for uuid, share in shares.items()]
-            return Recording(tuple(write_trace(one, out.with_suffix(f".{one.uuid}.csv")) for one in traces), 10, 0, status)
+            return CompletedRecording(
+                tuple(write_trace(one, out.with_suffix(f".{one.uuid}.csv")) for one in traces), 10, 0, status
+            )
 
         monkeypatch.setattr(collection, "record", record)
 

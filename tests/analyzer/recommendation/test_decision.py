@@ -10,7 +10,7 @@ import pytest
 
 from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.recommendation import Objective, Recommendation, WholeJob, decide, trial_run
-from epochcast.analyzer.recommendation.experiment import Run
+from epochcast.analyzer.recommendation.experiment import Trial
 from epochcast.regressor import Prediction, Profile
 from epochcast.regressor.prediction import Estimate
 
@@ -26,12 +26,12 @@ def _row(gpu: str, ratio: float, usd_per_hour: float = 3600.0, width: float = WI
     return Recommendation(instance, "on-demand", usd_per_hour, prediction, seconds, None, False)
 
 
-def _run(row: Recommendation) -> Run:
-    return Run(row, 5, 1.0)
+def _run(row: Recommendation) -> Trial:
+    return Trial(row, 5, 1.0)
 
 
-def _long_run(seconds: float) -> Callable[[Recommendation], Run]:
-    return lambda row: Run(row, 5, seconds)
+def _long_run(seconds: float) -> Callable[[Recommendation], Trial]:
+    return lambda row: Trial(row, 5, seconds)
 
 
 def test_far_apart_is_sure() -> None:
@@ -92,7 +92,7 @@ def test_a_pair_is_found_that_growing_by_the_best_run_would_miss() -> None:
     kinds = (("A", 1.0, 1.49, 3.0), ("B", 1.07, 1.31, 5.0), ("C", 1.07, 1.14, 1.0), ("D", 1.17, 1.24, 3.0))
     rows = [_row(gpu, ratio, width=width) for gpu, ratio, width, _ in kinds]
     seconds = {gpu: seconds for gpu, *_, seconds in kinds}
-    decision = decide(rows, "cost", lambda row: Run(row, 5, seconds[row.instance.gpu]))
+    decision = decide(rows, "cost", lambda row: Trial(row, 5, seconds[row.instance.gpu]))
     assert decision and decision.experiment
     assert {run.recommendation.instance.gpu for run in decision.experiment.runs} == {"A", "B"}
 

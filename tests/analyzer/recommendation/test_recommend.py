@@ -9,7 +9,7 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.recommendation import (
-    Limits,
+    JobLimits,
     MemoryNeed,
     Ranking,
     WholeJob,
@@ -75,7 +75,7 @@ def test_several_gpus_take_whole_instances() -> None:
     }
     assert [row.usd.value for row in ranking.recommendations if row.usd] == pytest.approx([3.0, 3.6, 4.0, 4.8])
     assert ranking.recommendations[2].to_json()["instances"] == 2
-    few = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, gpus=6, machines=6, limits=Limits(budget_usd=3.5))
+    few = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, gpus=6, machines=6, limits=JobLimits(budget_usd=3.5))
     assert _names(few) == ["slow"], "the budget is that of all instances"
     with pytest.raises(InputError, match="a job of 0 GPUs"):
         recommend(PREDICTIONS, INSTANCES, CATALOG, gpus=0)
@@ -121,13 +121,13 @@ def test_a_job_of_several_gpus_takes_all_of_an_instance_and_no_more_machines_tha
 
 
 def test_deadline_and_budget_are_kept_and_their_chances_told() -> None:
-    ranking = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=Limits(deadline_s=2000.0, budget_usd=1.0))
+    ranking = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=JobLimits(deadline_s=2000.0, budget_usd=1.0))
     assert _names(ranking) == ["fast"]
     assert {one.instance.name: one.reason for one in ranking.left_out} == {"slow": "deadline", "eight": "budget"}
     row = ranking.recommendations[0]
     assert row.deadline_chance is not None and 0.95 < row.deadline_chance < 0.99
     assert row.budget_chance == pytest.approx(1.0)
-    nothing = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=Limits(budget_usd=0.01))
+    nothing = recommend(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=JobLimits(budget_usd=0.01))
     assert not nothing.recommendations and nothing.cheapest is None and nothing.fastest is None
 
 
@@ -144,12 +144,15 @@ def test_clouds_regions_and_the_market() -> None:
         replace(_instance("there", "T4", 0.9), region="eu-west-1"),
         replace(_instance("anywhere", "T4", 2.0), cloud="lambda", region="any"),
     ]
-    assert _names(recommend(PREDICTIONS, places, CATALOG, limits=Limits(regions=["eu-west-1"]))) == ["there", "anywhere"]
-    assert _names(recommend(PREDICTIONS, places, CATALOG, limits=Limits(clouds=["aws"]))) == ["there", "here"]
-    spot = recommend(PREDICTIONS, places, CATALOG, limits=Limits(market="spot"))
+    assert _names(recommend(PREDICTIONS, places, CATALOG, limits=JobLimits(regions=["eu-west-1"]))) == ["there", "anywhere"]
+    assert _names(recommend(PREDICTIONS, places, CATALOG, limits=JobLimits(clouds=["aws"]))) == ["there", "here"]
+    spot = recommend(PREDICTIONS, places, CATALOG, limits=JobLimits(market="spot"))
     assert [(row.instance.name, row.usd_per_hour, row.market) for row in spot.recommendations] == [("here", 0.3, "spot")]
     assert {one.reason for one in spot.left_out} == {"price"}
-    for limits, known in ((Limits(regions=["eu-west-9"]), "eu-west-1, us-east-1"), (Limits(clouds=["awz"]), "aws, lambda")):
+    for limits, known in (
+        (JobLimits(regions=["eu-west-9"]), "eu-west-1, us-east-1"),
+        (JobLimits(clouds=["awz"]), "aws, lambda"),
+    ):
         with pytest.raises(InputError, match=f"it has {known}"):
             recommend(PREDICTIONS, places, CATALOG, limits=limits)
 
@@ -188,13 +191,13 @@ def test_without_epochs_ratios_rank_and_limits_are_refused() -> None:
     assert ranking.recommendations[0].usd is None
     assert all(row.pareto for row in ranking.recommendations)
     with pytest.raises(InputError, match="need seconds"):
-        recommend(predictions, INSTANCES, CATALOG, limits=Limits(deadline_s=10.0))
+        recommend(predictions, INSTANCES, CATALOG, limits=JobLimits(deadline_s=10.0))
 
 
 @pytest.mark.parametrize("limits", [{"deadline_s": 0.0}, {"budget_usd": -1.0}, {"budget_usd": math.nan}])
 def test_limits_must_be_above_zero(limits: dict[str, float]) -> None:
     with pytest.raises(InputError, match="must be above 0"):
-        Limits(**limits)  # type: ignore[arg-type]
+        JobLimits(**limits)  # type: ignore[arg-type]
 
 
 def _memory(used: float, free: float) -> dict[str, dict[str, float]]:

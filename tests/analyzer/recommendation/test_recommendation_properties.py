@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.instances import Instance
-from epochcast.analyzer.recommendation import Limits, MemoryNeed, Objective, Ranking, Recommendation, decide, recommend
+from epochcast.analyzer.recommendation import JobLimits, MemoryNeed, Objective, Ranking, Recommendation, decide, recommend
 from epochcast.regressor import Prediction, load_catalog
 
 CATALOG = load_catalog()
@@ -29,7 +29,7 @@ class Asked:
 
     predictions: tuple[Prediction, ...]
     instances: tuple[Instance, ...]
-    limits: Limits
+    limits: JobLimits
     need: MemoryNeed | None
 
     def ranked(self, objective: Objective = "cost") -> Ranking:
@@ -73,7 +73,7 @@ def asked(draw: st.DrawFn, *, limited: bool = True) -> Asked:
     instances = tuple(draw(_instance(f"i{number}")) for number in range(draw(st.integers(3, 12))))
     kinds = draw(st.sets(st.sampled_from(KINDS), max_size=2)) if limited else set()
     regions = sorted({one.region for one in instances} - {"any"})
-    limits = Limits(
+    limits = JobLimits(
         deadline_s=epoch_s * draw(st.floats(0.2, 10)) if "deadline" in kinds else None,
         budget_usd=epoch_s / 3600 * draw(st.floats(0.1, 50)) if "budget" in kinds else None,
         regions=[draw(st.sampled_from(regions))] if "region" in kinds and regions else [],

@@ -6,8 +6,8 @@ from datetime import date
 import pytest
 
 from epochcast.analyzer.instances import Instance
-from epochcast.analyzer.recommendation import Limits, Objective, Recommendation, WholeJob, decide
-from epochcast.analyzer.recommendation.experiment import Run
+from epochcast.analyzer.recommendation import JobLimits, Objective, Recommendation, WholeJob, decide
+from epochcast.analyzer.recommendation.experiment import Trial
 from epochcast.analyzer.recommendation.verdict import Verdict, verdict
 from epochcast.regressor import Prediction
 from epochcast.regressor.prediction import Estimate
@@ -31,7 +31,7 @@ def said(
     *others: Recommendation, now: Recommendation | None = NOW, objective: Objective = "cost", test_s: float = 60.0
 ) -> Verdict:
     rows = sorted([NOW, *others], key=lambda one: one.prediction.ratio * (one.usd_per_hour if objective == "cost" else 1))
-    return verdict(decide(rows, objective, lambda one: Run(one, 5, test_s)), now, objective, "epoch")
+    return verdict(decide(rows, objective, lambda one: Trial(one, 5, test_s)), now, objective, "epoch")
 
 
 def test_moves_where_all_of_the_interval_saves() -> None:
@@ -99,7 +99,7 @@ def test_what_stays_is_no_saving_and_is_not_uncertain() -> None:
 def test_what_misses_a_limit_moves_to_what_keeps_it_with_some_certainty() -> None:
     half = replace(row("A10G", 0.5, 4.0), deadline_chance=0.55)
     likely = replace(row("L40S", 0.3, 8.0), deadline_chance=0.96)
-    limits = Limits(deadline_s=60.0)
+    limits = JobLimits(deadline_s=60.0)
     answer = verdict(decide([half, likely], "cost"), NOW, "cost", "epoch", limits, [half, likely])
     assert answer == Verdict(
         "move",
@@ -109,12 +109,12 @@ def test_what_misses_a_limit_moves_to_what_keeps_it_with_some_certainty() -> Non
     alone = verdict(decide([half], "cost"), NOW, "cost", "epoch", limits, [half])
     assert (alone.action, alone.text) == ("measure", "Cannot tell yet: measure aws with-A10G (A10G) first")
     assert "would miss the deadline, and there the chance of finishing in time is 55 %" in alone.why
-    assert verdict(decide([half], "cost"), NOW, "cost", "epoch", Limits(deadline_s=200.0)).action == "stay"
+    assert verdict(decide([half], "cost"), NOW, "cost", "epoch", JobLimits(deadline_s=200.0)).action == "stay"
 
 
 def test_a_job_that_does_not_fit_where_it_runs_does_not_stay() -> None:
     larger = row("A100", 0.9, 3.0)
-    answer = verdict(decide([larger], "cost"), replace(NOW, fits=False), "cost", "epoch", Limits(), [larger])
+    answer = verdict(decide([larger], "cost"), replace(NOW, fits=False), "cost", "epoch", JobLimits(), [larger])
     assert answer.text == "Move to aws with-A100 (A100): aws with-T4 (T4) has too little memory"
 
 

@@ -19,7 +19,7 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.workers import Workers
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
 from epochcast.regressor import Profile
 
 SLURM_JOB = "slurm-4711"
@@ -35,7 +35,7 @@ def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Repo
     epochs = [
         EpochRecord(since + n * profile.epoch_s, since + (n + 1) * profile.epoch_s, 0.97, since, profile) for n in range(5)
     ]
-    device = Device(
+    device = GpuDevice(
         f"GPU-8f2c1f0a-{number}",
         str(number),
         "Tesla T4",

@@ -20,7 +20,7 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry import Rows
-from epochcast.analyzer.telemetry.gpu_report import Device
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 
@@ -100,7 +100,7 @@ def test_the_live_service_gives_the_same_document(
 ) -> None:
     drawn = TRACES["epochs"]()
     expected = of_commands(written(drawn, tmp_path / "traces"), capsys)
-    device = Device("GPU-1", "0", "Tesla T4", "node-a", "replay", simulated=True)
+    device = GpuDevice("GPU-1", "0", "Tesla T4", "node-a", "replay", simulated=True)
     watch = GpuWatch(device, advisor.catalog)
     for part in np.array_split(np.arange(drawn.time.size), drawn.time.size // 20):
         watch.take(Rows(device, drawn.time[part], {name: values[part] for name, values in drawn.metrics.items()}, 10.0))

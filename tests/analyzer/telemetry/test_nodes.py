@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.telemetry import TelemetryError, endpoint
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report, epoch_to_json
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, epoch_to_json
 from epochcast.analyzer.telemetry.nodes import NodeSource
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.regressor.profile import Profile
 
-DEVICE = Device("GPU-a", "0", "Tesla T4", "node-1")
+DEVICE = GpuDevice("GPU-a", "0", "Tesla T4", "node-1")
 
 
 class Node:
@@ -21,7 +21,7 @@ class Node:
         self.epochs: list[EpochRecord] = []
         self.asked: list[dict[str, list[str]]] = []
 
-    def tell(self, epochs: list[EpochRecord], *, written: int | None = None, device: Device = DEVICE) -> None:
+    def tell(self, epochs: list[EpochRecord], *, written: int | None = None, device: GpuDevice = DEVICE) -> None:
         told = tuple(replace(epoch, profile=None) for epoch in epochs)
         report = Report(device, "answered", "epochs", 10.0, 0.9, 0.0, len(epochs), told)
         self.reports = [report.to_json()]
@@ -127,7 +127,7 @@ def test_reports_that_are_none(node: Node, source: NodeSource, reports: Any) -> 
 def test_epochs_that_are_none_are_asked_for_again(node: Node, source: NodeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     node.tell([epoch(0, 10)])
     monkeypatch.setattr(f"{__name__}.epoch_to_json", lambda _: {"start": 1}, raising=True)
-    with pytest.raises(TelemetryError, match="does not tell epochs of GPU-a"):
+    with pytest.raises(TelemetryError, match="does not list epochs of GPU-a"):
         source.poll()
     monkeypatch.undo()
     monkeypatch.setattr(endpoint, "FIRST_PAUSE_S", 0.001)

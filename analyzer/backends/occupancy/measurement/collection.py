@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from ....errors import InputError
-from ....recording.device import Device
+from ....recording.device import TrainingDevice
 from ....recording.record import record
 from ....traces.trace import read_trace
 from ...convmeter.measurement.collection import Collected
@@ -50,7 +50,7 @@ def plan(networks: Sequence[str], batches: Sequence[int], seed: int) -> list[Con
 def collect(
     planned: Sequence[Configuration],
     path: Path,
-    device: Device,
+    device: TrainingDevice,
     gpu: str,
     seconds: float,
     budget_seconds: float,
@@ -87,7 +87,7 @@ def collect(
     return Collected(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons)
 
 
-def measure(configuration: Configuration, device: Device, seconds: float) -> dict[str, float | str]:
+def measure(configuration: Configuration, device: TrainingDevice, seconds: float) -> dict[str, float | str]:
     """Train a configuration in a process of its own while the agent reads the device; the columns FIGURES and ``status``.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
 from epochcast.detector import Cycle
 from epochcast.regressor.profile import Profile
 
@@ -22,7 +22,7 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
     noise = random.Random(7)
     reports: list[Report] = []
 
-    def training(device: Device, period: float, epochs: int, owner: Owner | None, since: float, **more: object) -> None:
+    def training(device: GpuDevice, period: float, epochs: int, owner: Owner | None, since: float, **more: object) -> None:
         found, start = [], since + 3.0
         for number in range(epochs):
             seconds = period * (1.07 if number == 0 else 1 + noise.gauss(0, 0.006)) * (1.16 if number == epochs - 4 else 1)
@@ -89,9 +89,9 @@ def write_sources(store: StateStore, now: float) -> None:
     store.write_health(WatcherHealth(told=now, began=now - 9000, gpus=0), [*sources, lost])
 
 
-def _device(node: str, number: int, name: str, **more: str) -> Device:
+def _device(node: str, number: int, name: str, **more: str) -> GpuDevice:
     static = {"memory_total": 24 * 2**30, "driver_version": "550.54"}
-    return Device(f"GPU-{node}-{number}", str(number), name, node, "replay", True, static, **more)
+    return GpuDevice(f"GPU-{node}-{number}", str(number), name, node, "replay", True, static, **more)
 
 
 def _profile(gpu: str, seconds: float | None, unit: str | None, epochs: int) -> Profile:

@@ -16,7 +16,7 @@ from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis
-from epochcast.analyzer.telemetry.gpu_report import Device, EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.detector import Cycle
 from epochcast.regressor import Profile
 
@@ -144,7 +144,7 @@ def _report(**more: Any) -> Report:
     profile = replace(Profile.from_json(example_profile()), epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     epochs = tuple(EpochRecord(now - 60 * (11 - n), now - 60 * (10 - n), 0.7, now - 660) for n in range(11))
     report = Report(
-        Device("GPU-unsure", "0", "Tesla T4", "node-9", "replay"),
+        GpuDevice("GPU-unsure", "0", "Tesla T4", "node-9", "replay"),
         state="answered",
         verdict="epochs",
         period_s=60.0,
