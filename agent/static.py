@@ -9,13 +9,11 @@ import logging
 import os
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
+from ..architectures import figures_of
 from .sources import Attribute, Device
 
 log = logging.getLogger(__name__)
@@ -127,7 +125,7 @@ def merge(devices: Sequence[Device], cuda: Mapping[str, Facts]) -> dict[str, dic
             if own in facts:
                 facts.setdefault(name, facts[own])
         if "compute_capability" in facts:
-            for name, number in architectures().get(str(facts["compute_capability"].value), {}).items():
+            for name, number in figures_of(str(facts["compute_capability"].value)).items():
                 facts.setdefault(name, Attribute(number, "table"))
         _derive(facts)
         completed[device.uuid] = facts
@@ -152,16 +150,6 @@ def _pci_address(bus_id: str) -> str:
     """Return ``domain:bus:device.function`` in one spelling: NVML writes eight digits of the domain, CUDA four."""
     domain, _, rest = bus_id.lower().partition(":")
     return f"{domain.lstrip('0')}:{rest}"
-
-
-@cache
-def architectures() -> dict[str, dict[str, float | int]]:
-    """Return what follows from each compute capability (``"9.0"``), by name."""
-    tables = tomllib.loads(files(__package__).joinpath("architectures.toml").read_text(encoding="utf-8"))
-    return {
-        capability: {name: value for name, value in table.items() if name != "unverified"}
-        for capability, table in tables.items()
-    }
 
 
 def _derive(facts: dict[str, Attribute]) -> None:

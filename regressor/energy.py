@@ -13,9 +13,6 @@ _POWER_METRICS = ("power", "power_average")
 # (benchmarks/regressor/energy.py).
 _RULE_HALF_WIDTH = 0.28
 
-# "On the A100 and H100 GPUs only 25 % of the runtime is sampled for power" (arXiv 2312.02741, abstract).
-_SPARSE_SENSORS = ("A100", "H100")
-
 
 @dataclass(frozen=True)
 class Energy:
@@ -91,5 +88,5 @@ def _elsewhere(measured: float, prediction: Prediction, source: Gpu, target: Gpu
 
 
 def has_sparse_sensor(gpu: Gpu) -> bool:
-    """Whether the GPU's power sensor sees only about a quarter of the time, so that the power of short phases may escape it."""
-    return gpu.name.startswith(_SPARSE_SENSORS)
+    """Whether the GPU's power sensor sees only a part of the time, so that the power of short phases may escape it."""
+    return gpu.power_sampled not in (None, 1)

@@ -35,6 +35,8 @@ _RANGES = {
     "memory": _Range(5e8, 4e12, "bytes", (("GiB", 2**30), ("MiB", 2**20))),
     "memory_bandwidth": _BANDWIDTH,
     "nvlink_bandwidth": _BANDWIDTH,
+    "nvlink_bridge": _Range(2, 1000, "GPUs"),
+    "power_sampled": _Range(0.001, 1, ""),
     "memory_bus_width": _Range(32, 65_536, "bits", (("bytes", 8),)),
     "tdp": _Range(5, 5000, "W", (("kW", 1e3), ("mW", 1e-3))),
     "l2_cache": _CACHE,

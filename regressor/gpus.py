@@ -11,29 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..architectures import architectures, figures_of
 from .errors import InputError
 from .gpu_figures import check_figure, check_lanes
 
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")
-
-# Google Cloud's names (Compute Engine, GKE, Vertex AI) of GPUs that it rents in one form only, where others have several.
-_GOOGLE = {
-    "nvidia-tesla-v100": "V100 SXM2 16GB",
-    "nvidia-tesla-a100": "A100 SXM4 40GB",
-    "nvidia-h100-80gb": "H100 SXM5",
-    "nvidia-rtx-pro-6000": "RTX PRO 6000 Blackwell Server",
-}
-
-# What AWS and Google Cloud both mean by a name that stands for several GPUs. A hint in a refusal, no answer: the H100 of
-# Azure's smaller instances is an NVL, and the forms of an H100 differ by half (decision 0044).
-_USUAL = {
-    "v100": "V100 SXM2 16GB",
-    "v10016gb": "V100 SXM2 16GB",
-    "a100": "A100 SXM4 40GB",
-    "h100": "H100 SXM5",
-    "h10080gb": "H100 SXM5",
-}
 
 # "H100:8" (SkyPilot), "8x H100", "H100 x8". "RTX 4090" ends in no count: its x follows a letter.
 _COUNT = re.compile(
@@ -46,11 +29,8 @@ _INSTANCE = re.compile(
 )
 
 _MEMORY = re.compile(r"(.+?)[\s_-]+(\d{1,4})\s*gi?b", re.I)
+_THREADS_PER_WARP = 32
 _MIG = re.compile(r"\bmig\b|\b\d+g\.\d+gb", re.I)
-
-# Compute capabilities whose 128 FP32 lanes per SM count half of them only when no integer work runs (GA10x, AD10x), or
-# where a unit does either (GB20x). NVIDIA's white papers; what it does to answers: decision 0006.
-_DUAL_ISSUE = (8.6, 8.7, 8.9, 12.0)
 
 
 @dataclass(frozen=True)
@@ -59,6 +39,12 @@ class Gpu:
 
     ``None`` where a figure is not known or does not apply; ``unverified`` names the figures that no source at hand
     confirms, or on which sources conflict. Another vendor's ``compute_capability`` is what its own software reports.
+    A file may leave out what follows from NVIDIA's compute capability: architecture, tensor cores, limits of an SM.
+
+    ``skypilot_name`` and ``google_name`` (an exact spelling) are names that others use; ``usual_for`` are those that
+    stand for several GPUs, of which AWS and Google Cloud rent this one. ``nvlink_bridge`` is how many GPUs a bridge joins, 0
+    where board or switch join all of a node; missing, it is 0 for an SXM board and else 2. ``power_sampled`` is the share of
+    time that the power sensor sees, missing: all of it.
     """
 
     name: str
@@ -72,6 +58,9 @@ class Gpu:
     vendor: str = "NVIDIA"
     nvml_name: str | None = None
     aliases: tuple[str, ...] = ()
+    skypilot_name: str | None = None
+    google_name: str | None = None
+    usual_for: tuple[str, ...] = ()
     architecture: str | None = None
     memory_type: str | None = None
     tensor_cores: int | None = None
@@ -97,7 +86,9 @@ class Gpu:
     pcie_gen: int | None = None
     pcie_width: int | None = None
     nvlink_bandwidth: float | None = None
+    nvlink_bridge: int | None = None
     copy_engines: int | None = None
+    power_sampled: float | None = None
     unverified: tuple[str, ...] = field(default=(), compare=False)
     source: str = field(default="", compare=False)
 
@@ -108,18 +99,20 @@ class Gpu:
         With the data sheet's doubled figure an A10G looks four times as fast as it is measured to be against a T4.
         """
         lanes = self.cuda_cores
-        if self.compute_capability in _DUAL_ISSUE:
+        if architectures().get(_capability(self.compute_capability), {}).get("dual_issue"):
             lanes = min(lanes, 64 * self.sm_count)
         return 2.0 * lanes * self.boost_clock
 
 
-_TEXTS = {"name", "vendor", "nvml_name", "architecture", "memory_type", "source"}
-_LISTS = {"aliases", "unverified"}
+_TEXTS = {"name", "vendor", "nvml_name", "skypilot_name", "google_name", "architecture", "memory_type", "source"}
+_LISTS = {"aliases", "usual_for", "unverified"}
+# What a user's file need not repeat to replace a GPU of ours: a data sheet has none of it.
+_KEPT = ("nvml_name", "aliases", "skypilot_name", "google_name", "usual_for", "nvlink_bridge", "power_sampled")
 _FIELDS = {f.name: f for f in fields(Gpu)}
 _REQUIRED = [f.name for f in fields(Gpu) if f.default is MISSING and f.default_factory is MISSING]
 _INTEGERS = {f.name for f in fields(Gpu) if f.type in (int, int | None)}
-FIGURES: tuple[str, ...] = tuple(name for name in _FIELDS if name not in _TEXTS | _LISTS)
-"""Names of the numeric attributes of a :class:`Gpu`."""
+FIGURES: tuple[str, ...] = tuple(name for name in _FIELDS if name not in {*_TEXTS, *_LISTS, "nvlink_bridge", "power_sampled"})
+"""Names of the figures of a :class:`Gpu` that recipes may learn from."""
 
 
 def _key(name: str) -> str:
@@ -133,6 +126,8 @@ class Catalog(Mapping[str, Gpu]):
     def __init__(self, gpus: list[Gpu]) -> None:
         self._gpus = {gpu.name: gpu for gpu in gpus}
         self._by_key: dict[str, Gpu] = {}
+        self._of_google = {gpu.google_name: gpu for gpu in gpus if gpu.google_name}
+        self._usual = {_key(name): gpu.name for gpu in gpus for name in gpu.usual_for}
         for gpu in self._gpus.values():
             for name in (gpu.name, gpu.nvml_name, *gpu.aliases):
                 if name is None:
@@ -171,9 +166,8 @@ class Catalog(Mapping[str, Gpu]):
         return gpu
 
     def _known(self, name: str) -> Gpu | None:
-        of_google = _GOOGLE.get(name.strip().lower().replace("_", "-"))
-        if of_google in self._gpus:
-            return self._gpus[of_google]
+        if of_google := self._of_google.get(name.strip().lower().replace("_", "-")):
+            return of_google
         key = _key(name)
         if key in self._by_key:
             return self._by_key[key]
@@ -192,7 +186,7 @@ class Catalog(Mapping[str, Gpu]):
         key = _key(name)
         begins = list(dict.fromkeys(gpu.name for known, gpu in self._by_key.items() if key and known.startswith(key)))
         if len(begins) > 1:
-            usual = _USUAL.get(key)
+            usual = self._usual.get(key)
             names = sorted(begins, key=lambda full_name: full_name != usual)
             hint = " (AWS and Google Cloud rent the first)" if names[0] == usual else ""
             raise InputError(f"GPU name {name!r} is ambiguous; write {_either(names)}{hint}")
@@ -243,12 +237,31 @@ def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
             if key in _INTEGERS and value != int(value):
                 raise InputError(f"{what}: {key} is {value!r}; it must be a whole number")
             values[key] = int(value) if key in _INTEGERS else value
-    gpu = Gpu(**values)
+    gpu = Gpu(**_with_architecture(values))
     check_lanes(what, gpu.cuda_cores, gpu.sm_count)
     for name in (gpu.name, *gpu.aliases):
         if not _key(name):
             raise InputError(f"{what}: the name {name!r} has no letter a-z or digit besides the brand; give one that has")
     return gpu
+
+
+def _capability(number: float) -> str:
+    return f"{number:.1f}"
+
+
+def _with_architecture(values: dict[str, Any]) -> dict[str, Any]:
+    """Add to the values of an NVIDIA GPU what its architecture decides and they leave out."""
+    table = architectures().get(_capability(values["compute_capability"]))
+    if table is None or values.get("vendor", "NVIDIA") != "NVIDIA":
+        return values
+    figures = figures_of(_capability(values["compute_capability"]))
+    derived = {name: value for name, value in {**figures, "architecture": table.get("name")}.items() if name in _FIELDS}
+    if "tensor_cores_per_sm" in figures:
+        derived["tensor_cores"] = figures["tensor_cores_per_sm"] * values["sm_count"]
+    if threads := values.get("max_threads_per_sm", figures.get("max_threads_per_sm")):
+        derived["max_warps_per_sm"] = threads // _THREADS_PER_WARP
+    unverified = (name for name in table.get("unverified", ()) if name in derived and name not in values)
+    return {**derived, **values, "unverified": (*values.get("unverified", ()), *unverified)}
 
 
 def _read(text: str, origin: str) -> list[Gpu]:
@@ -274,7 +287,7 @@ def _shipped() -> tuple[Gpu, ...]:
 def load_catalog(extra: Path | None = None) -> Catalog:
     """Load the shipped catalogue, followed by the GPUs of a user's own TOML file.
 
-    A GPU of the same name takes the place of ours, and is found by our names for it unless it brings its own.
+    A GPU of the same name takes the place of ours; what no data sheet has, our names for it above all, it need not repeat.
 
     Raises:
         InputError: ``extra`` is missing, not TOML, or holds a GPU with a missing, unknown or impossible figure.
@@ -287,6 +300,7 @@ def load_catalog(extra: Path | None = None) -> Catalog:
             raise InputError(f"cannot read the GPU file {str(extra)!r}: {error}") from error
         for gpu in _read(text, str(extra)):
             if ours := gpus.get(gpu.name):
-                gpu = replace(gpu, aliases=gpu.aliases or ours.aliases, nvml_name=gpu.nvml_name or ours.nvml_name)
+                lacking = [name for name in _KEPT if getattr(gpu, name) in (None, ())]
+                gpu = replace(gpu, **{name: getattr(ours, name) for name in lacking})
             gpus[gpu.name] = gpu
     return Catalog(list(gpus.values()))

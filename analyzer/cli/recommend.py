@@ -170,7 +170,7 @@ def recommend(
     if form == "skypilot" and found.decision is not None:
         # What may be as good is what is worth falling back on where the first one cannot be had.
         candidates = [found.decision.first, *(rival.recommendation for rival in found.decision.rivals)]
-        click.echo(resources_yaml(candidates, job_title(result)), nl=False)
+        click.echo(resources_yaml(candidates, job_title(result), catalog), nl=False)
     else:
         terminal.say(recommend_text(result), err=not rows)
     terminal.notes(result.recommendation_notes)

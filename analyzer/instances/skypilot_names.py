@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ...regressor import Catalog
+from ...regressor import Catalog, Gpu
 from ...regressor.errors import InputError as UnknownGpu
 
 # SkyPilot's clouds that rent by the instance; Kubernetes, SSH and Slurm have neither instance types nor prices.
@@ -77,43 +77,6 @@ _BY_FORM = {
     ("H100", "pcie"): "H100 PCIe",
 }
 
-# Catalogue name: SkyPilot's `AcceleratorName`, which distinguishes memory sizes but, as a rule, not SXM from PCIe.
-_ACCELERATORS = {
-    "K80": "K80",
-    "M60": "M60",
-    "P4": "P4",
-    "P40": "P40",
-    "P100 PCIe 16GB": "P100",
-    "P100 SXM2 16GB": "P100",
-    "V100 PCIe 16GB": "V100",
-    "V100 PCIe 32GB": "V100-32GB",
-    "V100 SXM2 16GB": "V100",
-    "V100 SXM2 32GB": "V100-32GB",
-    "T4": "T4",
-    "A10": "A10",
-    "A10G": "A10G",
-    "A30": "A30",
-    "A100 PCIe 40GB": "A100",
-    "A100 SXM4 40GB": "A100",
-    "A100 PCIe 80GB": "A100-80GB",
-    "A100 SXM4 80GB": "A100-80GB",
-    "L4": "L4",
-    "L40": "L40",
-    "L40S": "L40S",
-    "RTX 6000 Ada": "RTX6000-Ada",
-    "H100 PCIe": "H100",
-    "H100 SXM5": "H100",
-    "H100 NVL": "H100-NVL",
-    "H200 SXM": "H200",
-    "B200 SXM": "B200",
-    "GB200": "GB200",
-    "GB300": "GB300",
-    "MI300X": "MI300X",
-    "RTX 3090": "RTX3090",
-    "RTX 4090": "RTX4090",
-    "RTX 5090": "RTX5090",
-}
-
 # Where a cloud's GPU, or one instance of it, has another name than elsewhere.
 _ACCELERATORS_OF_CLOUD = {
     ("azure", "H100 NVL"): "H100",
@@ -160,10 +123,10 @@ def gpu_name(cloud: str, instance: str, accelerator: str, catalog: Catalog) -> s
         return None
 
 
-def accelerator_name(cloud: str, instance: str, gpu: str) -> str | None:
-    """SkyPilot's name of a GPU of the catalogue on that instance; None where SkyPilot has none."""
-    of_cloud = _ACCELERATORS_OF_CLOUD.get((cloud, instance)) or _ACCELERATORS_OF_CLOUD.get((cloud, gpu))
-    return of_cloud or _ACCELERATORS.get(gpu)
+def accelerator_name(cloud: str, instance: str, gpu: Gpu) -> str | None:
+    """SkyPilot's name of a GPU on that instance; None where SkyPilot has none."""
+    of_cloud = _ACCELERATORS_OF_CLOUD.get((cloud, instance)) or _ACCELERATORS_OF_CLOUD.get((cloud, gpu.name))
+    return of_cloud or gpu.skypilot_name
 
 
 def accelerators_of(host: str) -> list[tuple[str, int]]:

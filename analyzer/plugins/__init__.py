@@ -1,7 +1,7 @@
 """What all predictors share: a question and an answer, each declared once, and how they are found.
 
 A backend is any class that has what `Backend` has, registered as an entry point of the group ``epochcast.backends``: ours lie
-in ``analyzer/backends/NAME/backend.py``, third parties register theirs the same way (``docs/backends.md``).
+in ``analyzer/backends/NAME/backend.py``, third parties register theirs the same way (``docs/how-to/add-a-predictor.md``).
 """
 
 from __future__ import annotations

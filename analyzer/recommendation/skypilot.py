@@ -7,13 +7,14 @@ from typing import Any
 
 import yaml
 
+from ...regressor import Catalog
 from ..errors import InputError
 from ..instances.skypilot_names import CLOUDS, accelerator_name
 from ..words import money, number, time_unit
 from .recommendation import Recommendation
 
 
-def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
+def resources_yaml(recommendations: Sequence[Recommendation], job: str, catalog: Catalog) -> str:
     """Return the block, with what is expected of each instance in comments on top.
 
     Of several recommendations the first is launched that can be had, in their order (``resources.ordered``): hand in only
@@ -25,7 +26,7 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
     """
     if not recommendations:
         raise InputError("no instance keeps the limits, so there is nothing that SkyPilot could launch; loosen them")
-    candidates = [_candidate(recommendations[0])]
+    candidates = [_candidate(recommendations[0], catalog)]
     comments = [f"{job}; expected, with 90 % intervals:", _expected(recommendations[0])]
     nodes = recommendations[0].instances
     for row in recommendations[1:]:
@@ -33,7 +34,7 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
             comments.append(f"left out: {row.instance.cloud} {row.instance.name} takes {row.instances} nodes, not {nodes}")
             continue
         try:
-            candidates.append(_candidate(row))
+            candidates.append(_candidate(row, catalog))
         except InputError as error:
             comments.append(f"left out: {error}")
         else:
@@ -46,13 +47,13 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str) -> str:
     return "".join(f"# {_one_line(comment)}\n" for comment in comments) + block
 
 
-def _candidate(row: Recommendation) -> dict[str, Any]:
+def _candidate(row: Recommendation, catalog: Catalog) -> dict[str, Any]:
     instance = row.instance
     cloud = instance.cloud.lower()
     if cloud not in CLOUDS:
         known = ", ".join(CLOUDS)
         raise InputError(f"SkyPilot has no cloud {instance.cloud!r} (of {instance.name}); it has {known}; choose by --cloud")
-    accelerator = accelerator_name(cloud, instance.name, instance.gpu)
+    accelerator = accelerator_name(cloud, instance.name, catalog[instance.gpu])
     if accelerator is None:
         raise InputError(f"SkyPilot has no name for the GPU {instance.gpu!r} (of {instance.name}); start this one by hand")
     return {

@@ -18,7 +18,7 @@ from epochcast.common.settings_file import load
 
 from .pages import Block, blocks, pages
 
-KNOWN = ("sh", "bash", "console", "toml", "yaml", "json", "python", "csv", "text", "promql", "ini", "html")
+KNOWN = ("sh", "bash", "console", "toml", "yaml", "json", "python", "csv", "text", "diff", "promql", "ini", "html")
 
 _PARSERS: dict[str, Callable[[str], object]] = {
     "toml": tomllib.loads,
@@ -28,7 +28,7 @@ _PARSERS: dict[str, Callable[[str], object]] = {
 }
 
 # What a TOML block is, by its first table or key where it is no configuration of ours.
-_OTHER_TOML = re.compile(r"^\[\[(gpu|link|workload|overhead)\]\]|^\[build-system\]|^\[backends", re.MULTILINE)
+_OTHER_TOML = re.compile(r"^\[\[(gpu|link|workload|overhead)\]\]|^\[build-system\]|^\[backends|^nvml_name", re.MULTILINE)
 
 
 def test_every_block_names_its_language_and_is_in_it() -> None:

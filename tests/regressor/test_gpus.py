@@ -86,7 +86,25 @@ def test_user_adds_and_replaces_a_gpu(tmp_path: Path) -> None:
     assert catalog.resolve("my-gpu").sm_count == 100
     assert catalog["T4"].sm_count == 100
     assert catalog.resolve("g4dn") is catalog.resolve("Tesla T4") is catalog["T4"]
-    assert len(catalog) == len(GPUS) + 1
+    assert set(catalog) == {*load_catalog(), "My GPU"}
+
+
+def test_what_follows_from_the_compute_capability_is_filled_in(tmp_path: Path) -> None:
+    extra = tmp_path / "mine.toml"
+    extra.write_text(
+        f"{MY_GPU}{MY_GPU.replace('My', 'Cut')}tensor_cores = 300\n{MY_GPU.replace('My', 'Their')}vendor = 'AMD'\n"
+    )
+    mine, cut, theirs = (load_catalog(extra)[f"{whose} GPU"] for whose in ("My", "Cut", "Their"))
+    assert (mine.architecture, mine.tensor_cores, mine.max_warps_per_sm, mine.shared_memory_per_sm) == ("Ada", 400, 48, 102_400)
+    assert (cut.tensor_cores, cut.max_warps_per_sm) == (300, 48)
+    assert (theirs.architecture, theirs.tensor_cores, theirs.max_warps_per_sm) == (None, None, None)
+
+
+def test_a_gpu_in_the_place_of_ours_keeps_its_names_and_what_no_data_sheet_has(tmp_path: Path) -> None:
+    extra = tmp_path / "mine.toml"
+    extra.write_text(MY_GPU.replace("My GPU", "H100 SXM5"))
+    gpu = load_catalog(extra).resolve("nvidia-h100-80gb")
+    assert (gpu.sm_count, gpu.skypilot_name, gpu.power_sampled) == (100, "H100", 0.25)
 
 
 @pytest.mark.parametrize(

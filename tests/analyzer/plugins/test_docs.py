@@ -1,4 +1,4 @@
-"""``docs/backends.md``: its questions are answered as it says, and the backend that it shows works as it stands there."""
+"""``docs/backends.md`` and ``how-to/add-a-predictor.md``: questions are answered as they say, and the shown backend works."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def holds(answer: Any, part: Any) -> bool:
 def test_the_white_boxes_answer_as_shown(page: str, serve: Serve, cpu_points: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed (extra torch)")
     client = serve({"convmeter": {"models": {"cpu": str(fitted(cpu_points, tmp_path / "cpu"))}}})
-    of_ours = [one for one in shown(page) if one[0] != "carbon"]
+    of_ours = list(shown(page))
     assert [backend for backend, _, _ in of_ours] == ["distributed", "convmeter", "occupancy"]
     for backend, question, expected in of_ours:
         answer = client.post(f"/api/v1/backends/{backend}", json=question).json()
@@ -68,19 +68,20 @@ def test_the_black_box_answers_as_shown(page: str, serve: Serve) -> None:
 
 
 def test_the_backend_of_another_package_works_as_it_stands(
-    page: str,
+    root: Path,
     serve: Serve,
     install: Install,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    page = (root / "docs" / "how-to" / "add-a-predictor.md").read_text()
     (text,) = blocks(page, "python")
     assert 25 <= len(text.splitlines()) <= 45
-    _, project, configuration = (tomllib.loads(block) for block in blocks(page, "toml"))
+    project, configuration = (tomllib.loads(block) for block in blocks(page, "toml"))
     install("carbon", text, **project["project"]["entry-points"]["epochcast.backends"])
     client = serve(configuration["backends"])
-    (asked,) = [one for one in shown(page) if one[0] == "carbon"]
+    (asked,) = shown(page)
     assert client.post("/api/v1/backends/carbon", json=asked[1]).json() == asked[2]
     told = client.get("/api/v1/backends/carbon").json()
     assert told["available"] and client.post("/api/v1/backends/carbon", json=told["question"]["examples"][0]).status_code == 200
@@ -90,7 +91,7 @@ def test_the_backend_of_another_package_works_as_it_stands(
     without = serve().get("/api/v1/backends/carbon").json()
     assert without["why"].startswith("no grid is configured") and not without["available"]
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "service.toml").write_text(blocks(page, "toml")[2])
+    (tmp_path / "service.toml").write_text(blocks(page, "toml")[1])
     command, printed = blocks(page, "text")[-1].removeprefix("$ epochcast ").split("\n", 1)
     assert main(shlex.split(command)) == 0 and capsys.readouterr().out == printed
     assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"kilograms": 20.0}

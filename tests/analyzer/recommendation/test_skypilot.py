@@ -30,7 +30,7 @@ def row(name: str, gpu: str, cloud: str = "aws", region: str = "us-east-1", coun
 
 
 def test_one_instance_is_a_plain_block_with_what_is_expected_of_it_on_top() -> None:
-    assert resources_yaml([row("p3.2xlarge", "V100 SXM2 16GB")], JOB) == (
+    assert resources_yaml([row("p3.2xlarge", "V100 SXM2 16GB")], JOB, CATALOG) == (
         "# 90 epochs of a job seen on T4; expected, with 90 % intervals:\n"
         "# aws p3.2xlarge (1 x V100 SXM2 16GB): 120 min (100 to 150), $6.12 ($5.10 to $7.65);"
         " on-demand $3.06/h by a price page of 2026-02-09\n"
@@ -45,7 +45,7 @@ def test_one_instance_is_a_plain_block_with_what_is_expected_of_it_on_top() -> N
 
 def test_a_job_of_several_instances_is_launched_on_so_many_nodes() -> None:
     rows = [row("g5.12xlarge", "A10G", count=4, instances=2), row("g5.48xlarge", "A10G", count=8)]
-    text = resources_yaml(rows, JOB)
+    text = resources_yaml(rows, JOB, CATALOG)
     assert yaml.safe_load(text)["num_nodes"] == 2
     assert yaml.safe_load(text)["resources"]["accelerators"] == {"A10G": 4}
     assert "2 x g5.12xlarge (4 x A10G)" in text and "left out: aws g5.48xlarge takes 1 nodes, not 2" in text
@@ -53,7 +53,7 @@ def test_a_job_of_several_instances_is_launched_on_so_many_nodes() -> None:
 
 def test_several_instances_are_tried_in_their_order() -> None:
     rows = [row("g5.xlarge", "A10G"), row("gpu_1x_a10", "A10", "lambda", "any"), row("g6.xlarge", "L4", market="spot")]
-    text = resources_yaml(rows, JOB)
+    text = resources_yaml(rows, JOB, CATALOG)
     resources = yaml.safe_load(text)["resources"]
     assert list(resources) == ["ordered"]
     assert [one["infra"] for one in resources["ordered"]] == ["aws/us-east-1", "lambda", "aws/us-east-1"]
@@ -82,7 +82,7 @@ def test_several_instances_are_tried_in_their_order() -> None:
 def test_gpus_have_the_names_that_skypilot_knows_in_that_cloud(
     cloud: str, name: str, gpu: str, count: int, accelerator: str
 ) -> None:
-    resources = yaml.safe_load(resources_yaml([row(name, gpu, cloud, count=count)], JOB))["resources"]
+    resources = yaml.safe_load(resources_yaml([row(name, gpu, cloud, count=count)], JOB, CATALOG))["resources"]
     assert resources["accelerators"] == {accelerator: count}
     assert gpu_name(cloud.lower(), name, accelerator, CATALOG) == gpu  # as the importer reads it back
 
@@ -90,7 +90,7 @@ def test_gpus_have_the_names_that_skypilot_knows_in_that_cloud(
 def test_every_shipped_instance_becomes_a_block_of_documented_fields() -> None:
     instances, _ = load_instances(None, CATALOG)
     rows = [replace(row("x", "T4"), instance=instance) for instance in instances]
-    candidates = yaml.safe_load(resources_yaml(rows, JOB))["resources"]["ordered"]
+    candidates = yaml.safe_load(resources_yaml(rows, JOB, CATALOG))["resources"]["ordered"]
     assert len(candidates) == len(instances) > 20
     for candidate in candidates:
         assert set(candidate) == {"infra", "instance_type", "accelerators", "use_spot"}
@@ -110,31 +110,31 @@ def test_every_shipped_instance_becomes_a_block_of_documented_fields() -> None:
 )
 def test_what_skypilot_does_not_know_is_named(bad: Recommendation, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        resources_yaml([bad, row("g5.xlarge", "A10G")], JOB)
-    text = resources_yaml([row("g5.xlarge", "A10G"), bad], JOB)
+        resources_yaml([bad, row("g5.xlarge", "A10G")], JOB, CATALOG)
+    text = resources_yaml([row("g5.xlarge", "A10G"), bad], JOB, CATALOG)
     assert re.search(f"# left out: SkyPilot {message}", text)
     assert yaml.safe_load(text)["resources"]["instance_type"] == "g5.xlarge"
 
 
 def test_what_may_not_fit_is_told() -> None:
-    assert "fits into its memory is not known\n" in resources_yaml([row("g5.xlarge", "A10G", fits=None)], JOB)
+    assert "fits into its memory is not known\n" in resources_yaml([row("g5.xlarge", "A10G", fits=None)], JOB, CATALOG)
 
 
 def test_nothing_to_launch_is_refused() -> None:
     with pytest.raises(InputError, match="nothing that SkyPilot could launch"):
-        resources_yaml([], JOB)
+        resources_yaml([], JOB, CATALOG)
 
 
 def test_a_ratio_stands_in_the_comment_where_there_are_no_seconds() -> None:
     assert "): 0.500 times the time on the source GPU; on-demand" in resources_yaml(
-        [row("g5.xlarge", "A10G", seconds=None)], JOB
+        [row("g5.xlarge", "A10G", seconds=None)], JOB, CATALOG
     )
 
 
 def test_texts_of_a_price_file_cannot_leave_their_place() -> None:
     hostile = row("a: b\n- c", "T4", region="us\n  use_spot: true")
     hostile = replace(hostile, instance=replace(hostile.instance, source="page\nresources:\n  infra: gcp\x85run: rm"))
-    parsed = yaml.safe_load(resources_yaml([hostile], "a job\nrun: rm"))
+    parsed = yaml.safe_load(resources_yaml([hostile], "a job\nrun: rm", CATALOG))
     assert list(parsed) == ["resources"]
     assert parsed["resources"]["instance_type"] == "a: b\n- c"
     assert parsed["resources"]["use_spot"] is False

@@ -99,10 +99,9 @@ def _catalogue_gpu(name: str) -> Gpu:
 
 def _link_within(gpu: Gpu, gpus_per_node: int) -> tuple[Link, tuple[str, ...]]:
     """The link that a GPU of the catalogue has to its neighbours, and what is assumed of it."""
-    # Switches join SXM boards and NVL72 trays; other boards have bridges over two slots, the H200 NVL over up to four (product
-    # briefs).
-    switched = any(form in gpu.name for form in ("SXM", "GB200", "GB300"))
-    bridged = math.inf if switched else 4 if gpu.name == "H200 NVL" else 2
+    # Switches join SXM boards; most other boards have bridges over two slots (product briefs).
+    bridge = (0 if "SXM" in gpu.name else 2) if gpu.nvlink_bridge is None else gpu.nvlink_bridge
+    bridged = bridge or math.inf
     if gpu.nvlink_bandwidth and gpus_per_node <= bridged:
         link = Link(
             name=f"NVLink of {gpu.name}",
