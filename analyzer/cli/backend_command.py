@@ -22,14 +22,20 @@ from ..plugins import Backend, Settings
 from ..plugins.answer import Answer
 from ..plugins.question import Option, Question, sentence
 from . import progress, terminal
+from .quantities import Duration
 
 _FILE = click.Path(path_type=Path)
 
 _TYPES: dict[Any, Any] = {int: click.INT, float: click.FLOAT, str: click.STRING, Path: _FILE, bool: click.BOOL}
 
 
-def backend_command(kind: type[Backend]) -> click.Command:
-    """The command that asks a backend; its Question is a :class:`..plugins.question.Question`."""
+def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Command:
+    """The command that asks a backend; its Question is a :class:`..plugins.question.Question`.
+
+    Args:
+        kind: the backend, or what measures or fits for one, which has the same parts.
+        predicts: whether it predicts: its question may be long, and come from a file.
+    """
     question = kind.Question
     if not (issubclass(question, Question) and issubclass(kind.Answer, Answer)):
         raise InputError(f"the backend {kind.name} has no command here; ask it over HTTP (`epochcast serve`)")
@@ -40,9 +46,9 @@ def backend_command(kind: type[Backend]) -> click.Command:
 
     def run(
         as_json: bool,
-        gpus_file: Path | None,
-        question_file: Path | None,
-        write_question: Path | None,
+        question_file: Path | None = None,
+        write_question: Path | None = None,
+        gpus_file: Path | None = None,
         config: Path | None = None,
         **given: Any,
     ) -> int:
@@ -101,7 +107,8 @@ def backend_command(kind: type[Backend]) -> click.Command:
     ]
     left_out = set(question.model_fields)  # a field has its own
     left_out |= {"plot"} if kind.Answer.chart is Answer.chart else set()
-    left_out |= set() if getattr(kind, "configurable", True) else {"config"}
+    left_out |= set() if getattr(kind, "configurable", predicts) else {"config"}
+    left_out |= set() if predicts else {"question_file", "write_question"}
     params: list[click.Parameter] = [*options.values(), *(option for option in common if option.name not in left_out)]
     return click.Command(kind.name, callback=run, help=getattr(kind, "manual", kind.summary), params=params)
 
@@ -142,7 +149,7 @@ def _option(name: str, field: FieldInfo) -> click.Parameter:
 
     return click.Option(
         [mark.name or f"--{'no-' if flag and field.default else ''}{name.replace('_', '-')}", name],
-        type=click.STRING if mark.separator else kind,
+        type=click.STRING if mark.separator else Duration("seconds") if mark.duration else kind,
         multiple=repeated,
         is_flag=flag,
         required=field.is_required(),

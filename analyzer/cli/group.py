@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..plugins import GROUP as BACKENDS
 from . import terminal
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class Group(click.Group):
@@ -63,3 +67,52 @@ class LazyGroup(Group):
         """Write the summaries into the help."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self._summaries.items()))
+
+
+class PluginGroup(LazyGroup):
+    """A group with a command for each entry point of a group of those, of ours and of other packages.
+
+    ``summaries`` has a line on each of ours. What is no entry point is a file of ``package``, as in every :class:`LazyGroup`.
+    """
+
+    def __init__(self, entry_points: str, **of_group: Any) -> None:
+        super().__init__(**of_group)
+        self._entry_points = entry_points
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Ours first."""
+        return [*self._summaries, *self._others()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of an entry point, imported; None if there is none of this name."""
+        point = next((point for point in self._points() if point.name == cmd_name), None)
+        if point is None or (_is_ours(point) and cmd_name not in self._summaries):
+            return super().get_command(ctx, cmd_name)
+        from ..plugins.registry import backend_class
+        from .backend_command import backend_command
+
+        return backend_command(backend_class(point.name, point.value), predicts=self._entry_points == BACKENDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the summaries into the help; of other packages whose they are, for they would have to be imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self._summaries.items(), *self._others().items()])
+
+    def _points(self) -> list[EntryPoint]:
+        """Entry points, ours first."""
+        from importlib.metadata import entry_points
+
+        return sorted(entry_points(group=self._entry_points), key=lambda point: not _is_ours(point))
+
+    def _others(self) -> dict[str, str]:
+        """Commands of other packages, and whose they are, by name."""
+        points = sorted((point for point in self._points() if not _is_ours(point)), key=lambda point: point.name)
+        return {
+            point.name: f"Of {point.dist.name if point.dist else point.value}."
+            for point in points
+            if point.name not in self._summaries
+        }
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.value.startswith("epochcast.")

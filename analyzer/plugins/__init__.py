@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 GROUP = "epochcast.backends"
+"""Entry points of what predicts.
+
+Those of ``epochcast.measure``, ``epochcast.fit`` and ``epochcast.evaluate`` name classes with the same parts, which are commands alone.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class Settings:
     model: Path | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[str], object] | None = None
+
+    def report(self, text: str) -> None:
+        """Say how far long work is."""
+        if self.progress is not None:
+            self.progress(text)
 
 
 class Backend(Protocol):

@@ -43,6 +43,7 @@ class Option:
         separator: between the values of a list that are given in one text; empty: the option is repeated.
         hidden: whether help leaves it out: it is rare, and found in the question file.
         argument: whether it is no option but what the command is followed by, called ``name`` in the help.
+        duration: whether a length of time may be given with a unit (20m, 1h); the field has seconds.
     """
 
     name: str = ""
@@ -51,6 +52,7 @@ class Option:
     separator: str = ""
     hidden: bool = False
     argument: bool = False
+    duration: bool = False
 
 
 class Body(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..group import LazyGroup
+from ..group import PluginGroup
 
 _COMMANDS = {
     "convmeter": "Evaluate predicted step times of left-out networks, next to other forms.",
@@ -15,6 +15,6 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
+@click.group(cls=PluginGroup, entry_points="epochcast.evaluate", package=__name__, summaries=_COMMANDS)
 def evaluate() -> None:
     """Measure accuracy by the project's own protocols, which group by workload or trace so that nothing leaks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..group import LazyGroup
+from ..group import PluginGroup
 
 _COMMANDS = {
     "convmeter": "Fit ConvMeter's performance model to measured networks.",
@@ -14,6 +14,6 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
+@click.group(cls=PluginGroup, entry_points="epochcast.fit", package=__name__, summaries=_COMMANDS)
 def fit() -> None:
     """Fit a predictor to measurements."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..group import LazyGroup
+from ..group import PluginGroup
 
 _COMMANDS = {
     "convmeter": "Time inference and the phases of training of networks and blocks.",
@@ -13,6 +13,6 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, package=__name__, summaries=_COMMANDS)
+@click.group(cls=PluginGroup, entry_points="epochcast.measure", package=__name__, summaries=_COMMANDS)
 def measure() -> None:
     """Measure on this machine what the white-box backends are fitted to."""

@@ -1,0 +1,96 @@
+"""``epochcast fit occupancy``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from ....regressor import load_catalog
+from ....regressor.model_folder import require_place
+from ...plugins import Settings
+from ...plugins.answer import Answer
+from ...plugins.question import Option, Question
+from ...plugins.types import one_of
+from .answer import FittedModel
+from .models import EPOCHS, MODELS
+from .predictor import DEFAULT_MODEL, OccupancyManifest, Predictor
+from .question import fitted_model
+from .training_jobs import read_training_jobs
+
+
+class FitQuestion(Question):
+    """What to fit a predictor of occupancy to."""
+
+    data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured trainings.")]
+    model: Annotated[
+        str,
+        Option(metavar="NAME"),
+        AfterValidator(one_of(MODELS)),
+        Field(description=f"Model of SM occupancy and SM activity: {', '.join(MODELS)}."),
+    ] = DEFAULT_MODEL
+    epochs: Annotated[int, Option(metavar="N"), Field(ge=1, le=100_000, description="Training epochs of a neural model.")] = (
+        EPOCHS
+    )
+    seed: Annotated[int, Option(metavar="N", default="0"), Field(ge=0, lt=2**32, description="Seed of the random numbers.")] = 0
+    gpu: Annotated[
+        str | None,
+        Option(metavar="NAME", default="A100 SXM4 40GB"),
+        Field(description="GPU it was measured on, if the table does not name it."),
+    ] = None
+    out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
+
+
+class FitAnswer(FittedModel, Answer):
+    """What was fitted, and where it is."""
+
+    seconds: float
+    left_out: dict[str, int]
+    out: Annotated[Path, Field(exclude=True)]
+
+    @property
+    def text(self) -> str:
+        """Where the model is, what it rests on, and what it does not."""
+        rest = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+        return f"{self.out}: {super().text}\n{self.seconds} s" + (f"; rows left out: {rest}" if rest else "")
+
+
+class Fit:
+    """Fits a predictor of SM occupancy, SM activity and peak memory."""
+
+    name: ClassVar[str] = "occupancy"
+    summary: ClassVar[str] = "Fit a predictor of GPU occupancy to measured networks."
+    manual: ClassVar[str] = """Fit a predictor of SM occupancy, SM activity and peak memory to measured trainings.
+
+    Reads tables that `epochcast measure occupancy` writes, and those of random networks that DCGM measured (GPUMemNet).
+
+    \b
+    Example: epochcast fit occupancy --data trainings.csv --out my-gpu
+             epochcast fit occupancy --data trainings.csv --model dnn-occu \\
+                 --epochs 50 --out my-gpu
+    """
+    Question: ClassVar[type[BaseModel]] = FitQuestion
+    Answer: ClassVar[type[BaseModel]] = FitAnswer
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def answer(self, question: FitQuestion) -> FitAnswer:
+        """Fit, and write the model's folder; raises InputError."""
+        began = time.monotonic()
+        catalog = load_catalog(self._settings.gpus)
+        self._settings.report("reading")
+        jobs = read_training_jobs(question.data, catalog, None if question.gpu is None else catalog.resolve(question.gpu))
+        require_place(question.out, OccupancyManifest)  # before a fit that may take an hour
+        predictor = Predictor.fit(
+            jobs, question.model, {"seed": question.seed, "epochs": question.epochs}, self._settings.report
+        )
+        predictor.save(question.out)
+        return FitAnswer(
+            **fitted_model(predictor).model_dump(),
+            seconds=round(time.monotonic() - began, 1),
+            left_out={reason: count for reason, count in jobs.left_out.items() if count},
+            out=question.out,
+        )
