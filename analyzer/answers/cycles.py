@@ -111,9 +111,9 @@ def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_p
 NO_STEP = "samples and tokens per second are not known: no step shows in the telemetry"
 
 
-def second_job(found: Detection) -> str | None:
+def second_job(detection: Detection) -> str | None:
     """What to say of a second job on the GPU; None without one."""
-    return None if len(found.jobs) < 2 else drifting(found.jobs[0].period_s, found.jobs[1].period_s)
+    return None if len(detection.jobs) < 2 else drifting(detection.jobs[0].period_s, detection.jobs[1].period_s)
 
 
 def drifting(first_s: float, second_s: float) -> str:

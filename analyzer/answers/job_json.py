@@ -41,9 +41,9 @@ def prediction_answer(result: JobResult, explanations: Mapping[str, Sequence[Eff
 
 def recommendation_answer(result: JobResult) -> RecommendationAnswer:
     """The document of the recommendation, which `answer_job` was asked for."""
-    found = result.recommended
-    assert found is not None
-    ranking, need, profile = found.ranking, found.need, result.profile
+    recommended = result.recommended
+    assert recommended is not None
+    ranking, need, profile = recommended.ranking, recommended.need, result.profile
 
     def shown(row: Recommendation | None) -> dict[str, Any] | None:
         return None if row is None else row.to_json() | rates(result.throughput, row.prediction.ratio)
@@ -51,21 +51,21 @@ def recommendation_answer(result: JobResult) -> RecommendationAnswer:
     return RecommendationAnswer.model_validate(
         {
             **_of_job(result),
-            "verdict": found.verdict.to_json(),
-            "gpus": found.gpus,
+            "verdict": recommended.verdict.to_json(),
+            "gpus": recommended.gpus,
             "unit": profile.unit,
             "epochs": None if result.work is None else result.work.epochs,
-            "objective": found.renting.objective,
-            "market": found.renting.limits.market,
+            "objective": recommended.renting.objective,
+            "market": recommended.renting.limits.market,
             "memory_bytes": None if need is None else need.bytes,
             "memory_reserved": None if need is None else need.reserved,
             "recommendations": [shown(row) for row in ranking.recommendations],
             "cheapest": shown(ranking.cheapest),
             "fastest": shown(ranking.fastest),
-            "left_out": [one.to_json() for one in ranking.left_out],
-            "decision": None if found.decision is None else found.decision.to_json(),
-            "current": None if found.current is None else _current(found.current, found.on),
-            "savings": _savings(found.current, ranking.cheapest, ranking.fastest, profile.epoch_s),
+            "left_out": [row.to_json() for row in ranking.left_out],
+            "decision": None if recommended.decision is None else recommended.decision.to_json(),
+            "current": None if recommended.current is None else _current(recommended.current, recommended.on),
+            "savings": _savings(recommended.current, ranking.cheapest, ranking.fastest, profile.epoch_s),
             "notes": result.recommendation_notes,
         }
     )
@@ -85,14 +85,14 @@ def _of_job(result: JobResult) -> dict[str, Any]:
     }
 
 
-def _detection(found: Detection | None) -> dict[str, Any] | None:
-    if found is None:
+def _detection(detection: Detection | None) -> dict[str, Any] | None:
+    if detection is None:
         return None
     return {
-        **{name: getattr(found, name) for name in ("verdict", "unit", "period_s", "reason")},
+        **{name: getattr(detection, name) for name in ("verdict", "unit", "period_s", "reason")},
         # That of the best candidate, where none was good enough, says nothing of an answer.
-        "confidence": 0.0 if found.period_s is None else min(max(found.confidence, 0.0), 1.0),
-        "cycles": [asdict(cycle) for cycle in found.cycles],
+        "confidence": 0.0 if detection.period_s is None else min(max(detection.confidence, 0.0), 1.0),
+        "cycles": [asdict(cycle) for cycle in detection.cycles],
     }
 
 

@@ -50,12 +50,12 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         write_question: Path | None = None,
         gpus_file: Path | None = None,
         config: Path | None = None,
-        **given: Any,
+        **options_set: Any,
     ) -> int:
         fields = {} if question_file is None else _fields(question_file, question)
         fields |= {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in given.items()
+            for name, value in options_set.items()
             if name in options and value not in (None, ())
         }
         if write_question is not None:
@@ -73,7 +73,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
             backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show))
             answer: Answer = backend.answer(checked)  # type: ignore[assignment]
         progress.clear()
-        if plot := getattr(checked, "plot", given.get("plot")):  # a question may have it as a field, and check it
+        if plot := getattr(checked, "plot", options_set.get("plot")):  # a question may have it as a field, and check it
             from ..figures import save_figure
             from ..figures.chart import chart_figure
 
@@ -140,12 +140,12 @@ def _option(name: str, field: FieldInfo) -> click.Parameter:
     usual = mark.default or (str(field.default) if isinstance(field.default, str | int | float) and field.default else "")
     shown = f"{text}{' (repeatable)' if repeated else ''}." + (f" [default: {usual}]" if usual and not flag else "")
 
-    def value(context: click.Context, option: click.Parameter, given: Any) -> Any:
+    def value(context: click.Context, option: click.Parameter, text: Any) -> Any:
         if flag:
-            return (not field.default) if given else None
-        if mark.separator and given is not None:
-            return [kind.convert(part, option, context) for part in given.split(mark.separator)]
-        return given
+            return (not field.default) if text else None
+        if mark.separator and text is not None:
+            return [kind.convert(part, option, context) for part in text.split(mark.separator)]
+        return text
 
     return click.Option(
         [mark.name or f"--{'no-' if flag and field.default else ''}{name.replace('_', '-')}", name],

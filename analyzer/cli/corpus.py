@@ -47,9 +47,9 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     \b
     Example: epochcast corpus report corpus-t4/ corpus-l4/
     """
-    found = coverage(union(run for path in corpora for run in read_runs(path)), load_catalog(gpus))
-    terminal.say(json.dumps(asdict(found), indent=2) if as_json else _coverage_text(found), as_is=as_json)
-    return 0 if found.pairs else 1
+    covered = coverage(union(run for path in corpora for run in read_runs(path)), load_catalog(gpus))
+    terminal.say(json.dumps(asdict(covered), indent=2) if as_json else _coverage_text(covered), as_is=as_json)
+    return 0 if covered.pairs else 1
 
 
 @corpus.command(short_help="Merge several corpora into one.")
@@ -118,12 +118,12 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
         first = left_out[0]
         raise InputError(f"no run can be imported, {first['run']!r} because: {first['why']}")
     if as_json:
-        click.echo(json.dumps({"imported": [_imported(*one) for one in added], "left_out": left_out}, indent=2))
+        click.echo(json.dumps({"imported": [_imported(path, run) for path, run in added], "left_out": left_out}, indent=2))
         return 0
     for path, run in added:
         terminal.say(f"{path}: {_run_text(run)}")
-    for one in left_out:
-        terminal.note(f"{one['run']} is left out: {one['why']}")
+    for refused in left_out:
+        terminal.note(f"{refused['run']} is left out: {refused['why']}")
     terminal.say(f"{out}: {count(len(added), 'run')} imported, {len(left_out)} left out")
     return 0
 
@@ -134,22 +134,24 @@ def _imported(path: Path, run: Run) -> dict[str, Any]:
     return {"run": str(path), **figures, "marks": run.marks, "trace": run.trace}
 
 
-def _coverage_text(found: Coverage) -> str:
+def _coverage_text(covered: Coverage) -> str:
     """Tables of devices and workloads, then what is paired, missing, left out, and can be evaluated."""
-    names = [device.name for device in found.devices]
-    ran = f"{found.paired} of {count(len(found.workloads), 'workload')} ran on two or more GPUs"
+    names = [device.name for device in covered.devices]
+    ran = f"{covered.paired} of {count(len(covered.workloads), 'workload')} ran on two or more GPUs"
     parts = [
-        table(("device", "runs", "workloads", "telemetry", "epoch", "busy"), [_device_row(one) for one in found.devices]),
+        table(
+            ("device", "runs", "workloads", "telemetry", "epoch", "busy"), [_device_row(device) for device in covered.devices]
+        ),
         "",
         table(
             ("network", "batch", "image", "samples", "precision", *names),
-            [_workload_row(one, names) for one in found.workloads],
+            [_workload_row(workload, names) for workload in covered.workloads],
         ),
         "",
-        f"{ran}: {count(found.pairs, 'pair')} to learn from",
-        *_missing_lines(found.missing),
-        *found.left_out,
-        *_protocol_lines(found.protocols),
+        f"{ran}: {count(covered.pairs, 'pair')} to learn from",
+        *_missing_lines(covered.missing),
+        *covered.left_out,
+        *_protocol_lines(covered.protocols),
     ]
     return "\n".join(parts)
 
@@ -178,11 +180,11 @@ def _workload_row(workload: WorkloadCoverage, devices: list[str]) -> tuple[str, 
 
 def _missing_lines(missing: tuple[Missing, ...]) -> list[str]:
     by_gpu: dict[str, list[Missing]] = {}
-    for one in missing:
-        by_gpu.setdefault(one.gpu, []).append(one)
+    for pair in missing:
+        by_gpu.setdefault(pair.gpu, []).append(pair)
     lines = []
     for gpu, own in sorted(by_gpu.items()):
-        listed = ", ".join(f"{one.workload} ({seconds_text(one.epoch_s)})" for one in own[:_LISTED])
+        listed = ", ".join(f"{pair.workload} ({seconds_text(pair.epoch_s)})" for pair in own[:_LISTED])
         more = f" and {count(len(own) - _LISTED, 'longer one')}" if len(own) > _LISTED else ""
         lines.append(f"missing on {gpu}, with the epoch time elsewhere: {listed}{more}")
     return lines

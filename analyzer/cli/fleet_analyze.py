@@ -158,7 +158,7 @@ def analyze(
     with alone_in(out):
         try:
             with closing(_Closing(_workers(scheduler, processes))) as held:
-                told = analyze_fleet(traces.traces(), out, looking, held.workers, advisor, what=traces.name, show=_show)
+                report = analyze_fleet(traces.traces(), out, looking, held.workers, advisor, what=traces.name, show=_show)
                 held.at_once = False
         except FleetError as error:
             progress.clear()
@@ -170,15 +170,15 @@ def analyze(
             raise
         finally:
             progress.clear()
-    run = told["run"]
+    run = report["run"]
     if as_json:
-        click.echo(json.dumps({**told, "out": str(out), "report": str(out / "report.html")}, indent=2))
+        click.echo(json.dumps({**report, "out": str(out), "report": str(out / "report.html")}, indent=2))
     else:
         over = f"; {run['taken_over']} taken over from an earlier run" if run["taken_over"] else ""
-        failed = f"{told['failed']} of {count(run['traces'], 'trace')} could not be analysed"
-        terminal.say(f"{count(told['gpus'], 'GPU')}, {count(told['jobs'], 'job')}, {failed}{over}")
+        failed = f"{report['failed']} of {count(run['traces'], 'trace')} could not be analysed"
+        terminal.say(f"{count(report['gpus'], 'GPU')}, {count(report['jobs'], 'job')}, {failed}{over}")
         terminal.say(f"report: {out / 'report.html'}")
-    return 1 if told["failed"] >= run["traces"] else 0
+    return 1 if report["failed"] >= run["traces"] else 0
 
 
 class _Closing:
@@ -202,19 +202,19 @@ def _workers(scheduler: str | None, processes: int | None) -> Workers:
     return LocalProcesses(processes or cores())
 
 
-def _show(told: Progress) -> None:
-    done = told.taken_over + told.done
-    if done == told.traces and told.jobs:
-        progress.show(f"{count(told.jobs, 'job')} predicted")
+def _show(state: Progress) -> None:
+    done = state.taken_over + state.done
+    if done == state.traces and state.jobs:
+        progress.show(f"{count(state.jobs, 'job')} predicted")
         return
-    line = f"{done} of {told.traces} traces"
-    if told.taken_over:
-        line += f" ({told.taken_over} taken over)"
-    if told.failed:
-        line += f", {told.failed} failed"
-    if told.done and told.seconds > 0:
-        left = (told.traces - done) * told.seconds / told.done
-        line += f", {told.gpu_s / 3600 / told.seconds:.2g} GPU-hours per second, about {_duration(left)} left"
+    line = f"{done} of {state.traces} traces"
+    if state.taken_over:
+        line += f" ({state.taken_over} taken over)"
+    if state.failed:
+        line += f", {state.failed} failed"
+    if state.done and state.seconds > 0:
+        left = (state.traces - done) * state.seconds / state.done
+        line += f", {state.gpu_s / 3600 / state.seconds:.2g} GPU-hours per second, about {_duration(left)} left"
     progress.show(line)
 
 

@@ -57,7 +57,7 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
     if as_json:
         click.echo(json.dumps({"simulated": True, "out": str(out), **asdict(made)}, indent=2))
     else:
-        works = ", ".join(f"{gpus} {work}" for work, gpus in sorted(made.works.items(), key=lambda one: -one[1]))
+        works = ", ".join(f"{gpus} {work}" for work, gpus in sorted(made.works.items(), key=lambda entry: -entry[1]))
         where = f"{count(made.gpus, 'simulated GPU')} in {count(made.nodes, 'node')} ({works})"
         terminal.say(f"{where} with {count(made.jobs, 'job')}, {number(made.bytes / 1e6)} MB: {out}")
     return 0

@@ -33,19 +33,19 @@ def counted_answer(path: Path, picture: Path | None) -> dict[str, Any]:
     """
     trace = read_trace(path)
     metric = utilisation_metric(trace, str(path))
-    whole = counted_timeline(trace, metric)
+    timeline = counted_timeline(trace, metric)
     counted = "simulated" if trace.simulated else "counted by the hardware"
     answer: dict[str, Any] = plain(
         {
             "format": f"trace of epochcast-agent, {counted}",
             "gpu": trace.gpu,
-            "mean": float(whole.occupancy[0]),
+            "mean": float(timeline.occupancy[0]),
             "max": float(trace.frame[OCCUPANCY].max()),
             "kernels": [],
-            "span_s": whole.seconds,
-            "utilisation": float(whole.utilisation[0]),
+            "span_s": timeline.seconds,
+            "utilisation": float(timeline.utilisation[0]),
             "utilisation_metric": metric,
-            "occupancy_of_the_span": float(whole.occupancy[0]),
+            "occupancy_of_the_span": float(timeline.occupancy[0]),
         }
     )
     if picture is not None:
@@ -53,7 +53,7 @@ def counted_answer(path: Path, picture: Path | None) -> dict[str, Any]:
         from ..figures.occupancy import occupancy_over_time_figure
 
         means = f"{metric} {percent(answer['utilisation'])}, occupancy {percent(answer['mean'])}"
-        title = f"{trace.gpu or 'GPU'}, {seconds_text(whole.seconds)}: {means}"
+        title = f"{trace.gpu or 'GPU'}, {seconds_text(timeline.seconds)}: {means}"
         save_figure(occupancy_over_time_figure({title: counted_timeline(trace, metric, BINS)}, counted), picture)
     return answer
 

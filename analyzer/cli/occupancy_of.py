@@ -113,17 +113,17 @@ def _counted(rows: pd.DataFrame) -> pd.DataFrame:
 def _answer(rows: pd.DataFrame, file: KernelFile) -> dict[str, Any]:
     known = _counted(rows)
     names = sorted(set(known["gpu"]))
-    whole = timelines(rows)
+    by_device = timelines(rows)
     over_time = {
         device: {name: float(getattr(timeline, ratio)[0]) for name, ratio in _OVER_TIME.items()}
-        for device, timeline in whole.items()
+        for device, timeline in by_device.items()
     }
     means, unknown = pd.DataFrame(list(over_time.values()), columns=list(_OVER_TIME)).mean(), dict.fromkeys(_OVER_TIME)
     return {
         "format": file.format,
         "gpu": names[0] if len(names) == 1 else None,
         **summarise(rows).to_json(),
-        "span_s": next((timeline.seconds for timeline in whole.values()), None),
+        "span_s": next((timeline.seconds for timeline in by_device.values()), None),
         **{name: means[name] for name in _OVER_TIME},
         "devices": [
             {**device, **over_time.get((device["gpu"], device["device"]), unknown)} for device in _each(known, "gpu", "device")
@@ -154,8 +154,8 @@ def _kernels(rows: pd.DataFrame, by: str, top: int | None) -> Iterator[dict[str,
 
 def _whole(row: Mapping[Any, Any]) -> dict[str, Any]:
     """Counts and sizes as whole numbers, None for those that are missing."""
-    whole = ("device", "launches", "blocks", "resident_blocks", "sm_count", *CONFIGURATION)
-    return {name: value if name not in whole else None if pd.isna(value) else int(value) for name, value in row.items()}
+    counts = ("device", "launches", "blocks", "resident_blocks", "sm_count", *CONFIGURATION)
+    return {name: value if name not in counts else None if pd.isna(value) else int(value) for name, value in row.items()}
 
 
 def _draw_over_time(rows: pd.DataFrame, name: str, path: Path) -> None:
@@ -164,10 +164,12 @@ def _draw_over_time(rows: pd.DataFrame, name: str, path: Path) -> None:
     from ..figures.occupancy import occupancy_over_time_figure
 
     titles = {}
-    for (gpu, index), whole in timelines(rows).items():
-        used, filled = 100 * whole.utilisation[0], 100 * whole.occupancy[0]
+    for (gpu, index), timeline in timelines(rows).items():
+        used, filled = 100 * timeline.utilisation[0], 100 * timeline.occupancy[0]
         device = f"{gpu or 'GPU'}{'' if index is None else f' ({index})'}"
-        titles[gpu, index] = f"{device}, {seconds_text(whole.seconds)}: NVML utilisation {used:.1f} %, occupancy {filled:.1f} %"
+        titles[gpu, index] = (
+            f"{device}, {seconds_text(timeline.seconds)}: NVML utilisation {used:.1f} %, occupancy {filled:.1f} %"
+        )
     if not titles:
         raise InputError(f"{name!r} does not tell when its kernels ran; give --timeline a trace of PyTorch's profiler")
     drawn = {titles[device]: timeline for device, timeline in timelines(rows, BINS).items()}

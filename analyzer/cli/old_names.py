@@ -32,16 +32,16 @@ def _chosen(context: click.Context, _: click.Parameter, value: str) -> str:
 
 def method_option(methods: list[str], meaning: str) -> Callable[[Command], Command]:
     """How epochs are looked for, as ``method``; `evaluate` called it its recipe."""
-    asked = one_of_many(methods, meaning.rstrip("."))
+    choice = one_of_many(methods, meaning.rstrip("."))
     # Eager, so that it is read before the option that takes its value over.
     old = click.option(
         "--recipe",
-        type=asked["type"],
+        type=choice["type"],
         hidden=True,
         help="Old name of --method.",
         expose_value=False,
         is_eager=True,
         callback=_keep,
     )
-    shown = click.option("--method", "method", callback=_chosen, default="track", show_default=True, **asked)
+    shown = click.option("--method", "method", callback=_chosen, default="track", show_default=True, **choice)
     return lambda command: shown(old(command))

@@ -49,12 +49,12 @@ def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: 
     instances, notes = load_instances(path, catalog)
     if gpu is not None:
         name = catalog.resolve(gpu).name
-        instances = [one for one in instances if one.gpu == name]
+        instances = [instance for instance in instances if instance.gpu == name]
     _tell([*notes, *filter(None, [stale(instances, today)])])
     if as_json:
-        click.echo(json.dumps({"prices": [_json(one, today) for one in instances]}, indent=2))
+        click.echo(json.dumps({"prices": [_json(instance, today) for instance in instances]}, indent=2))
     elif instances:
-        terminal.say(table(_HEADER, [_row(one, today) for one in instances]))
+        terminal.say(table(_HEADER, [_row(instance, today) for instance in instances]))
     else:
         terminal.note(f"no instance of the price table has the {name}")
     return 0 if instances else 1
@@ -93,18 +93,27 @@ def import_prices(
     origin = f"skypilot-org/skypilot-catalog:{cloud}/vms.csv{f' ({source})' if source else ''}"
     seen = _past(day)
     imported, notes = read_skypilot_catalog(vms, cloud, catalog, source=origin, day=seen, regions=regions)
-    kept = [one for one in load_to_update(out, catalog) if one.cloud != cloud] if out.exists() else []
+    kept = [instance for instance in load_to_update(out, catalog) if instance.cloud != cloud] if out.exists() else []
     write_instances(out, [*kept, *imported])
     _tell(notes)
-    found_regions, found_gpus = sorted({one.region for one in imported}), sorted({one.gpu for one in imported})
+    imported_regions, imported_gpus = (
+        sorted({instance.region for instance in imported}),
+        sorted({instance.gpu for instance in imported}),
+    )
     if as_json:
-        answer = {"instances": len(imported), "regions": found_regions, "gpus": found_gpus, "kept": len(kept), "notes": notes}
+        answer = {
+            "instances": len(imported),
+            "regions": imported_regions,
+            "gpus": imported_gpus,
+            "kept": len(kept),
+            "notes": notes,
+        }
         click.echo(json.dumps(answer, indent=2))
         return 0
     kept_text = f", beside {len(kept)} of other clouds" if kept else ""
-    places = found_regions[0] if len(found_regions) == 1 else f"{len(found_regions)} regions"
+    places = imported_regions[0] if len(imported_regions) == 1 else f"{len(imported_regions)} regions"
     prices_text = f"{len(imported)} price{'s' * (len(imported) > 1)}"
-    terminal.say(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(found_gpus)}")
+    terminal.say(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(imported_gpus)}")
     return 0
 
 
@@ -123,17 +132,17 @@ def _tell(notes: Sequence[str]) -> None:
         terminal.note(sentence)
 
 
-def _row(one: Instance, today: date) -> tuple[str, ...]:
+def _row(instance: Instance, today: date) -> tuple[str, ...]:
     return (
-        one.name,
-        one.cloud,
-        one.region,
-        one.gpu if one.count == 1 else f"{one.count} x {one.gpu}",
-        _price(one.usd_per_hour),
-        _price(one.spot_usd_per_hour),
-        _number(one.vcpus, "g"),
-        _number(None if one.memory is None else one.memory / 2**30, "g"),
-        str((today - one.date).days),
+        instance.name,
+        instance.cloud,
+        instance.region,
+        instance.gpu if instance.count == 1 else f"{instance.count} x {instance.gpu}",
+        _price(instance.usd_per_hour),
+        _price(instance.spot_usd_per_hour),
+        _number(instance.vcpus, "g"),
+        _number(None if instance.memory is None else instance.memory / 2**30, "g"),
+        str((today - instance.date).days),
     )
 
 
@@ -145,18 +154,18 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _json(one: Instance, today: date) -> dict[str, Any]:
+def _json(instance: Instance, today: date) -> dict[str, Any]:
     return {
-        "instance": one.name,
-        "cloud": one.cloud,
-        "region": one.region,
-        "gpu": one.gpu,
-        "gpu_count": one.count,
-        "usd_per_hour": one.usd_per_hour,
-        "spot_usd_per_hour": one.spot_usd_per_hour,
-        "vcpus": one.vcpus,
-        "host_memory_bytes": one.memory,
-        "price_source": one.source,
-        "price_date": one.date.isoformat(),
-        "age_days": (today - one.date).days,
+        "instance": instance.name,
+        "cloud": instance.cloud,
+        "region": instance.region,
+        "gpu": instance.gpu,
+        "gpu_count": instance.count,
+        "usd_per_hour": instance.usd_per_hour,
+        "spot_usd_per_hour": instance.spot_usd_per_hour,
+        "vcpus": instance.vcpus,
+        "host_memory_bytes": instance.memory,
+        "price_source": instance.source,
+        "price_date": instance.date.isoformat(),
+        "age_days": (today - instance.date).days,
     }

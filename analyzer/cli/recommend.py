@@ -150,10 +150,10 @@ def recommend(
         ),
         of_job=[*of_job, *of_prices],
     )
-    found = result.recommended
-    assert found is not None
-    rows = found.ranking.recommendations
-    drawn = [*rows, *(one.recommendation for one in found.ranking.left_out if one.recommendation)]
+    recommended = result.recommended
+    assert recommended is not None
+    rows = recommended.ranking.recommendations
+    drawn = [*rows, *(row.recommendation for row in recommended.ranking.left_out if row.recommendation)]
     if plot is not None and drawn:
         from ..figures import cost_figure, save_figure
 
@@ -167,9 +167,9 @@ def recommend(
 
         click.echo(recommendation_answer(result).model_dump_json(indent=2))
         return 0 if rows else 1
-    if form == "skypilot" and found.decision is not None:
+    if form == "skypilot" and recommended.decision is not None:
         # What may be as good is what is worth falling back on where the first one cannot be had.
-        candidates = [found.decision.first, *(rival.recommendation for rival in found.decision.rivals)]
+        candidates = [recommended.decision.first, *(rival.recommendation for rival in recommended.decision.rivals)]
         click.echo(resources_yaml(candidates, job_title(result), catalog), nl=False)
     else:
         terminal.say(recommend_text(result), err=not rows)

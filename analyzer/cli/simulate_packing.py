@@ -127,8 +127,8 @@ def simulate_packing(
         "runs": len(drawn),
         "jobs": len(drawn[0]),
         "seed": seed,
-        "results": [asdict(one) for one in summaries],
-        "ordering": {curve: asdict(one) for curve, one in order.items()},
+        "results": [asdict(summary) for summary in summaries],
+        "ordering": {curve: asdict(ordering) for curve, ordering in order.items()},
     }
     if plot is not None:
         from ..figures import save_figure
@@ -143,8 +143,8 @@ def _refuse_of_streams() -> None:
     """Raise InputError for an option that changes nothing about a table of jobs."""
     context = click.get_current_context()
     for option in context.command.params:
-        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-        if given and option.name in _OF_STREAMS:
+        was_given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if was_given and option.name in _OF_STREAMS:
             raise InputError(f"{option.opts[0]} is about streams drawn from --configurations; with --jobs leave it out")
 
 
@@ -174,23 +174,23 @@ def _text(answer: Mapping[str, Any], summaries: Sequence[Summary], order: Mappin
         left_out = sum(source["left_out"].values())
         without = f" ({left_out} left out: crashed, not measured, or too large)" if left_out else ""
         lines.append(f"drawn from {source['configurations']} configurations{measured}{without}")
-    for curve in dict.fromkeys(one.slowdown for one in summaries):
-        own = [one for one in summaries if one.slowdown == curve]
+    for curve in dict.fromkeys(summary.slowdown for summary in summaries):
+        own = [summary for summary in summaries if summary.slowdown == curve]
         header = ("policy", "makespan", "gain", "NVML", "gain", "occupancy", "JCT / alone", "run / alone", "OOM", "best")
-        lines += ["", f"slowdown: {curve}", table(header, [_row(one, once) for one in own])]
+        lines += ["", f"slowdown: {curve}", table(header, [_row(summary, once) for summary in own])]
         lines.append(_ordering(order[curve], once))
     return "\n".join(lines)
 
 
-def _row(one: Summary, once: bool) -> list[str]:
-    makespan, figures = one.figures["makespan"], one.figures
+def _row(summary: Summary, once: bool) -> list[str]:
+    makespan, figures = summary.figures["makespan"], summary.figures
     half = "" if once else f" ± {seconds_text(makespan.high - makespan.mean)}"
     gains = [
-        "" if one.policy == BASELINE else f"{100 * gain:+.1f} %" if np.isfinite(gain) else "-"
-        for gain in (one.makespan_gain, one.utilisation_gain)
+        "" if summary.policy == BASELINE else f"{100 * gain:+.1f} %" if np.isfinite(gain) else "-"
+        for gain in (summary.makespan_gain, summary.utilisation_gain)
     ]
     return [
-        one.policy,
+        summary.policy,
         seconds_text(makespan.mean) + half,
         gains[0],
         f"{100 * figures['nvml_utilisation'].mean:.1f} %",
@@ -199,7 +199,7 @@ def _row(one: Summary, once: bool) -> list[str]:
         f"{figures['jct_slowdown'].mean:.2f}",
         f"{figures['run_slowdown'].mean:.2f}",
         f"{figures['failures'].mean:g}",
-        ("yes" if one.won else "") if once else f"{100 * one.won:.0f} %",
+        ("yes" if summary.won else "") if once else f"{100 * summary.won:.0f} %",
     ]
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 GROUP = "epochcast.backends"
 """Entry points of what predicts.
 
-Those of ``epochcast.measure``, ``epochcast.fit`` and ``epochcast.evaluate`` name classes with the same parts, which are commands
-alone.
+Those of ``epochcast.measure``, ``epochcast.fit`` and ``epochcast.evaluate`` name classes with the same parts, which are
+commands alone.
 """
 
 

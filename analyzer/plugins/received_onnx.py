@@ -115,4 +115,4 @@ def _messages(model: Any) -> Iterator[tuple[Any, int]]:
         for field, value in message.ListFields():
             if field.message_type is None or field.message_type.name == "StringStringEntryProto":
                 continue
-            waiting.extend((one, depth + 1) for one in ([value] if hasattr(value, "ListFields") else value))
+            waiting.extend((part, depth + 1) for part in ([value] if hasattr(value, "ListFields") else value))

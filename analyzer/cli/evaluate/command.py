@@ -50,8 +50,8 @@ def check_rows(data: Sequence[Path], train: Sequence[Path], test: Sequence[Path]
     """
     if bool(data) == bool(train) or bool(train) != bool(test):
         raise InputError("give either --data or both --train and --test")
-    if train and (given := [f"--{name}" for name, value in splitting.items() if value is not None]):
-        raise InputError(f"{' and '.join(given)} splits one table; with --train and --test leave it out")
+    if train and (superfluous := [f"--{name}" for name, value in splitting.items() if value is not None]):
+        raise InputError(f"{' and '.join(superfluous)} splits one table; with --train and --test leave it out")
 
 
 def each_recipe(

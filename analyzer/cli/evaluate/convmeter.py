@@ -129,12 +129,12 @@ def convmeter(
 
 def _figures(answers: Mapping[str, Answers], shown: str, lacking: int) -> dict[str, Any]:
     """Of whole networks, if any are there, in the phase that is shown, and by what they differ in."""
-    whole = {phase: _whole(rows) for phase, rows in answers.items()}
-    subject = whole[shown]
+    networks = {phase: _whole(rows) for phase, rows in answers.items()}
+    subject = networks[shown]
     blocks = answers[shown].only((answers[shown].points["block"] != "").to_numpy())
     by = {
         "device": subject.by(cell_names(subject.points)),
-        "phase": {phase: rows.figures for phase, rows in whole.items()},
+        "phase": {phase: rows.figures for phase, rows in networks.items()},
         **{column: subject.by(column) for column in ("batch", "image_size", "devices", "family", "network")},
         "block": blocks.by(blocks.points["network"] + " " + blocks.points["block"]),
     }
@@ -142,8 +142,8 @@ def _figures(answers: Mapping[str, Answers], shown: str, lacking: int) -> dict[s
 
 
 def _whole(answers: Answers) -> Answers:
-    whole = (answers.points["block"] == "").to_numpy()
-    return answers.only(whole) if whole.any() else answers
+    is_network = (answers.points["block"] == "").to_numpy()
+    return answers.only(is_network) if is_network.any() else answers
 
 
 def _figure(answers: Mapping[str, Mapping[str, Answers]], phases: Sequence[str]) -> Figure:

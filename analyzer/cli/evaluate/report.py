@@ -41,9 +41,9 @@ def percent(key: str) -> Callable[[Line], str]:
     return cell
 
 
-def of(part: str, whole: str) -> Callable[[Line], str]:
+def of(part: str, total: str) -> Callable[[Line], str]:
     """The cell of how many of how many; ``-`` of none."""
-    return lambda line: f"{line[part]}/{line[whole]}" if line.get(whole) else "-"
+    return lambda line: f"{line[part]}/{line[total]}" if line.get(total) else "-"
 
 
 def within(key: str, cell: Callable[[Line], str]) -> Callable[[Line], str]:
