@@ -41,7 +41,7 @@ def vgg16(batch: int = 1) -> tuple[torch.nn.Module, tuple[torch.Tensor, torch.Te
     return WithLoss(networks.build("VGG16", 224, 1000)), (torch.empty(batch, 3, 224, 224), torch.zeros(batch, dtype=torch.long))
 
 
-def asked(row: Mapping[str, Any], gpu: Gpu, **how: Any) -> DistributedAnswer:
+def answer_to(row: Mapping[str, Any], gpu: Gpu, **how: Any) -> DistributedAnswer:
     """The product's answer for a row."""
     tokens = {} if row["model"] == "vgg16" else {"sequence_length": row["size"]}
     answer = Distributed(Settings()).answer(
@@ -72,7 +72,7 @@ def predicted(row: Mapping[str, Any], gpu: Gpu) -> dict[str, float]:
         "calibrated": {"operators": "calibrated"},
         "data sheets": {"recipe": "roofline"},
     }
-    answers = {way: asked(row, gpu, **how) for way, how in ways.items()}
+    answers = {way: answer_to(row, gpu, **how) for way, how in ways.items()}
     seconds = {way: answer.seconds - answer.parts.tensor_parallel for way, answer in answers.items()}
     usual = answers["usual"]
     assert usual.low is not None
@@ -97,12 +97,12 @@ def lines(iterations: Path) -> Iterator[str]:
     gpu = load_catalog().resolve(gpu_name(iterations))
     rows = pd.read_csv(iterations)
     rows = rows[(rows["status"] == "ok") & (rows["pp"] == 1) & rows["model"].isin(list(MODELS))].reset_index(drop=True)
-    told = pd.DataFrame(
+    seconds = pd.DataFrame(
         [predicted(dict(zip(rows.columns, row, strict=True)), gpu) for row in rows.to_numpy(dtype=object).tolist()]
     )
-    inside = told.pop(INSIDE)
-    told = told.join(by_efficiency(rows, gpu))
-    errors = 100 * (told.div(rows["total_ms"] / 1e3, axis=0) - 1)
+    inside = seconds.pop(INSIDE)
+    seconds = seconds.join(by_efficiency(rows, gpu))
+    errors = 100 * (seconds.div(rows["total_ms"] / 1e3, axis=0) - 1)
     yield f"{gpu.name}: MAPE / median / worst in percent"
     yield ""
     table = []
