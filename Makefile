@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.scrapers detector.luminol_speed detector.comparison \
 	detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
 	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
-	regressor.paper regressor.regret regressor.decision regressor.speeds regressor.scaling regressor.order \
+	regressor.paper regressor.regret regressor.decision regressor.speeds regressor.scaling regressor.order regressor.recorded_session \
 	distributed.all_reduce \
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing convmeter.intervals \
 	occupancy.kineto occupancy.packing_interference occupancy.measured_packing occupancy.peak_memory \
@@ -17,7 +17,7 @@ MEASURED := cold_start agent.cost agent.process_tree agent.outage agent.scrapers
 # Those that trace models need torch: make bench EXTRAS=analyzer,torch,dev
 ifneq (,$(findstring torch,$(EXTRAS)))
 MEASURED += distributed.runs distributed.held_out distributed.precision_blindness distributed.operators distributed.cpu_iterations \
-	distributed.gloo regressor.paleo
+	distributed.gloo distributed.op_bench_iterations regressor.paleo
 endif
 ifneq (,$(findstring convnets,$(EXTRAS)))
 MEASURED += convmeter.memory
@@ -26,7 +26,7 @@ ifneq (,$(and $(findstring convnets,$(EXTRAS)),$(findstring occupancy,$(EXTRAS))
 MEASURED += distributed.fx_graph
 endif
 ifneq (,$(findstring occupancy,$(EXTRAS)))
-MEASURED += occupancy.modelled_kernels occupancy.measured model_speed
+MEASURED += occupancy.modelled_kernels occupancy.inference_configurations occupancy.measured model_speed
 endif
 
 # The tests' asserts are rewritten once, and not in every run by every worker.

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ....regressor.arrays import part, under
 from ....regressor.model_folder import Manifest, Name, Part, load, save
-from ....regressor.scoring import absolute_percentage_errors, conformal_quantile
+from ....regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 from ...errors import InputError
 from . import SHIPPED
 from .forms import BASELINES, FORMS, Form, KeptForm
@@ -45,7 +45,7 @@ class Fit:
         form: name in ``FORMS``.
         points, networks, blocks: how many it was fitted on; points of blocks are points too.
         mape: percent, of points by fits on other families (networks, points where there are too few); NaN if none could be.
-        factor: seconds are within predicted / factor to predicted · factor in nine of ten of these.
+        factor: seconds are within predicted / factor to predicted · factor in nine of ten of these; NaN of fewer than nine.
         ranges: of what was measured.
         source: the table and what it was measured with; empty where that is not known.
     """
@@ -286,7 +286,7 @@ def _fit_of(form: str, made: KeptForm, points: pd.DataFrame, phase: str) -> Fit:
         networks=int(points["network"].nunique()),
         blocks=int((points["block"] != "").sum()),
         mape=float(absolute_percentage_errors(seconds, seconds * np.exp(-errors)).mean()) if len(known) else float("nan"),
-        factor=float(np.exp(conformal_quantile(known))) if len(known) else float("nan"),
+        factor=float(np.exp(conformal_quantile(known))) if len(known) >= FEWEST_ERRORS else float("nan"),
         ranges=ranges_of(points),
     )
 

@@ -298,7 +298,8 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     if prepared.tied:
         reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
     update = _update(prepared, times, c)
-    bubble = max(0.0, without - max(busy) * job.micro_batches)
+    # Of one stage the difference is rounding.
+    bubble = max(0.0, without - max(busy) * job.micro_batches) if job.pipeline > 1 else 0.0
     return Iteration(
         seconds=sum(compute.values()) + exchange + bubble + (whole - without) + reduction + update,
         compute=dict(compute),

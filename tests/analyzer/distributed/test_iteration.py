@@ -69,6 +69,11 @@ def test_a_pipeline_waits_for_its_depth_and_not_for_its_micro_batches() -> None:
         assert answer.bubble == pytest.approx(3 * 3.0)
 
 
+def test_one_stage_has_no_bubble_whatever_is_rounded() -> None:
+    jobs = [Job(precision="fp32", global_batch=micro_batches) for micro_batches in range(1, 30)]
+    assert {run(job, times=Each(0.1)).bubble for job in jobs} == {0.0}
+
+
 def test_recomputation_runs_each_layer_forward_once_more() -> None:
     none, full = (run(Job(precision="fp32", recomputation=how), graph(exchanges=1)) for how in ("none", "full"))
     assert full.compute["recomputation"] == pytest.approx(4.0)
