@@ -121,15 +121,16 @@ def test_a_predictor_is_one_folder(tmp_path: Path) -> None:
     folder = tmp_path / "epochcast-carbon"
     folder.mkdir()
     for block in page:
-        if block.language in ("python", "toml"):
+        if block.language in ("python", "toml", "csv"):
             write(block, folder)
-    assert set(state(folder)) == {"carbon.py", "pyproject.toml", "service.toml"}
+    assert set(state(folder)) == {"carbon.py", "pyproject.toml", "service.toml", "grid.csv"}
     installs, *_ = (block for block in page if block.is_commands)
     assert installs.commands == ["pip install ."]
     installed = tmp_path / "site-packages"
     offline = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(installed))
     subprocess.run([sys.executable, "-m", "pip", "install", *offline, "."], cwd=folder, check=True, timeout=300)
-    (shown,) = (block for block in page if block.language == "text")
-    command, printed = shown.text.removeprefix("$ ").split("\n", 1)
-    assert run(command, folder, ROOT, str(installed)) == printed
+    shown = [block.text.removeprefix("$ ").split("\n", 1) for block in page if block.language == "text"]
+    for command, printed in shown:
+        assert run(command, folder, ROOT, str(installed)) == printed
+    assert [command.split()[1] for command, _ in shown] == ["predict-model", "fit"]
     assert re.search(r"carbon +Of epochcast-carbon", run("epochcast predict-model --help", folder, ROOT, str(installed)))
