@@ -76,9 +76,9 @@ def test_the_backend_of_another_package_works_as_it_stands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = (root / "docs" / "how-to" / "add-a-predictor.md").read_text()
-    (text,) = blocks(page, "python")
+    text, _ = blocks(page, "python")  # the second is of `epochcast fit`
     assert 25 <= len(text.splitlines()) <= 45
-    project, configuration = (tomllib.loads(block) for block in blocks(page, "toml"))
+    project, configuration, _ = (tomllib.loads(block) for block in blocks(page, "toml"))
     install("carbon", text, **project["project"]["entry-points"]["epochcast.backends"])
     client = serve(configuration["backends"])
     (asked,) = shown(page)
@@ -92,7 +92,7 @@ def test_the_backend_of_another_package_works_as_it_stands(
     assert without["why"].startswith("no grid is configured") and not without["available"]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "service.toml").write_text(blocks(page, "toml")[1])
-    command, printed = blocks(page, "text")[-1].removeprefix("$ epochcast ").split("\n", 1)
+    command, printed = blocks(page, "text")[0].removeprefix("$ epochcast ").split("\n", 1)
     assert main(shlex.split(command)) == 0 and capsys.readouterr().out == printed
     assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"kilograms": 20.0}
     assert main(["predict-model", "carbon", "--joules", "-1", "--region", "x"]) == 2
