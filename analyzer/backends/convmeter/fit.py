@@ -18,7 +18,7 @@ from ...plugins.types import one_of
 from .adapters import read_all
 from .answer import Fitted, rests_on
 from .forms import FORMS
-from .predictor import Predictor
+from .predictor import ConvNetPredictor
 from .question import fitted
 
 FEWEST_POINTS_OF_NETWORK = 6
@@ -118,7 +118,7 @@ class ConvMeterFit:
         reading = read_all(question.data, question.features, question.families, convnets_only=not question.all_networks)
         points = reading.points if question.network is None else _of_network(reading.points, question.network)
         self._settings.report(f"fitting {len(points)} points")
-        predictor = Predictor.fit(points, question.form)
+        predictor = ConvNetPredictor.fit(points, question.form)
         predictor.save(question.out)
         return ConvMeterFitAnswer(
             rows=len(points),
