@@ -71,8 +71,10 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         with _refusals():
             own = {} if config is None else _table(config, kind.name)
             backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show))
-            answer: Answer = backend.answer(checked)  # type: ignore[assignment]
+            answer: Answer | None = backend.answer(checked)  # type: ignore[assignment]
         progress.clear()
+        if answer is None:  # the first of several processes answers for all
+            return 0
         if plot := getattr(checked, "plot", options_set.get("plot")):  # a question may have it as a field, and check it
             from ..figures import save_figure
             from ..figures.chart import chart_figure
@@ -85,7 +87,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
             click.echo(plain_json(answer.model_dump(mode="json")))
         elif text := answer.text:
             terminal.say(text)
-        if not as_json or answer.status:
+        if not as_json or answer.status or "notes" not in kind.Answer.model_fields:  # what the JSON does not have
             terminal.notes(answer.remarks)
         return answer.status
 
@@ -108,6 +110,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
     left_out = set(question.model_fields)  # a field has its own
     left_out |= {"plot"} if kind.Answer.chart is Answer.chart else set()
     left_out |= set() if getattr(kind, "configurable", predicts) else {"config"}
+    left_out |= set() if getattr(kind, "reads_catalog", True) else {"gpus_file"}
     left_out |= set() if predicts else {"question_file", "write_question"}
     params: list[click.Parameter] = [*options.values(), *(option for option in common if option.name not in left_out)]
     return click.Command(kind.name, callback=run, help=getattr(kind, "manual", kind.summary), params=params)

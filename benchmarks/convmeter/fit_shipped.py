@@ -9,7 +9,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
 from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST, PHASES, read_points
-from epochcast.analyzer.backends.convmeter.predictor import Key, Predictor
+from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor, Key
 from epochcast.regressor import load_catalog
 
 from ..page import options
@@ -70,7 +70,7 @@ def main() -> None:
     write = parser.parse_args().write
     read = list(tables())
     sources = {key: source for _, own in read for key, source in own.items()}
-    predictor = Predictor.fit(pd.concat([points for points, _ in read], ignore_index=True), sources=sources)
+    predictor = ConvNetPredictor.fit(pd.concat([points for points, _ in read], ignore_index=True), sources=sources)
     for cell in predictor.cells:
         for phase, fit in cell.fits.items():
             print(f"{cell.device:15} {cell.precision:9} {phase:9} {fit.points:4} points, {fit.mape:.1f} %, x {fit.factor:.2f}")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from epochcast.analyzer.backends.convmeter.fit import FEWEST_POINTS_OF_NETWORK
 from epochcast.analyzer.backends.convmeter.predictor import fit_predict
-from epochcast.analyzer.cli.fit.convmeter import FEWEST_OF_ONE
 
 from ..page import CONVMETER, markdown_table, options, publish
 from .public_tables import whole_networks
@@ -25,10 +25,10 @@ PHASES = ("inference", "step")
 def lines() -> Iterator[str]:
     """MAPE by what was fitted on and form."""
     points = whole_networks().sample(frac=1, random_state=0)
-    points = points[points.groupby("network")["batch"].transform("size") > FEWEST_OF_ONE].reset_index(drop=True)
+    points = points[points.groupby("network")["batch"].transform("size") > FEWEST_POINTS_OF_NETWORK].reset_index(drop=True)
     yield (
-        f"{points['network'].nunique()} networks with more than {FEWEST_OF_ONE} points each ({len(points)} in all) on one "
-        "thread of a CPU; each point predicted by a fit that did not see it. MAPE in per cent:"
+        f"{points['network'].nunique()} networks with more than {FEWEST_POINTS_OF_NETWORK} points each ({len(points)} in all) "
+        "on one thread of a CPU; each point predicted by a fit that did not see it. MAPE in per cent:"
     )
     yield ""
     rows = [

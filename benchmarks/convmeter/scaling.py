@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.evaluation import Answers, Figures, cell_names
-from epochcast.analyzer.backends.convmeter.scalability import Scaling
+from epochcast.analyzer.backends.convmeter.scalability import ScalingCurve
 from epochcast.analyzer.figures.chart import chart_figure
 from epochcast.analyzer.plugins.chart import Chart, Line, Panel
 
@@ -155,11 +155,11 @@ def processes(points: pd.DataFrame) -> Iterator[str]:
     yield from markdown_table(("form", *(f"processes: {count}" for count in answers["default"].by("devices"))), rows)
 
 
-def _scaling(rows: pd.DataFrame, seconds: str) -> Scaling:
-    return Scaling(*(rows[name].to_numpy(dtype=float) for name in ("batch", "devices", seconds)))
+def _scaling(rows: pd.DataFrame, seconds: str) -> ScalingCurve:
+    return ScalingCurve(*(rows[name].to_numpy(dtype=float) for name in ("batch", "devices", seconds)))
 
 
-def _turn(scaling: Scaling) -> float:
+def _turn(scaling: ScalingCurve) -> float:
     """The turning point; the highest count where it lies beyond."""
     return float(scaling.devices[-1] if scaling.turning_point is None else scaling.turning_point)
 

@@ -1,4 +1,4 @@
-"""What is answered about a convolutional network: figures, and the text of them."""
+"""The answer about a convolutional network: figures, and their text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Known = Annotated[float | None, BeforeValidator(lambda value: value if value is 
 """Null where too few networks were measured to tell."""
 
 RATE_OF = {"step": "training", "inference": "inference"}
-"""What throughput is called by the phase that it is of."""
+"""Names of throughput by phase."""
 
 
 class Fitted(AnswerPart):
@@ -68,7 +68,7 @@ class EpochCost(Rented):
 
     @property
     def text(self) -> str:
-        """What is rented."""
+        """The instances, and their price per hour."""
         region = "" if self.region == "any" else f" in {self.region}"
         instances = f"{self.count} x {self.instance} ({count(self.gpus_each, 'GPU')})"
         return f"{instances} of {self.cloud}{region} at {money(self.usd_per_hour)}/h"
@@ -234,7 +234,7 @@ class ConvMeterAnswer(Answer):
 
 
 def rests_on(fitted: Mapping[str, Fitted]) -> str:
-    """What each phase was fitted on, and how far off it is for networks that were left out."""
+    """A table of what each phase was fitted on, with its error on networks that were left out."""
     rows = [
         (
             phase,
@@ -267,7 +267,7 @@ def _blocks(blocks: Sequence[Block]) -> str:
 
 
 def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
-    """One line per batch and number of devices."""
+    """A line for each batch and number of devices."""
     first = steps[0]
     columns = {"devices": [str(step.devices) for step in steps]}
     if any(step.nodes > 1 for step in steps):
@@ -290,7 +290,7 @@ def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
 
 
 def _lines(steps: Sequence[Step]) -> list[Line]:
-    """Throughput; beyond the memory, where it is predicted all the same, as a line of its own that goes on from the first."""
+    """Throughput; beyond the memory, where it is predicted all the same, as a line of its own that continues the first."""
     rates = [step.rate for step in steps]
     beyond = [step.memory is not None and step.memory.fits is False for step in steps]
     near = [any(beyond[max(place - 1, 0) : place + 2]) for place in range(len(steps))]
@@ -309,7 +309,7 @@ def _lines(steps: Sequence[Step]) -> list[Line]:
 
 
 def _prices(steps: Sequence[Step], gpu: str | None) -> str:
-    """What the cost is based on; why there is none where it could be expected."""
+    """The instances behind the cost, or why there is no cost."""
     if steps[0].epoch_seconds is None:
         return ""
     costs = [step.cost for step in steps if step.cost]

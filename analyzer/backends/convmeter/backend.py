@@ -11,7 +11,7 @@ from ...plugins import Settings
 from ...plugins.fitted_models import folders
 from . import SHIPPED
 from .answer import ConvMeterAnswer
-from .predictor import Predictor
+from .predictor import ConvNetPredictor
 from .question import ConvMeterQuestion, answer
 
 
@@ -54,5 +54,5 @@ class ConvMeter:
 
 
 @cache
-def _predictor(folder: Path) -> Predictor:
-    return Predictor.load(folder)
+def _predictor(folder: Path) -> ConvNetPredictor:
+    return ConvNetPredictor.load(folder)

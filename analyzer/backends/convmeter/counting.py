@@ -16,7 +16,7 @@ from ...errors import InputError
 from ..reader.aten_operators import moving_kind_of, name_of
 from ..reader.failures import why_untraceable
 from ..reader.running_modules import module_paths, named_tensors, storage_of
-from .metrics import Layer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
+from .metrics import CountedLayer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
 """Matrix products, and the position of their first factor."""
@@ -25,12 +25,12 @@ _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
 def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int, block: str = "") -> NetworkMetrics:
     """Count a network, or the submodule at the path ``block``, called on ``inputs``.
 
-    Operators are counted as they run in evaluation, functional calls too. What only weights go into (a standardised kernel) is
-    an operator without traffic, because the batch does not multiply it.
+    Operators are counted as they run in evaluation, functional calls too. An operator on weights alone (a standardised kernel)
+    has no traffic, because the batch does not multiply it.
 
     Args:
         network: on any device; it is left as it was.
-        inputs: what it is called with, of one image.
+        inputs: of one image.
         name: of the network, for the answer and for messages.
         image_size: side of the image, pixels.
         block: path as in ``named_modules()``; the whole network if empty.
@@ -59,12 +59,12 @@ def count_blocks(network: nn.Module, inputs: tuple[Any, ...], name: str, image_s
 
 
 class _Calls(TorchDispatchMode):
-    """Runs every aten call on the meta device and notes the layers in it, by the path of each module around it."""
+    """Runs every aten call on the meta device and records its layers by the path of each module around it."""
 
     def __init__(self, activations: Iterable[Tensor]) -> None:
         super().__init__()
         self.path: list[str] = []
-        self.layers: dict[str, list[Layer]] = defaultdict(list)
+        self.layers: dict[str, list[CountedLayer]] = defaultdict(list)
         self._activations = {id(tensor): tensor for tensor in activations}  # held, so that no other takes their identity
         self._made_of_weights: list[Tensor] = []  # held too: kernels are told apart by their memory
         self._constants: dict[int, tuple[Tensor, Tensor]] = {}
@@ -72,20 +72,20 @@ class _Calls(TorchDispatchMode):
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        given = [tensor for tensor in tensors if id(tensor) in self._activations]
-        if given and any(tensor.device.type != "meta" for tensor in tensors):
+        activations = [tensor for tensor in tensors if id(tensor) in self._activations]
+        if activations and any(tensor.device.type != "meta" for tensor in tensors):
             args, kwargs = tree_map_only(Tensor, self._on_meta, (args, kwargs))
-        answer = operator(*args, **kwargs)
-        answered = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
-        if given:
-            self._activations.update((id(tensor), tensor) for tensor in answered)
+        result = operator(*args, **kwargs)
+        outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        if activations:
+            self._activations.update((id(tensor), tensor) for tensor in outputs)
         else:
-            self._made_of_weights += answered
-        layer = _layer_of(operator, args, given, answered)
+            self._made_of_weights += outputs
+        layer = _layer_of(operator, args, activations, outputs)
         if layer is not None:
             for path in dict.fromkeys(self.path):
                 self.layers[path].append(layer)
-        return answer
+        return result
 
     def _on_meta(self, tensor: Tensor) -> Tensor:
         """A constant that the network made or keeps outside its state."""
@@ -96,40 +96,42 @@ class _Calls(TorchDispatchMode):
         return self._constants[id(tensor)][1]
 
 
-def _layer_of(operator: Any, arguments: Sequence[Any], given: Sequence[Tensor], answered: Sequence[Tensor]) -> Layer | None:
+def _layer_of(
+    operator: Any, arguments: Sequence[Any], activations: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> CountedLayer | None:
     """The layer that a call is; None for views and allocations, which cost nothing.
 
     Args:
         operator: ``OpOverload`` that was called.
         arguments: positional arguments.
-        given: the activations among the arguments, that is, what follows from the network's inputs.
-        answered: tensors that came out.
+        activations: arguments that depend on the network's inputs.
+        outputs: of the call.
     """
     name, kind = name_of(operator), moving_kind_of(operator)
-    if kind is None or not answered:
+    if kind is None or not outputs:
         return None
-    read = sum(tensor.numel() for tensor in given)
-    # Statistics of normalisations and indices of poolings come after the answer.
-    written = answered[0].numel() if kind in ("normalisation", "pooling") else sum(tensor.numel() for tensor in answered)
-    if given and name in ("convolution", "_convolution"):
+    read = sum(tensor.numel() for tensor in activations)
+    # Statistics of normalisations and indices of poolings come after the first output.
+    written = outputs[0].numel() if kind in ("normalisation", "pooling") else sum(tensor.numel() for tensor in outputs)
+    if activations and name in ("convolution", "_convolution"):
         image, weight, transposed, groups = arguments[0], arguments[1], arguments[6], arguments[8]
         return convolution(image.shape, weight.shape, written, groups, transposed, storage_of(weight))
-    if given and name in _PRODUCTS:
-        return _product(arguments[_PRODUCTS[name] :][:2], given, read, written)
+    if activations and name in _PRODUCTS:
+        return _product(arguments[_PRODUCTS[name] :][:2], activations, read, written)
     # What is made of weights alone, such as a standardised kernel, is made once however large the batch.
-    return Layer(kind, 0.0, read, written if given else 0)
+    return CountedLayer(kind, 0.0, read, written if activations else 0)
 
 
-def _product(factors: Sequence[Tensor], given: Sequence[Tensor], read: int, written: int) -> Layer:
-    activations = {id(tensor) for tensor in given}
-    weight = next((factor for factor in factors if id(factor) not in activations), None)
+def _product(factors: Sequence[Tensor], activations: Sequence[Tensor], read: int, written: int) -> CountedLayer:
+    computed = {id(tensor) for tensor in activations}
+    weight = next((factor for factor in factors if id(factor) not in computed), None)
     if weight is None:
         return matrix_product(factors[0].shape[-1], read, written)
     return matrix_product(factors[0].shape[-1], read, written, storage_of(weight), weight.numel())
 
 
 class _Pass:
-    """One forward pass, as layers by the path of each module that ran."""
+    """A forward pass: the layers of each module that ran, by its path."""
 
     def __init__(self, network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: int) -> None:
         self.network, self.name, self.image_size = network, name, image_size
@@ -167,14 +169,14 @@ class _Pass:
             raise InputError(f"{self.called(block)} does not run, or has no operator; name a block that computes something")
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         values = metrics_of_layers(self.layers[block]) | {
-            "weights": float(sum(one.numel() for one in trained)),
+            "weights": float(sum(parameter.numel() for parameter in trained)),
             "parameter_tensors": float(len(trained)),
         }
         return NetworkMetrics(self.name, block, self.image_size, values)
 
 
 def _on_meta(network: nn.Module, inputs: tuple[Any, ...]) -> tuple[dict[str, Tensor], tuple[Any, ...]]:
-    """The network's tensors by name, and the inputs, without memory and in one floating type: what is counted has none."""
+    """The network's tensors by name, and the inputs, without memory and all floats of one type: counts do not depend on it."""
     twins: dict[int, Tensor] = {}
 
     def twin(tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a network looks like, in numbers that do not grow with its size: in which proportions it computes and moves data."""
+"""Describes a network by numbers that do not grow with its size: the proportions in which it computes and moves data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def describe(points: Columns, seconds: Array) -> Array:
 
     Args:
         points: metrics at batch 1 and ``batch``.
-        seconds: about how long each takes, above 0, shape (n,); what is left of it per operator tells of launches.
+        seconds: about how long each takes, above 0, shape (n,); few seconds per operator hint at launches.
     """
 
     batch, operators = column(points, "batch"), np.maximum(column(points, "operators"), 1)

@@ -34,7 +34,7 @@ class Figures(Scores):
 
 
 Answers = HeldOut[Figures]
-"""One phase as one form predicts it, in seconds."""
+"""A phase as a form predicts it, in seconds."""
 
 
 def figures(measured: NDArray[np.float64], predicted: NDArray[np.float64]) -> Figures:
@@ -46,7 +46,7 @@ def figures(measured: NDArray[np.float64], predicted: NDArray[np.float64]) -> Fi
 
 
 def cell_names(points: pd.DataFrame) -> NDArray[np.str_]:
-    """Device and precision of each row, shape (n,): what one set of coefficients holds for."""
+    """Device and precision of each row, shape (n,): each has its own coefficients."""
     return (points["device"] + " " + points["precision"]).to_numpy(dtype=np.str_)
 
 
@@ -68,7 +68,7 @@ def leave_one_family_out(points: pd.DataFrame) -> Folds:
 
 
 def leave_one_model_out(points: pd.DataFrame) -> Folds:
-    """A fold per network, whose blocks leave with it, as in section 4 of the paper; its like of other names stay."""
+    """A fold per network, whose blocks leave with it, as in section 4 of the paper; its copies under other names stay."""
     return points["network"].to_numpy(dtype=np.str_)
 
 
@@ -85,7 +85,7 @@ PROTOCOLS: Mapping[str, Callable[[pd.DataFrame], Folds]] = {
     "architecture": leave_architectures_out,
     "model": leave_one_model_out,
 }
-"""Which networks leave together; a network that is predicted, and its like, were never fitted on."""
+"""Networks that leave together, so that nothing is predicted by a fit on itself or its like."""
 
 
 def folds_of(points: pd.DataFrame, protocol: str) -> Folds:
@@ -118,39 +118,39 @@ def cross_validate(
     Raises:
         InputError: the phase was not measured, everything would leave together, or no fold could be fitted.
     """
-    asked = _measured(points, phase)
-    folds, cells = folds_of(asked, protocol), cell_names(asked)
+    measured = _measured(points, phase)
+    folds, cells = folds_of(measured, protocol), cell_names(measured)
     splits = [
         Split((cells == cell) & (folds != fold), {fold: (cells == cell) & (folds == fold)})
         for cell, fold in sorted(set(zip(cells.tolist(), folds.tolist(), strict=True)))
     ]
-    return _held_out(asked, asked, phase, splits, fit_predict, progress)
+    return _held_out(measured, measured, phase, splits, fit_predict, progress)
 
 
 def train_and_test(train: pd.DataFrame, test: pd.DataFrame, phase: str, fit_predict: FitPredict) -> Answers:
-    """Fit on ``train`` only; a tested point is predicted by the fit of its device and precision, or by the only one there is.
+    """Fit on ``train`` only; a tested point is predicted by the fit of its device and precision, or by the only fit.
 
     Raises:
         InputError: the phase was not measured in one of them, or no tested point could be predicted.
     """
-    known, asked = _measured(train, phase), _measured(test, phase)
-    fitted, tested = cell_names(known), cell_names(asked)
+    train, test = _measured(train, phase), _measured(test, phase)
+    fitted, tested = cell_names(train), cell_names(test)
     only = len(set(fitted.tolist())) == 1
     splits = [Split((fitted == cell) | only, {"test": tested == cell}) for cell in np.unique(tested)]
-    return _held_out(known, asked, phase, splits, fit_predict, None)
+    return _held_out(train, test, phase, splits, fit_predict, None)
 
 
 def _measured(points: pd.DataFrame, phase: str) -> pd.DataFrame:
-    asked = points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
-    if asked.empty:
+    measured = points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
+    if measured.empty:
         there = ", ".join(measured_phases(points))
         raise InputError(f"the {phase} time was measured of none of the {len(points)} points; measured are: {there}")
-    return asked
+    return measured
 
 
 def _held_out(
-    known: pd.DataFrame,
-    asked: pd.DataFrame,
+    train: pd.DataFrame,
+    test: pd.DataFrame,
     phase: str,
     splits: Sequence[Split],
     fit_predict: FitPredict,
@@ -158,20 +158,20 @@ def _held_out(
 ) -> Answers:
     from threadpoolctl import threadpool_limits
 
-    def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
-        if not train.any():
-            raise InputError(f"no points of {cell_names(asked[test])[0]} are there to fit on; measure more networks on it")
+    def predict(fitted: Rows, held_out: Rows) -> NDArray[np.float64]:
+        if not fitted.any():
+            raise InputError(f"no points of {cell_names(test[held_out])[0]} are there to fit on; measure more networks on it")
         with threadpool_limits(1):  # matrices are small: threads that wait for each other take five times as long when busy
-            return fit_predict(known[train].reset_index(drop=True), asked[test].reset_index(drop=True), phase)
+            return fit_predict(train[fitted].reset_index(drop=True), test[held_out].reset_index(drop=True), phase)
 
-    measured = asked[f"{phase}_seconds"].to_numpy(dtype=np.float64)
+    measured = test[f"{phase}_seconds"].to_numpy(dtype=np.float64)
     of_phase = None if progress is None else lambda line: progress(f"{phase}: {line}")
-    return hold_out(asked, measured, splits, predict, figures, of_phase)
+    return hold_out(test, measured, splits, predict, figures, of_phase)
 
 
 def _architectures(points: pd.DataFrame) -> NDArray[np.int_]:
     """Number of each row's architecture from 0, shape (n,): joined by name, and by weights and layers of whole networks."""
-    whole = points["block"] == ""
+    of_network = points["block"] == ""
     names, number = np.unique(points["network"].to_numpy(dtype=np.str_), return_inverse=True)
     parent = list(range(len(names)))
 
@@ -181,7 +181,7 @@ def _architectures(points: pd.DataFrame) -> NDArray[np.int_]:
         return member
 
     first: dict[tuple[float, float], int] = {}
-    sizes = zip(number[whole], points["weights"][whole], points["layers"][whole], strict=True)
+    sizes = zip(number[of_network], points["weights"][of_network], points["layers"][of_network], strict=True)
     for member, weights, layers in sizes:
         other = first.setdefault((weights, layers), int(member))
         parent[root(int(member))] = root(other)

@@ -1,4 +1,4 @@
-"""Metrics of torchvision's ConvNets and of some of their blocks, counted beforehand: nothing is loaded for them but a table."""
+"""Metrics of torchvision's ConvNets and of some of their blocks, counted in advance: they need no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ON = ["network", "block", "image_size"]
 
 @cache
 def known_metrics() -> pd.DataFrame:
-    """One row per network or block and image size; not to be changed, it is the same at every call.
+    """One row per network or block and image size; do not change it, every call gives the same.
 
     Columns: ``network`` (torchvision's name), ``family`` (torchvision's module, such as resnet), ``block`` (path, empty for the
     whole network), ``block_name`` (class and number, as Table 2 writes them), ``image_size`` and :data:`.metrics.COLUMNS`.

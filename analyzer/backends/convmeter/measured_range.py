@@ -1,4 +1,4 @@
-"""How far a question lies outside of what was measured."""
+"""How far a question lies outside of the measured range."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def ranges_of(points: pd.DataFrame) -> Ranges:
 
 
 def notes_on(points: pd.DataFrame, ranges: Ranges) -> list[str]:
-    """What of some points no measured point was like, a sentence each."""
+    """Where points lie outside of all measured ones, a sentence each."""
     sizes, notes = _sizes(points), []
     for name in _SIZES:
         low, high = ranges[name]
         if name in ("devices", "nodes") and high == 1:
-            continue  # of one alone, such as inference: it takes as long beside others, or is refused
+            continue  # inference takes as long beside other devices; all else is refused
         out = sizes[name][(sizes[name] > high * _BEYOND) | (sizes[name] < low / _BEYOND)]
         if len(out):
-            asked = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (out.min(), out.max())))
-            notes.append(f"{name.replace('_', ' ')} {asked} lies outside of what was measured, {low:.4g} to {high:.4g}")
+            span = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (out.min(), out.max())))
+            notes.append(f"{name.replace('_', ' ')} {span} lies outside of what was measured, {low:.4g} to {high:.4g}")
     if (points["conv_outputs"] == 0).any():
         notes.append(
             "the network has no convolution: the answer rests on the FLOPs and traffic of its other layers alone, of which "

@@ -1,4 +1,4 @@
-"""What is counted of a network, for one image: layers and their sums, which are the metrics of section 3."""
+"""Counts of a network for one image: layers, and their sums, which are the metrics of section 3."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PER_NETWORK = (
     "operators",
     *(f"{kind}_operators" for kind in KINDS),
 )
-"""Columns that do not.
+"""Columns that do not grow with the batch.
 
 ``weights``: all trainable elements (W). ``conv_weights``, ``linear_weights``: kernels, without biases. ``layers``: convolutions
 and dense layers (L). ``operators``: what runs on the device, views left out.
@@ -62,8 +62,8 @@ CONVOLUTIONS = ("spatial", "pointwise", "grouped", "depthwise")
 
 
 @dataclass(frozen=True)
-class Layer:
-    """One operator at batch 1.
+class CountedLayer:
+    """An operator at batch 1.
 
     Attributes:
         kind: one of :data:`KINDS`.
@@ -71,7 +71,7 @@ class Layer:
         read: elements of the activations read.
         written: elements of the activations written.
         products: added up for one output element; 0 where nothing is multiplied.
-        weight: which kernel a convolution or dense layer has; None for other operators.
+        weight: identity of the kernel of a convolution or dense layer; None for other operators.
         weight_elements: in that kernel.
     """
 
@@ -86,7 +86,7 @@ class Layer:
 
 def convolution(
     image: Sequence[int], kernel: Sequence[int], written: int, groups: int, transposed: bool, weight: Hashable
-) -> Layer:
+) -> CountedLayer:
     """A convolution, by the shapes of what it reads and of its kernel and the elements that it writes."""
     read, channels = math.prod(image), image[1] // groups
     # A transposed convolution multiplies each input with its kernel instead of gathering each output from one.
@@ -95,16 +95,16 @@ def convolution(
         kind = "depthwise" if channels <= DEPTHWISE else "grouped"
     else:
         kind = "pointwise" if math.prod(kernel[2:]) == 1 else "spatial"
-    return Layer(kind, flops, read, written, flops / (2 * written), weight, math.prod(kernel))
+    return CountedLayer(kind, flops, read, written, flops / (2 * written), weight, math.prod(kernel))
 
 
-def matrix_product(products: int, read: int, written: int, weight: Hashable = None, weight_elements: int = 0) -> Layer:
+def matrix_product(products: int, read: int, written: int, weight: Hashable = None, weight_elements: int = 0) -> CountedLayer:
     """A dense layer by what it adds up for each element written; of two activations where it has no weight."""
     kind = "attention" if weight is None else "linear"
-    return Layer(kind, 2.0 * products * written, read, written, products, weight, weight_elements)
+    return CountedLayer(kind, 2.0 * products * written, read, written, products, weight, weight_elements)
 
 
-def metrics_of_layers(layers: Iterable[Layer]) -> dict[str, float]:
+def metrics_of_layers(layers: Iterable[CountedLayer]) -> dict[str, float]:
     """All of :data:`COLUMNS` that follow from the layers: not ``weights`` and ``parameter_tensors``, which stay 0."""
     values = dict.fromkeys(COLUMNS, 0.0)
     kernels: dict[Hashable, tuple[str, int]] = {}
@@ -153,11 +153,11 @@ def table_of(metrics: Sequence[NetworkMetrics]) -> pd.DataFrame:
     """One row per network or block: ``network``, ``block``, ``image_size`` and :data:`COLUMNS`."""
     rows = [
         {
-            "network": one.network,
-            "block": one.block,
-            "image_size": one.image_size,
-            **{name: one.values[name] for name in COLUMNS},
+            "network": network.network,
+            "block": network.block,
+            "image_size": network.image_size,
+            **{name: network.values[name] for name in COLUMNS},
         }
-        for one in metrics
+        for network in metrics
     ]
     return pd.DataFrame(rows, columns=["network", "block", "image_size", *COLUMNS])

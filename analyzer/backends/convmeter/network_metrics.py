@@ -1,4 +1,4 @@
-"""The metrics of a network by what the user calls it."""
+"""Metrics of a network by the name that the user gives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .metrics import NetworkMetrics
 
 
 def metrics_of(text: str, image_size: int, block: str = "") -> NetworkMetrics:
-    """Metrics of one image; torch is loaded only for what is not known beforehand.
+    """Metrics of one image; torch is loaded only for networks that are not in our table.
 
     Args:
         text: ``….onnx`` is a file, all else as :func:`..networks.find_network.find_network` says.

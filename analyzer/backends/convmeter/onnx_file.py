@@ -11,7 +11,7 @@ from ...errors import InputError
 from ..reader.onnx_graph import OnnxGraph, OnnxOperator
 from ..reader.onnx_model import load_onnx
 from ..reader.onnx_values import FLOATS, SHAPED, Value
-from .metrics import PER_IMAGE, Layer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
+from .metrics import PER_IMAGE, CountedLayer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
 
 _KINDS = {
     **dict.fromkeys(
@@ -34,7 +34,7 @@ _KINDS = {
 
 _UNKNOWN_WORK = {"Einsum", "LSTM", "GRU", "RNN", "QLinearConv", "QLinearMatMul", "ConvInteger", "DeformConv"}
 _STATISTICS = {"BatchNormalization": slice(3, 5)}
-"""Inputs that are kept but not trained."""
+"""Inputs that are not trained."""
 
 
 def count_onnx(path: str, image_size: int, block: str = "") -> NetworkMetrics:
@@ -42,7 +42,7 @@ def count_onnx(path: str, image_size: int, block: str = "") -> NetworkMetrics:
 
     Axes that the file leaves open are set: the batch to 1, an image's sides to ``image_size``. Operators that torch runs as one
     count as one (:mod:`..reader.onnx_fusions`). Batch normalisations that the export folded into convolutions are
-    not there and not counted: what is to be predicted for training is best exported with them.
+    not there and not counted: to predict training, export the network with them.
 
     Args:
         path: of the file; weights that are kept outside it are not needed.
@@ -56,7 +56,7 @@ def count_onnx(path: str, image_size: int, block: str = "") -> NetworkMetrics:
     if block:
         refuse_blocks(path)
     model, weights = load_onnx(path)
-    batch = _set_sizes(path, model.graph, {one.name for one in weights}, image_size)
+    batch = _set_sizes(path, model.graph, {weight.name for weight in weights}, image_size)
     trained = _trained(model.graph, weights)
     layers = (layer for operator in OnnxGraph(path, model, weights).operators() if (layer := _layer(path, operator)))
     values = metrics_of_layers(layers) | {
@@ -77,41 +77,43 @@ def refuse_blocks(path: str) -> NoReturn:
 
 
 def _trained(graph: Any, weights: Sequence[Any]) -> dict[str, int]:
-    """Elements of what the network has learned, by name."""
+    """Elements of trained tensors, by name."""
     kept = {name for node in graph.node if node.op_type in _STATISTICS for name in node.input[_STATISTICS[node.op_type]]}
     trained = {
-        one.name: math.prod(one.dims) for one in weights if one.data_type in FLOATS and one.dims and one.name not in kept
+        weight.name: math.prod(weight.dims)
+        for weight in weights
+        if weight.data_type in FLOATS and weight.dims and weight.name not in kept
     }
     for node in graph.node:
-        if node.op_type == "Identity" and node.input[0] in trained:  # exports keep one of weights that are equal
+        if node.op_type == "Identity" and node.input[0] in trained:  # exports keep equal weights once
             trained[node.output[0]] = trained[node.input[0]]
     return trained
 
 
-def _layer(path: str, operator: OnnxOperator) -> Layer | None:
-    """The layer that an operator is; None for what no image goes into, and for a cast, of which torch has none."""
+def _layer(path: str, operator: OnnxOperator) -> CountedLayer | None:
+    """The layer that an operator is; None where it reads no image, and for a cast, which torch does not run."""
     kind = operator.call.operator
     if kind in _UNKNOWN_WORK:
         raise InputError(f"{path!r} holds the operator {kind}, whose work cannot be counted; export it without")
-    images = [one for one in operator.tensors if one.of_the_input]
+    images = [value for value in operator.tensors if value.of_the_input]
     if not images or kind == "Cast":
         return None
     if operator.shapes[0] is None:
         raise InputError(f"the size of what {kind} answers in {path!r} depends on values; export it for a fixed image size")
-    read, written = sum(one.size for one in images), math.prod(operator.shapes[0])
-    factors = [one for one in operator.given if one is not None][:2]
+    read, written = sum(value.size for value in images), math.prod(operator.shapes[0])
+    factors = [value for value in operator.inputs if value is not None][:2]
     if kind in ("Conv", "ConvTranspose"):
         image, weight = factors
         groups = int(operator.attributes.get("group", 1))
         return convolution(image.shape, weight.shape, written, groups, kind == "ConvTranspose", operator.call.inputs[1])
     if kind in ("MatMul", "Gemm"):
         return _product(operator, factors, read, written)
-    return Layer(_KINDS.get(kind, "elementwise"), 0.0, read, written)
+    return CountedLayer(_KINDS.get(kind, "elementwise"), 0.0, read, written)
 
 
-def _product(operator: OnnxOperator, factors: Sequence[Value], read: int, written: int) -> Layer:
+def _product(operator: OnnxOperator, factors: Sequence[Value], read: int, written: int) -> CountedLayer:
     products = factors[0].shape[0 if operator.attributes.get("transA") else -1]
-    constants = [(name, one) for name, one in zip(operator.call.inputs, factors, strict=False) if not one.of_the_input]
+    constants = [(name, value) for name, value in zip(operator.call.inputs, factors, strict=False) if not value.of_the_input]
     if not constants:
         return matrix_product(products, read, written)
     name, weight = constants[0]
@@ -119,18 +121,18 @@ def _product(operator: OnnxOperator, factors: Sequence[Value], read: int, writte
 
 
 def _set_sizes(path: str, graph: Any, weights: set[str], image_size: int) -> int:
-    """Set the open axes of the inputs, and tell the batch."""
-    images = [one.type.tensor_type.shape.dim for one in graph.input if one.name not in weights]
+    """Set the open axes of the inputs; returns the batch."""
+    images = [entry.type.tensor_type.shape.dim for entry in graph.input if entry.name not in weights]
     if not images or not len(images[0]):
         raise InputError(f"{path!r} takes no tensor; give the file of a network for images")
     for sides in images:
         for place, side in enumerate(sides):
             if not side.HasField("dim_value") or side.dim_value < 1:
                 side.dim_value = 1 if place == 0 else image_size if place >= len(sides) - 2 else 3
-    wanted = [int(side.dim_value) for side in list(images[0])[2:]]
-    if any(side != image_size for side in wanted):
+    exported = [int(side.dim_value) for side in list(images[0])[2:]]
+    if any(side != image_size for side in exported):
         raise InputError(
-            f"{path!r} is exported for images of {' x '.join(map(str, wanted))} pixels, not {image_size}; "
+            f"{path!r} is exported for images of {' x '.join(map(str, exported))} pixels, not {image_size}; "
             "give that image size, or export it with open axes"
         )
     return int(images[0][0].dim_value)

@@ -2,7 +2,7 @@
 
 A table of points is a DataFrame with the columns :data:`KEYS`, the measured seconds :data:`TIMES` (NaN where a phase was not
 measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `measure convmeter` writes it as CSV; the
-tables of others are brought into it by ``adapters``.
+``adapters`` convert public tables.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ def read_points(path: str | Path) -> pd.DataFrame:
             )
     table = table.assign(block=table["block"].fillna(""))
     for name in (*_COUNTS, *TIMES, *COLUMNS):
-        given = table[name] if name in table else pd.Series(np.nan, table.index)
-        values = pd.to_numeric(given, errors="coerce").astype(float)
+        column = table[name] if name in table else pd.Series(np.nan, table.index)
+        values = pd.to_numeric(column, errors="coerce").astype(float)
         least = 1 if name in _COUNTS else 0
-        bad = given.notna() & ~np.isfinite(values) | (values < least)
+        bad = column.notna() & ~np.isfinite(values) | (values < least)
         if name in TIMES:
             bad |= (values > 0) & (values < _SHORTEST)
         else:
             bad |= values.isna()
         if bad.any():
             row = int(bad.to_numpy().argmax())
-            seen = given.tolist()[row]  # of Python, not of numpy
-            holds = "is empty" if given.isna().iloc[row] else f"holds {seen!r}"
-            wanted = f"{_SHORTEST:g} seconds or more" if name in TIMES else f"a number of {least} or more"
-            raise InputError(f"column {name!r} of {str(path)!r} {holds} in row {row + 1}; give {wanted} or remove it")
+            seen = column.tolist()[row]  # of Python, not of numpy
+            holds = "is empty" if column.isna().iloc[row] else f"holds {seen!r}"
+            allowed = f"{_SHORTEST:g} seconds or more" if name in TIMES else f"a number of {least} or more"
+            raise InputError(f"column {name!r} of {str(path)!r} {holds} in row {row + 1}; give {allowed} or remove it")
         table[name] = values
     return table[[*KEYS, *TIMES, *COLUMNS]]

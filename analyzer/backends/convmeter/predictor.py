@@ -34,12 +34,12 @@ NO_BLOCK = (
     "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too long; "
     "measure some with `epochcast measure convmeter --block`"
 )
-_ONE: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
+_UNIT_POINT: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
 
 
 @dataclass(frozen=True)
-class Fit:
-    """What is known of one phase's fit.
+class PhaseFit:
+    """Facts on the fit of a phase.
 
     Attributes:
         form: name in ``FORMS``.
@@ -62,15 +62,15 @@ class Fit:
 
 @dataclass(frozen=True)
 class Cell:
-    """One device at one precision."""
+    """A device at a precision."""
 
     device: str
     precision: str
-    fits: Mapping[str, Fit]
+    fits: Mapping[str, PhaseFit]
 
 
 class _FitState(Part):
-    """A :class:`Fit`; null for NaN."""
+    """A :class:`PhaseFit`; null for NaN."""
 
     form: Name
     points: Annotated[int, Field(ge=1)]
@@ -91,7 +91,7 @@ class _CellState(Part):
 
 
 class ConvmeterManifest(Manifest):
-    """The whole of ``model.json``."""
+    """The content of ``model.json``."""
 
     SCHEMA = "epochcast.convmeter/v3"
     COMMAND = "epochcast fit convmeter"
@@ -99,12 +99,12 @@ class ConvmeterManifest(Manifest):
     cells: Annotated[list[_CellState], Field(min_length=1)]
 
 
-class Predictor:
+class ConvNetPredictor:
     """Seconds of the phases of networks that were not measured.
 
     Attributes:
         cells: devices and precisions that it was fitted for.
-        unfitted: why phases that were measured could not be fitted, a sentence each; not kept on disk.
+        unfitted: why measured phases could not be fitted, a sentence each; not kept on disk.
     """
 
     def __init__(self, cells: Sequence[Cell], forms: Mapping[Key, KeptForm], unfitted: Sequence[str] = ()) -> None:
@@ -113,7 +113,7 @@ class Predictor:
         self._forms = forms
 
     @classmethod
-    def fit(cls, points: pd.DataFrame, form: str = "default", sources: Mapping[Key, str] | None = None) -> Predictor:
+    def fit(cls, points: pd.DataFrame, form: str = "default", sources: Mapping[Key, str] | None = None) -> ConvNetPredictor:
         """Fit every phase that was measured, each device and precision apart.
 
         Args:
@@ -146,7 +146,7 @@ class Predictor:
         return cls(cells, forms, reasons)
 
     def cell(self, device: str, precision: str) -> Cell:
-        """One device and precision.
+        """The fits of a device and precision.
 
         Raises:
             InputError: it was not fitted for them.
@@ -182,7 +182,7 @@ class Predictor:
                         f"the {phase} on several {what} cannot be predicted: all points of {device} at {precision} are of one; "
                         f"measure some on several ({what} of 2 or more) and fit on both"
                     )
-            # What was measured on one device alone, such as inference, takes as long beside others.
+            # A phase measured on single devices alone, such as inference, takes as long beside others.
             seconds = self._forms[device, precision, phase].predict(columns if fit.ranges["devices"][1] > 1 else alone)
             if (unknown := np.isnan(seconds)).any():
                 raise InputError(
@@ -198,7 +198,7 @@ class Predictor:
         return pd.DataFrame(answer, index=points.index)
 
     def notes(self, points: pd.DataFrame, device: str, precision: str) -> list[str]:
-        """What makes the prediction of these points less sure, a sentence each."""
+        """Why the prediction of these points is less certain, a sentence each."""
         fits = self.cell(device, precision).fits
         phases: dict[str, list[str]] = {}  # by note
         for phase, fit in fits.items():
@@ -210,7 +210,7 @@ class Predictor:
         return notes
 
     def save(self, folder: Path) -> None:
-        """Write the model into a folder, whole or not at all.
+        """Write the model into a folder, completely or not at all.
 
         Raises:
             InputError: the folder holds something else or cannot be written.
@@ -222,7 +222,7 @@ class Predictor:
         save(folder, ConvmeterManifest, {"cells": self.cells}, arrays)
 
     @classmethod
-    def load(cls, folder: Path = SHIPPED) -> Predictor:
+    def load(cls, folder: Path = SHIPPED) -> ConvNetPredictor:
         """Read what :meth:`save` wrote, the shipped model unless another is named.
 
         Raises:
@@ -235,7 +235,7 @@ class Predictor:
             for phase, kept in cell.fits.items():
                 try:
                     made = FORMS[kept.form](phase).restore(part(arrays, f"{number}.{phase}"))
-                    made.predict(_ONE)  # fails if there are too few or too many coefficients
+                    made.predict(_UNIT_POINT)  # fails if there are too few or too many coefficients
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
                     raise InputError(
                         f"the model in {str(folder)!r} is damaged ({phase}: {type(error).__name__}: {error}); train it anew "
@@ -243,7 +243,7 @@ class Predictor:
                     ) from error
                 forms[cell.device, cell.precision, phase] = made
                 values: dict[str, Any] = {name: math.nan if value is None else value for name, value in kept}
-                fits[phase] = Fit(**values)
+                fits[phase] = PhaseFit(**values)
             cells.append(Cell(cell.device, cell.precision, fits))
         return cls(cells, forms)
 
@@ -273,14 +273,14 @@ def _seconds(points: pd.DataFrame, phase: str) -> Array:
     return points[f"{phase}_seconds"].to_numpy(dtype=np.float64)
 
 
-def _fit_of(form: str, made: KeptForm, points: pd.DataFrame, phase: str) -> Fit:
+def _fit_of(form: str, made: KeptForm, points: pd.DataFrame, phase: str) -> PhaseFit:
     """How well a form does within its points."""
     seconds = _seconds(points, phase)
     errors = made.errors if isinstance(made, Default | SumOfPhases) else None
     if errors is None:
         errors = np.log(seconds / out_of_fold(points, seconds, lambda *split: _or_nan(form, phase, *split)))
     known = errors[np.isfinite(errors)]
-    return Fit(
+    return PhaseFit(
         form=form,
         points=len(points),
         networks=int(points["network"].nunique()),

@@ -1,4 +1,4 @@
-"""What may be asked about a convolutional network, and how it is answered."""
+"""Questions about a convolutional network, and how they are answered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .answer import RATE_OF, Batches, Block, ConvMeterAnswer, EpochCost, Fitted,
 from .metrics import NetworkMetrics, table_of
 from .network_metrics import metrics_of, top_block_metrics_of
 from .points import CHANNELS_LAST, PHASES
-from .predictor import NO_BLOCK, Cell, Predictor
+from .predictor import NO_BLOCK, Cell, ConvNetPredictor
 from .training_memory import training_memory
 
 USUAL_BATCH = 32
@@ -134,7 +134,7 @@ class ConvMeterQuestion(NetworkQuestion):
 
     @property
     def of_blocks(self) -> bool:
-        """Whether parts of the network are asked for."""
+        """Whether blocks are predicted rather than the network."""
         return bool(self.blocks) or self.all_blocks
 
     def series(self, metrics: NetworkMetrics) -> list[pd.DataFrame]:
@@ -146,14 +146,14 @@ class ConvMeterQuestion(NetworkQuestion):
         return [scalability.weak_scaling(row, batch, devices, self.devices_per_node) for batch in batches]
 
 
-def answer(question: ConvMeterQuestion, predictor: Predictor, catalog: Catalog, prices: Path | None) -> ConvMeterAnswer:
+def answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, catalog: Catalog, prices: Path | None) -> ConvMeterAnswer:
     """Answer from fits to measured devices.
 
     Args:
         question: what is asked.
         predictor: fitted on some devices.
         catalog: GPUs.
-        prices: table of those that hold where the question names none; None: ours.
+        prices: table to use where the question names none; None: ours.
 
     Raises:
         InputError: the network is unknown or cannot be counted, the predictor does not have the device, or cannot answer.
@@ -168,11 +168,11 @@ def answer(question: ConvMeterQuestion, predictor: Predictor, catalog: Catalog, 
         precision=cell.precision,
         fitted=fitted(cell),
     )
-    other = f"{cell.precision}{CHANNELS_LAST}"
+    channels_last = f"{cell.precision}{CHANNELS_LAST}"
     layout = [
-        f"tensors are laid out channels first; channels last is there too, as precision {other}"
+        f"tensors are laid out channels first; channels last is there too, as precision {channels_last}"
         for each in predictor.cells
-        if (each.device, each.precision) == (cell.device, other)
+        if (each.device, each.precision) == (cell.device, channels_last)
     ]
     if question.of_blocks:
         batch = question.batches[0] if question.batches else USUAL_BATCH
@@ -192,7 +192,7 @@ def answer(question: ConvMeterQuestion, predictor: Predictor, catalog: Catalog, 
     sizes = points[["batch", "devices", "nodes"]].to_numpy(dtype=int).tolist()
     steps = [job.step(phases, *size) for phases, size in zip(_phases(predicted), sizes, strict=True)]
     notes = [
-        *(of_table if question.prices else []),  # the service's own table is nothing that who asks could mend
+        *(of_table if question.prices else []),  # a client cannot mend the service's own table
         *predictor.notes(points, cell.device, cell.precision),
         *price_notes([job.rent(step.devices) for step in steps]),
         *layout,
@@ -209,11 +209,11 @@ def answer(question: ConvMeterQuestion, predictor: Predictor, catalog: Catalog, 
     )
 
 
-def chosen_cell(predictor: Predictor, device: str | None, precision: str | None, catalog: Catalog) -> Cell:
-    """The device and precision of a question, which must be in the model; its only one where none is named.
+def chosen_cell(predictor: ConvNetPredictor, device: str | None, precision: str | None, catalog: Catalog) -> Cell:
+    """The device and precision of a question, which must be in the model; the model's only one where none is named.
 
-    A GPU may have any name that the catalogue takes, and capitals, blanks and hyphens do not matter. Channels last is never
-    meant where no precision is named and channels first is there.
+    A GPU may have any name that the catalogue takes; capitals, blanks and hyphens do not matter. Without a precision, channels
+    last is chosen only where channels first is missing.
     """
     there = "; ".join(f"{cell.device} at {cell.precision}" for cell in predictor.cells)
     fitting = [
@@ -261,7 +261,7 @@ def _bare(name: str) -> str:
 
 
 def _gpu_of(name: str | None, device: str, catalog: Catalog) -> Gpu | None:
-    """The GPU that was named, or that the device's name stands for; None if that is none."""
+    """The GPU of this name, or else of the device's name; None where the device is no GPU of the catalogue."""
     if name is not None:
         return catalog.resolve(name)
     try:
@@ -275,7 +275,7 @@ def _metrics(metrics: NetworkMetrics) -> Metrics:
 
 
 def _phases(predicted: pd.DataFrame) -> list[dict[str, Seconds]]:
-    """Of each row of ``Predictor.predict``; phases that it lacks are left out."""
+    """Of each row of ``ConvNetPredictor.predict``; phases that it lacks are left out."""
 
     def phases(row: Mapping[Hashable, float]) -> dict[str, Seconds]:
         return {
@@ -289,7 +289,7 @@ def _phases(predicted: pd.DataFrame) -> list[dict[str, Seconds]]:
 
 @dataclass(frozen=True)
 class _Job:
-    """A network on a kind of device; without a GPU its memory and cost are not known."""
+    """A network on a kind of device; without a GPU, memory and cost are unknown."""
 
     question: ConvMeterQuestion
     metrics: NetworkMetrics
@@ -298,7 +298,7 @@ class _Job:
     instances: Sequence[Instance]
 
     def rent(self, devices: int) -> Rent | None:
-        """The cheapest way to rent so many; None where nothing is asked about cost, or no price is known."""
+        """The cheapest way to rent so many; None without a size of the data set, or where no price is known."""
         if self.gpu is None or self.question.dataset_size is None:
             return None
         return cheapest_rent(self.instances, self.gpu.name, devices, min(devices, self.question.devices_per_node or devices))
@@ -336,10 +336,10 @@ def _cost(rent: Rent | None, epoch: float, seconds: float | None) -> EpochCost |
     return EpochCost(**rent.rented, usd_per_epoch=rent.usd(epoch), usd=None if seconds is None else rent.usd(seconds))
 
 
-def _scaling_of(steps: Sequence[Step]) -> scalability.Scaling:
+def _scaling_of(steps: Sequence[Step]) -> scalability.ScalingCurve:
     """Of training steps, of inference where none are predicted."""
     columns = [(step.batch, step.devices, step.phases[step.main_phase].seconds) for step in steps]
-    return scalability.Scaling(*np.array(columns, dtype=float).T)
+    return scalability.ScalingCurve(*np.array(columns, dtype=float).T)
 
 
 def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
@@ -374,12 +374,12 @@ def _batches(steps: Sequence[Step]) -> Batches:
 
 
 def _blocks(
-    question: ConvMeterQuestion, predictor: Predictor, cell: Cell, whole: NetworkMetrics, batch: int
+    question: ConvMeterQuestion, predictor: ConvNetPredictor, cell: Cell, network_metrics: NetworkMetrics, batch: int
 ) -> tuple[list[Block], list[str]]:
-    """Blocks of a network, those named, else all that it is a sequence of; and what is to be said of them."""
+    """The named blocks of a network, else all that it is a sequence of; and notes on them."""
     network, size = question.network, question.image_size
     parts = [metrics_of(network, size, name) for name in question.blocks] or top_block_metrics_of(network, size)
-    counted = [*parts, whole]
+    counted = [*parts, network_metrics]
     points = table_of(counted).assign(batch=batch, devices=1, nodes=1)
     phases = _phases(predictor.predict(points, cell.device, cell.precision))
     blocks = [
@@ -389,7 +389,7 @@ def _blocks(
 
 
 def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
-    """Say so if no block was measured, or if blocks are smaller than all that was."""
+    """A note if no block was measured, or if blocks are smaller than any measured point."""
     if not any(fit.blocks for fit in cell.fits.values()):
         return [NO_BLOCK]
     least = min(fit.ranges["flops"][0] for fit in cell.fits.values())

@@ -1,6 +1,6 @@
 """What more devices and larger batches bring: throughput, epoch time, and where they stop paying (section 4.3).
 
-All of it follows from the seconds of a step, predicted or measured; nothing here knows how they were got.
+All of it follows from the seconds of a step, predicted or measured.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _points(
 
 
 @dataclass(frozen=True)
-class Scaling:
+class ScalingCurve:
     """Steps of one network, by devices or by batch in ascending order; all arrays of shape (n,).
 
     Attributes:
@@ -102,7 +102,7 @@ class Scaling:
         """Devices from which on more do not pay: no larger count has :data:`LEAST_GAIN` more throughput per doubling.
 
         A count that brings little by itself, as the second of a machine whose first device exchanges nothing, is passed where
-        one beyond it pays. None where the turning point is not among the counts, because the last of them pays.
+        a larger one pays. None where even the last count pays.
         """
         for count, rate in zip(self.devices[:-1], self.images_per_second[:-1], strict=True):
             beyond = self.devices > count
@@ -125,11 +125,11 @@ class Scaling:
 
 @dataclass(frozen=True)
 class CostPoints:
-    """Which numbers of devices to rent; of those with a known price.
+    """Numbers of devices to rent, among those with a known price.
 
     Attributes:
-        cheapest: of the lowest cost per epoch.
-        knee: of the lowest product of time and cost: beyond it a per cent of time saved costs more than a per cent of money.
+        cheapest: lowest cost per epoch.
+        knee: lowest product of time and cost: beyond it a per cent of time saved costs more than a per cent of money.
         front: those that no other beats in both time and cost, in ascending order.
     """
 

@@ -1,6 +1,6 @@
-"""How much memory a training step takes on each device, as a range: from counted metrics no more can be told honestly.
+"""How much memory a training step takes on each device, as a range: counted metrics allow no more than that.
 
-What the forward pass keeps for the backward pass is a share of what it reads and writes. Counted with torch's saved tensors
+The forward pass keeps a share of what it reads and writes for the backward pass. Counted with torch's saved tensors
 on 68 torchvision networks (`benchmarks/convmeter/memory.py`) the share lies between 0.26 and 0.49 of the elements, by how
 many layers work in place and which of them keep their inputs.
 """
@@ -71,8 +71,8 @@ def training_memory(
     Args:
         values: metrics at batch 1, by name (:mod:`.metrics`).
         batch: images per device and step.
-        precision: name; None is answered where it is not known how many bytes its numbers have.
-        device_bytes: memory of the device; None where it is not known.
+        precision: name; the answer is None where the bytes of its numbers are unknown.
+        device_bytes: memory of the device; None where it is unknown.
     """
     if (numbers := precision.removesuffix(CHANNELS_LAST)) not in _BYTES:
         return None
@@ -85,7 +85,7 @@ def training_memory(
 
 
 def certainly_fits(low: float, high: float, capacity: float | None) -> bool | None:
-    """Whether a range fits; None where that is open, and where the capacity is not known."""
+    """Whether a range fits; None where that is uncertain, or the capacity unknown."""
     if capacity is None or low <= capacity < high:
         return None
     return high <= capacity

@@ -35,8 +35,8 @@ _WITHOUT_AUXILIARY_HEADS = {"aux_logits": False, "init_weights": False}
 _TORCHVISION_OPTIONS = {"googlenet": _WITHOUT_AUXILIARY_HEADS, "inception_v3": _WITHOUT_AUXILIARY_HEADS}
 """Auxiliary heads run in training only, and not in the networks that the paper measures; their weights may be any."""
 
-_UNASKED = {"batch": 1, "classes": 1000}
-"""What a factory is called with that must have them."""
+_REQUIRED_OPTIONS = {"batch": 1, "classes": 1000}
+"""Arguments for factories that require them."""
 
 
 def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.Module, tuple[Any, ...]]:
@@ -45,7 +45,7 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     Args:
         text: ``torchvision:NAME``, ``timm:NAME``, or the name alone, which is looked up in :data:`.NETWORKS`,
             torchvision (classification) and timm, in this order; or ``package.module:factory``. A factory gives the network, or
-            (network, inputs), of which the first sample is taken; it may have parameters ``image_size`` and ``batch``. It runs
+            (network, inputs), whose first sample is taken; it may have parameters ``image_size`` and ``batch``. It runs
             code of that module: take import paths from the user's own files alone.
         image_size: side of the square image, pixels.
         device: where it is built, with random weights; on ``meta`` it takes neither memory nor time to initialise.
@@ -61,11 +61,11 @@ def find_network(text: str, image_size: int, device: str = "meta") -> tuple[nn.M
     network, inputs = built(text, build, device)
     if inputs is None:
         inputs = (torch.empty(1, 3, image_size, image_size, device=device),)
-    return network.to(device), tree_map_only(Tensor, lambda one: one.to(device), inputs)
+    return network.to(device), tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs)
 
 
 WithOrWithoutInputs = tuple[nn.Module, tuple[Any, ...] | None]
-"""A network, and what it is called with where that is its own."""
+"""A network, and its inputs if its factory gives them."""
 
 
 def _builder(text: str, image_size: int) -> Callable[[], WithOrWithoutInputs]:
@@ -73,9 +73,9 @@ def _builder(text: str, image_size: int) -> Callable[[], WithOrWithoutInputs]:
     if library in _LIBRARIES or not library:
         if not library and name in NETWORKS:
             return lambda: (build(name, image_size), None)
-        for one in (library,) if library else _LIBRARIES:
-            if name in _names(one, needed=bool(library)):
-                return lambda: (_from_library(one, name), None)
+        for source in (library,) if library else _LIBRARIES:
+            if name in _names(source, needed=bool(library)):
+                return lambda: (_from_library(source, name), None)
         raise InputError(_unknown(text, library, name))
     if not IMPORT_PATH.fullmatch(text):
         raise InputError(f"{text!r} is no network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
@@ -130,10 +130,10 @@ def _from_library(library: str, name: str) -> nn.Module:
 
 
 def _unknown(text: str, library: str, name: str) -> str:
-    names = {one: _names(one, needed=False) for one in _LIBRARIES}
+    names = {source: _names(source, needed=False) for source in _LIBRARIES}
     known = [*NETWORKS, *names["torchvision"], *names["timm"]] if not library else names[library]
     close = list(dict.fromkeys(get_close_matches(name, known, n=3)))
-    missing = [one for one in _LIBRARIES if not names[one]]
+    missing = [source for source in _LIBRARIES if not names[source]]
     if close:
         hint = f"did you mean {' or '.join(close)}?"
     elif missing:
@@ -145,12 +145,12 @@ def _unknown(text: str, library: str, name: str) -> str:
 
 def _from_factory(path: str, image_size: int) -> WithOrWithoutInputs:
     factory = import_factory(path)
-    options = needed_arguments(factory, _UNASKED)
+    options = needed_arguments(factory, _REQUIRED_OPTIONS)
     if "image_size" in signature(factory).parameters:
         options["image_size"] = image_size
     network, inputs = module_and_inputs(path, factory(**options))
     if inputs is not None:
-        inputs = tree_map_only(Tensor, lambda one: one[:1] if one.dim() else one, inputs)
+        inputs = tree_map_only(Tensor, lambda tensor: tensor[:1] if tensor.dim() else tensor, inputs)
     return network, inputs
 
 

@@ -1,1 +1,1 @@
-"""How networks are read, for all that predict from one: modules as they run, aten operators, nodes of ONNX files."""
+"""Reads networks for all white boxes: modules as they run, aten operators, nodes of ONNX files."""

@@ -1,4 +1,4 @@
-"""Why a network could not be run: without values in one sentence, when many are measured in a few words."""
+"""Why a network could not be run: a sentence where it was traced without values, a few words where many were measured."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def _remedy(error: Exception, found: bool, otherwise: str) -> str:
+def _remedy(error: Exception, has_place: bool, otherwise: str) -> str:
     text = str(error)
     if "Meta kernel" in text:
         return "torch cannot tell what this operator answers without running it; put others in its place"
@@ -48,7 +48,7 @@ def _remedy(error: Exception, found: bool, otherwise: str) -> str:
             "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward, and "
             "put a dense layer as wide as the active ones in place of experts"
         )
-    if isinstance(error, TypeError) and not found:
+    if isinstance(error, TypeError) and not has_place:
         return "forward is called with the example inputs in order; wrap a module that takes them by name"
     return otherwise
 
@@ -60,6 +60,6 @@ def failure_reason(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, InputError):
         return text
-    if isinstance(error, RuntimeError | ValueError):  # torch's, who goes on with sizes that differ from item to item
+    if isinstance(error, RuntimeError | ValueError):  # of torch, which goes on with sizes that differ from point to point
         return re.split(r"[.,;:(]", text)[0][:100] or type(error).__name__
     return f"{type(error).__name__}: {text}"[:100]

@@ -1,4 +1,4 @@
-"""What torch runs as one operator and its exporters write as several: dense layers with a bias, SiLU, GELU, layer norms."""
+"""Operators of torch that its exporters write as several nodes: dense layers with a bias, SiLU, GELU, layer norms."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Call:
-    """One operator as torch would run it.
+class OnnxCall:
+    """An operator as torch would run it.
 
     Args:
-        operator: ONNX operator type; of several nodes the one that they amount to.
-        node: NodeProto that it was, or the first of several.
-        inputs: names of values, empty where one is left out.
-        outputs: names of values, empty where one is left out.
+        operator: ONNX operator type; of fused nodes, the type that they amount to.
+        node: its NodeProto; of fused nodes, one of them.
+        inputs: names of values, empty where an optional input is left out.
+        outputs: names of values, empty where an optional output is left out.
     """
 
     operator: str
@@ -26,35 +26,35 @@ class Call:
 
     @property
     def name(self) -> str:
-        """Its type, of an operator that is not ONNX's own with the domain before it."""
+        """Its type, after its domain where that is not ONNX's own."""
         domain = self.node.domain if self.operator == self.node.op_type else ""
         return f"{domain}:{self.operator}" if domain else self.operator
 
 
-def calls_of(graph: Any, weights: Collection[str]) -> Iterator[Call]:
-    """The nodes of a GraphProto in their order, with those that belong together as one in the place of the last of them.
+def calls_of(graph: Any, weights: Collection[str]) -> Iterator[OnnxCall]:
+    """The nodes of a GraphProto in their order; nodes that torch fuses are a single call in the place of the last of them.
 
     Args:
         graph: GraphProto.
         weights: names of its values that are weights.
     """
     patterns = _Patterns(graph, weights)
-    found: dict[int, Call] = {}
-    within: set[int] = set()
+    fused: dict[int, OnnxCall] = {}
+    absorbed: set[int] = set()
     for place, node in enumerate(graph.node):
         match = patterns.ending_with(node)
         if match is None:
             continue
         call, others = match
-        places = {patterns.places[one.output[0]] for one in others}
-        if not places & within and not places & set(found):
-            found[place] = call
-            within |= places
+        places = {patterns.places[other.output[0]] for other in others}
+        if not places & absorbed and not places & set(fused):
+            fused[place] = call
+            absorbed |= places
     for place, node in enumerate(graph.node):
-        if place in found:
-            yield found[place]
-        elif place not in within:
-            yield Call(node.op_type, node, tuple(node.input), tuple(node.output))
+        if place in fused:
+            yield fused[place]
+        elif place not in absorbed:
+            yield OnnxCall(node.op_type, node, tuple(node.input), tuple(node.output))
 
 
 class _Patterns:
@@ -62,18 +62,18 @@ class _Patterns:
         self.places = {name: place for place, node in enumerate(graph.node) for name in node.output}
         self.maker = {name: node for node in graph.node for name in node.output}
         self.constant = set(weights)
-        for node in graph.node:  # exports keep one of weights that are equal, and an Identity of it for each other
+        for node in graph.node:  # exports keep equal weights once, and an Identity for each copy
             if node.op_type == "Constant" or (node.input and self.constant.issuperset(node.input)):
                 self.constant.update(node.output)
         self.uses: dict[str, int] = defaultdict(int)
         for node in graph.node:
             for name in node.input:
                 self.uses[name] += 1
-        for one in graph.output:
-            self.uses[one.name] += 1
+        for output in graph.output:
+            self.uses[output.name] += 1
 
-    def ending_with(self, node: Any) -> tuple[Call, Sequence[Any]] | None:
-        """What several nodes amount to, of which this is the last, and the others."""
+    def ending_with(self, node: Any) -> tuple[OnnxCall, Sequence[Any]] | None:
+        """The call that several nodes amount to, this one last, and the other nodes."""
         if node.op_type == "Mul":
             return self._silu(node) or self._gelu(node)
         if node.op_type == "Add":
@@ -99,20 +99,21 @@ class _Patterns:
         constant = [name for name in node.input if name in self.constant]
         return (computed[0], constant[0]) if len(computed) == len(constant) == 1 else None
 
-    def _silu(self, node: Any) -> tuple[Call, Sequence[Any]] | None:
-        found = self._of_two(node, "Sigmoid")
-        if found is None or found[0].input[0] != found[1]:
+    def _silu(self, node: Any) -> tuple[OnnxCall, Sequence[Any]] | None:
+        match = self._of_two(node, "Sigmoid")
+        if match is None or match[0].input[0] != match[1]:
             return None
-        return Call("Swish", node, (found[1],), tuple(node.output)), [found[0]]
+        sigmoid, x = match
+        return OnnxCall("Swish", node, (x,), tuple(node.output)), [sigmoid]
 
-    def _dense(self, node: Any) -> tuple[Call, Sequence[Any]] | None:
-        found = self._with_constant(node)
-        product = self._made(found[0], "MatMul") if found is not None else None
-        if found is None or product is None:
+    def _dense(self, node: Any) -> tuple[OnnxCall, Sequence[Any]] | None:
+        biased = self._with_constant(node)
+        product = self._made(biased[0], "MatMul") if biased is not None else None
+        if biased is None or product is None:
             return None
-        return Call("MatMul", product, (*product.input, found[1]), tuple(node.output)), [product]
+        return OnnxCall("MatMul", product, (*product.input, biased[1]), tuple(node.output)), [product]
 
-    def _gelu(self, node: Any) -> tuple[Call, Sequence[Any]] | None:
+    def _gelu(self, node: Any) -> tuple[OnnxCall, Sequence[Any]] | None:
         """0.5 x (1 + erf(x / √2)), its factors in any order."""
         halved = self._with_constant(node)
         if halved is not None:
@@ -120,17 +121,17 @@ class _Patterns:
             return self._around_erf(outer, [node.output[0], outer]) if outer is not None else None
         return self._around_erf(node, [node.output[0]])
 
-    def _around_erf(self, node: Any, ends: list[Any]) -> tuple[Call, Sequence[Any]] | None:
-        found = self._of_two(node, "Add")
-        shifted = self._with_constant(found[0]) if found is not None else None
+    def _around_erf(self, node: Any, ends: list[Any]) -> tuple[OnnxCall, Sequence[Any]] | None:
+        match = self._of_two(node, "Add")
+        shifted = self._with_constant(match[0]) if match is not None else None
         erf = self._made(shifted[0], "Erf") if shifted is not None else None
-        if found is None or erf is None:
+        if match is None or erf is None:
             return None
         scaled = self.maker.get(erf.input[0])
         if scaled is None or scaled.op_type not in ("Div", "Mul") or self.uses[erf.input[0]] != 1:
             return None
-        x, other = scaled.input[0], found[1]
-        others = [found[0], erf, scaled, *ends[1:]]
+        x, other = scaled.input[0], match[1]
+        others = [match[0], erf, scaled, *ends[1:]]
         if other != x:
             half = self._made(other, "Mul")
             if half is None or x not in half.input:
@@ -138,9 +139,9 @@ class _Patterns:
             others.append(half)
         elif len(ends) == 1:
             return None  # nothing halves it
-        return Call("Gelu", node, (x,), (ends[0],)), others
+        return OnnxCall("Gelu", node, (x,), (ends[0],)), others
 
-    def _layer_norm(self, node: Any) -> tuple[Call, Sequence[Any]] | None:
+    def _layer_norm(self, node: Any) -> tuple[OnnxCall, Sequence[Any]] | None:
         """(x - mean) / sqrt(mean of its square + ε) · weight + bias, as exported before opset 17."""
         biased = self._with_constant(node)
         scaled = self._made(biased[0], "Mul") if biased is not None else None
@@ -161,4 +162,4 @@ class _Patterns:
             return None
         inputs = (centred.input[0], weighted[1], biased[1])
         others = [scaled, divided, root, padded, mean, square, centred, first]
-        return Call("LayerNormalization", first, inputs, tuple(node.output)), others
+        return OnnxCall("LayerNormalization", first, inputs, tuple(node.output)), others

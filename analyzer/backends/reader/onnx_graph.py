@@ -11,7 +11,7 @@ import numpy as np
 
 from ...csv_text import one_line
 from ...errors import InputError
-from .onnx_fusions import Call, calls_of
+from .onnx_fusions import OnnxCall, calls_of
 from .onnx_values import MOST_KNOWN, Value, laid_out, views
 
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
@@ -26,20 +26,20 @@ _OF_SIZES = {"Shape", "Size"}
 
 @dataclass(frozen=True)
 class OnnxOperator:
-    """A node, or several that torch runs as one, for which a kernel is launched.
+    """A node, or several that torch fuses, for which a kernel is launched.
 
     Args:
-        call: what the file says of it.
+        call: of the operator in the file.
         attributes: of its node, by name.
-        given: its inputs; None for those that are left out.
-        kinds: numbers of the types of its answers in TensorProto.
-        shapes: of its answers; None where nothing tells the size.
-        number: in the order of the file; what it answers has it as ``writer``.
+        inputs: None for those that are left out.
+        kinds: element types of its outputs, as TensorProto numbers them.
+        shapes: of its outputs; None where the size is unknown.
+        number: in the order of the file; its outputs have it as ``writer``.
     """
 
-    call: Call
+    call: OnnxCall
     attributes: Mapping[str, Any]
-    given: Sequence[Value | None]
+    inputs: Sequence[Value | None]
     kinds: Sequence[int]
     shapes: Sequence[tuple[int, ...] | None]
     number: int
@@ -47,12 +47,12 @@ class OnnxOperator:
     @property
     def tensors(self) -> list[Value]:
         """Inputs that are tensors for torch too, rather than numbers, axes and sizes."""
-        return [one for one in self.given if one is not None and not one.is_setting]
+        return [value for value in self.inputs if value is not None and not value.is_setting]
 
     @property
     def of_the_input(self) -> bool:
-        """Whether what it answers depends on the network's input."""
-        return any(one.of_the_input for one in self.tensors)
+        """Whether its outputs depend on the network's input."""
+        return any(value.of_the_input for value in self.tensors)
 
 
 class OnnxGraph:
@@ -69,19 +69,19 @@ class OnnxGraph:
 
         self._onnx, self._path, self._graph = onnx, path, model.graph
         self._imports = list(model.opset_import)
-        self._opsets = {one.domain: one.version for one in model.opset_import}
+        self._opsets = {opset.domain: opset.version for opset in model.opset_import}
         self._values: dict[str, Value] = {}
         self._unsized: dict[str, str] = {}
-        for one in self._graph.input:
-            tensor = one.type.tensor_type
+        for entry in self._graph.input:
+            tensor = entry.type.tensor_type
             layout = laid_out([int(side.dim_value) for side in tensor.shape.dim])
-            self._values[one.name] = Value(layout, tensor.elem_type, written=layout, of_the_input=True)
-        self._weights = {one.name for one in weights}
-        for one in weights:
-            self._hold(one.name, one)
+            self._values[entry.name] = Value(layout, tensor.elem_type, written=layout, of_the_input=True)
+        self._weights = {weight.name for weight in weights}
+        for weight in weights:
+            self._hold(weight.name, weight)
 
     def operators(self) -> Iterator[OnnxOperator]:
-        """What launches kernels; views, and what follows from the weights alone, are looked through.
+        """Operators that launch kernels: neither views nor what follows from the weights alone.
 
         Raises:
             InputError: there is control flow, or the size of a tensor that is read is unknown.
@@ -99,37 +99,37 @@ class OnnxGraph:
                 yield operator
                 number += 1
 
-    def _operator(self, call: Call, number: int) -> OnnxOperator | None:
-        """Take what a call answers; None where no kernel is launched for it."""
-        given = [self._values.get(name) if name else None for name in call.inputs]
-        attributes = {one.name: self._onnx.helper.get_attribute_value(one) for one in call.node.attribute}
-        present = [one for one in given if one is not None]
+    def _operator(self, call: OnnxCall, number: int) -> OnnxOperator | None:
+        """Keep the outputs of a call; None where it launches no kernel."""
+        inputs = [self._values.get(name) if name else None for name in call.inputs]
+        attributes = {entry.name: self._onnx.helper.get_attribute_value(entry) for entry in call.node.attribute}
+        present = [value for value in inputs if value is not None]
         if call.operator == "Constant" and "value" in attributes:
             self._hold(call.outputs[0], attributes["value"])
             return None
         if call.operator in _OF_SIZES and present[0].layout is not None:
-            shape = np.array(present[0].layout.shape, dtype=np.int64)
-            known = shape[attributes.get("start", 0) : attributes.get("end", len(shape))]
-            self._know(call.outputs[0], known if call.operator == "Shape" else np.array(np.prod(shape)))
+            sides = np.array(present[0].layout.shape, dtype=np.int64)
+            sliced = sides[attributes.get("start", 0) : attributes.get("end", len(sides))]
+            self._know(call.outputs[0], sliced if call.operator == "Shape" else np.array(np.prod(sides)))
             return None
-        kinds, shapes = self._infer(call, given)
-        if present and all(one.known is not None for one in present) and self._evaluate(call, present, shapes):
+        kinds, shapes = self._infer(call, inputs)
+        if present and all(value.known is not None for value in present) and self._evaluate(call, present, shapes):
             return None
-        layouts = views(call.operator, attributes, given, shapes)
+        layouts = views(call.operator, attributes, inputs, shapes)
         if layouts is not None:
             for name, layout in zip(call.outputs, layouts, strict=False):
                 self._values[name] = replace(present[0], layout=layout, known=None)
             return None
-        operator = OnnxOperator(call, attributes, given, kinds, shapes, number)
-        computed_when_loaded = operator.tensors and all(one.weight for one in operator.tensors)
-        for name, kind, answered in zip(call.outputs, kinds, shapes, strict=False):
+        operator = OnnxOperator(call, attributes, inputs, kinds, shapes, number)
+        computed_when_loaded = operator.tensors and all(value.weight for value in operator.tensors)
+        for name, kind, shape in zip(call.outputs, kinds, shapes, strict=False):
             if computed_when_loaded:
-                layout = laid_out(answered or ())
+                layout = laid_out(shape or ())
                 self._values[name] = Value(layout, kind, weight=name, written=layout)
                 continue
-            if answered is None:
+            if shape is None:
                 self._unsized[name] = call.name
-            laid = None if answered is None else laid_out(answered)
+            laid = None if shape is None else laid_out(shape)
             self._values[name] = Value(laid, kind, writer=number, written=laid, of_the_input=operator.of_the_input)
         return None if computed_when_loaded else operator
 
@@ -145,19 +145,19 @@ class OnnxGraph:
         layout = laid_out(known.shape)
         self._values[name] = Value(layout, kind, known, weight=weight, written=layout)
 
-    def _infer(self, call: Call, given: Sequence[Value | None]) -> tuple[list[int], list[tuple[int, ...] | None]]:
-        """Types and shapes of what a call answers; None where nothing tells the shape."""
-        first = next((one for one in given if one is not None), None)
+    def _infer(self, call: OnnxCall, inputs: Sequence[Value | None]) -> tuple[list[int], list[tuple[int, ...] | None]]:
+        """Types and shapes of a call's outputs; None for a shape that is unknown."""
+        first = next((value for value in inputs if value is not None), None)
         if call.operator != call.node.op_type or (call.operator in _LIKE_THEIR_INPUT and call.node.domain):
             assert first is not None and first.layout is not None
             return [first.kind] * len(call.outputs), [first.layout.shape] + [None] * (len(call.outputs) - 1)
         node, onnx = call.node, self._onnx
         present = {name: self._values[name] for name in node.input if name}
         types = {
-            name: onnx.helper.make_tensor_type_proto(one.kind, None if one.layout is None else one.layout.shape)
-            for name, one in present.items()
+            name: onnx.helper.make_tensor_type_proto(value.kind, None if value.layout is None else value.layout.shape)
+            for name, value in present.items()
         }
-        known = {name: onnx.numpy_helper.from_array(one.known) for name, one in present.items() if one.known is not None}
+        known = {name: onnx.numpy_helper.from_array(value.known) for name, value in present.items() if value.known is not None}
         kind = first.kind if first is not None else onnx.TensorProto.FLOAT
         try:
             schema = onnx.defs.get_schema(node.op_type, self._opsets.get(node.domain, 1), node.domain)
@@ -178,8 +178,8 @@ class OnnxGraph:
             shapes.append(tuple(int(side.dim_value) for side in tensor.shape.dim) if sized else None)
         return kinds, shapes
 
-    def _evaluate(self, call: Call, present: Sequence[Value], shapes: Sequence[Any]) -> bool:
-        """Compute what follows from the file alone and decides shapes; False where it is large or cannot be."""
+    def _evaluate(self, call: OnnxCall, present: Sequence[Value], shapes: Sequence[Any]) -> bool:
+        """Compute few values that follow from the file alone and decide shapes; False where there are many, or onnx cannot."""
         if any(shape is None or math.prod(shape) > MOST_KNOWN for shape in shapes) or call.operator != call.node.op_type:
             return False
         from onnx.reference import ReferenceEvaluator
@@ -190,15 +190,15 @@ class OnnxGraph:
         )
         known = {name: self._values[name].known for name in names}
         try:
-            answers: Any = ReferenceEvaluator(function).run(None, known, {})
+            outputs: Any = ReferenceEvaluator(function).run(None, known, {})
         except Exception:  # what onnx's own evaluator does not have
             return False
-        weight = next((one.weight for one in present if one.weight), "")
-        for name, answer in zip(call.outputs, answers, strict=True):
-            self._know(name, np.asarray(answer), weight)
+        weight = next((value.weight for value in present if value.weight), "")
+        for name, output in zip(call.outputs, outputs, strict=True):
+            self._know(name, np.asarray(output), weight)
         return True
 
-    def _refuse_unsized(self, call: Call) -> None:
+    def _refuse_unsized(self, call: OnnxCall) -> None:
         for name in call.inputs:
             if name in self._unsized:
                 raise InputError(

@@ -45,12 +45,16 @@ def load_onnx(path: str) -> tuple[Any, list[Any]]:
 
 
 def _weights_as_inputs(onnx: Any, graph: Any) -> None:
-    known = {one.name for one in graph.input}
-    held = list(graph.initializer)
-    kept = [one for one in held if one.data_location != onnx.TensorProto.EXTERNAL and math.prod(one.dims) <= _LARGEST_KEPT]
-    names = {one.name for one in kept}
-    for one in held:
-        if one.name not in names and one.name not in known:
-            graph.input.append(onnx.helper.make_tensor_value_info(one.name, one.data_type, list(one.dims)))
+    inputs = {entry.name for entry in graph.input}
+    weights = list(graph.initializer)
+    kept = [
+        weight
+        for weight in weights
+        if weight.data_location != onnx.TensorProto.EXTERNAL and math.prod(weight.dims) <= _LARGEST_KEPT
+    ]
+    names = inputs | {weight.name for weight in kept}
+    for weight in weights:
+        if weight.name not in names:
+            graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims)))
     del graph.initializer[:]
     graph.initializer.extend(kept)

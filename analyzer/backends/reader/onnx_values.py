@@ -27,7 +27,7 @@ SHAPED = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 """Views if the memory allows it; copies where not, as in torch."""
 
 SAME = {"Identity", "Dropout"}
-"""What answers its input."""
+"""Operators whose output is their input."""
 
 _NOTHING = np.empty(1, dtype=np.bool_)
 _REFUSES_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
@@ -38,12 +38,12 @@ class Value:
     """A tensor.
 
     Args:
-        layout: its shape and strides; None where nothing tells its size.
-        kind: number of its type in TensorProto; 0 where it is of no file.
+        layout: its shape and strides; None where its size is unknown.
+        kind: element type, as TensorProto numbers it; 0 where it comes from no file.
         known: its values, where they follow from the file alone and are few.
         weight: name of the weight whose memory it is; empty for all that operators write.
         writer: number of the operator that wrote its memory; None for weights, inputs and constants.
-        written: its memory as it was written; None where nothing tells its size.
+        written: its memory as it was written; None where its size is unknown.
         of_the_input: whether it depends on the network's input.
     """
 
@@ -57,7 +57,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Empty also where nothing tells its size."""
+        """Empty also where the size is unknown."""
         return () if self.layout is None else self.layout.shape
 
     @property
@@ -89,7 +89,7 @@ class Value:
 
 
 def distinct(layout: Layout | None) -> int:
-    """Elements that lie in memory, however often a broadcast view repeats them; 0 where nothing tells the size."""
+    """Elements that lie in memory, however often a broadcast view repeats them; 0 where the size is unknown."""
     if layout is None:
         return 0
     return math.prod(side for side, step in zip(layout.shape, layout.strides, strict=True) if step or side == 0)
@@ -120,27 +120,27 @@ def reshaped(layout: Layout, shape: Sequence[int]) -> Layout | None:
 
 
 def views(
-    operator: str, attributes: Mapping[str, Any], given: Sequence[Value | None], shapes: Sequence[Any]
+    operator: str, attributes: Mapping[str, Any], inputs: Sequence[Value | None], shapes: Sequence[Any]
 ) -> list[Layout] | None:
-    """Layouts of an operator's answers if all of them are views of its first input; None where it runs a kernel.
+    """Layouts of an operator's outputs if all of them are views of its first input; None where it runs a kernel.
 
     A transposition is a view in torch, though ONNX's runtimes copy: labels are of what torch runs.
 
     Args:
         operator: ONNX operator type.
         attributes: by name.
-        given: its inputs; None for those that are left out.
-        shapes: of its answers; None where they are not known.
+        inputs: None for those that are left out.
+        shapes: of its outputs; None where they are not known.
     """
-    source = given[0] if given else None
+    source = inputs[0] if inputs else None
     if source is None or source.layout is None:
         return None
     layout = source.layout
-    rest = [one.known if one is not None else None for one in given[1:]]
+    rest = [value.known if value is not None else None for value in inputs[1:]]
     if operator in SAME:
         return [layout]
     if operator in ("Cast", "CastLike", "DequantizeLinear"):
-        other = given[1].kind if operator == "CastLike" and given[1] is not None else attributes.get("to")
+        other = inputs[1].kind if operator == "CastLike" and inputs[1] is not None else attributes.get("to")
         return [layout] if source.weight or other == source.kind else None
     if operator in SHAPED and shapes[0] is not None:
         view = reshaped(layout, shapes[0])
@@ -163,7 +163,7 @@ def views(
 def _slices(layout: Layout, attributes: Mapping[str, Any], rest: Sequence[Any]) -> list[Layout] | None:
     if "starts" in attributes:  # before opset 10
         starts, ends, axes, steps = attributes["starts"], attributes["ends"], attributes.get("axes"), None
-    elif any(one is None for one in rest):
+    elif any(values is None for values in rest):
         return None
     else:
         starts, ends, axes, steps = (*rest, None, None)[:4]

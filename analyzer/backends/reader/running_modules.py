@@ -22,7 +22,9 @@ def module_paths(root: nn.Module, path: list[str]) -> Iterator[None]:
     def enter(module: nn.Module, _: Any) -> None:
         caller = path[-1] if path else ""
         known = names.get(id(module), [caller])
-        path.append(next((name for name in known if name.startswith(f"{caller}.")), known[0]))  # one of a layer that two share
+        path.append(
+            next((name for name in known if name.startswith(f"{caller}.")), known[0])
+        )  # a layer may be shared, under several names
 
     def leave(module: nn.Module, _: Any, __: Any) -> None:
         path.pop()

@@ -10,7 +10,7 @@ import pytest
 from made_points import made_points
 
 from epochcast.analyzer.backends.convmeter.points import TIMES
-from epochcast.analyzer.backends.convmeter.predictor import Predictor, fit_predict
+from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor, fit_predict
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor.model_folder import MANIFEST
@@ -32,11 +32,11 @@ def _measured(seed: int = 0, devices: int = 1) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> Predictor:
-    return Predictor.fit(_measured())
+def fitted() -> ConvNetPredictor:
+    return ConvNetPredictor.fit(_measured())
 
 
-def test_every_phase_is_predicted_with_an_interval_that_holds(fitted: Predictor):
+def test_every_phase_is_predicted_with_an_interval_that_holds(fitted: ConvNetPredictor):
     others = _measured(seed=1)
     answer = fitted.predict(others, "made", "fp32")
     for phase in ("inference", "forward", "backward", "update", "step"):
@@ -48,7 +48,7 @@ def test_every_phase_is_predicted_with_an_interval_that_holds(fitted: Predictor)
 
 def test_a_step_that_was_not_measured_is_the_sum_of_its_phases():
     points = _measured().assign(step_seconds=np.nan)
-    answer = Predictor.fit(points, "relative").predict(points, "made", "fp32")
+    answer = ConvNetPredictor.fit(points, "relative").predict(points, "made", "fp32")
     parts = sum(answer[f"{phase}_seconds"] for phase in ("forward", "backward", "update"))
     np.testing.assert_allclose(answer["step_seconds"], parts)
     for end in ("low", "high"):
@@ -60,13 +60,13 @@ def test_a_step_that_was_not_measured_is_the_sum_of_its_phases():
 def test_what_took_no_time_was_not_measured():
     points = _measured()
     points.loc[:9, "inference_seconds"] = 0.0
-    assert Predictor.fit(points, "relative").cell("made", "fp32").fits["inference"].points == 38
+    assert ConvNetPredictor.fit(points, "relative").cell("made", "fp32").fits["inference"].points == 38
 
 
 def test_devices_and_precisions_are_fitted_apart():
     fast = _measured().assign(**dict.fromkeys(TIMES[1:], np.nan))
     slow = fast.assign(precision="fp64", inference_seconds=10 * fast["inference_seconds"])
-    predictor = Predictor.fit(pd.concat([fast, slow], ignore_index=True))
+    predictor = ConvNetPredictor.fit(pd.concat([fast, slow], ignore_index=True))
     ratio = [
         predictor.predict(_measured(), "made", precision)["inference_seconds"].to_numpy() for precision in ("fp64", "fp32")
     ]
@@ -75,40 +75,42 @@ def test_devices_and_precisions_are_fitted_apart():
         predictor.predict(_measured(), "other", "fp32")
 
 
-def test_the_mape_told_is_of_families_left_out(fitted: Predictor):
+def test_the_mape_told_is_of_families_left_out(fitted: ConvNetPredictor):
     fit = fitted.cell("made", "fp32").fits["inference"]
     assert 4 < fit.mape < 20  # the noise alone makes 8 %
     assert fit.factor > 1.1
     assert (fit.points, fit.networks) == (48, 48)
-    rich = Predictor.fit(_measured().head(24), "layers").cell("made", "fp32").fits["inference"]
+    rich = ConvNetPredictor.fit(_measured().head(24), "layers").cell("made", "fp32").fits["inference"]
     within = fit_predict(_measured().head(24), _measured().head(24), "inference", "layers")
     assert rich.mape > 1.5 * 100 * np.abs(within / _measured()["inference_seconds"].head(24) - 1).mean()
-    exact = Predictor.fit(_measured(), "paper").cell("made", "fp32").fits["update"]
+    exact = ConvNetPredictor.fit(_measured(), "paper").cell("made", "fp32").fits["update"]
     assert exact.mape > fitted.cell("made", "fp32").fits["update"].mape  # the weights take the time, not the layers
 
 
-def test_saved_and_loaded_it_predicts_the_same(fitted: Predictor, tmp_path: Path):
+def test_saved_and_loaded_it_predicts_the_same(fitted: ConvNetPredictor, tmp_path: Path):
     fitted.save(tmp_path / "model")
-    again = Predictor.load(tmp_path / "model")
+    again = ConvNetPredictor.load(tmp_path / "model")
     pd.testing.assert_frame_equal(
         again.predict(_measured(), "made", "fp32"), fitted.predict(_measured(), "made", "fp32"), rtol=1e-12
     )
     assert again.cells == fitted.cells
 
 
-def test_several_devices_need_points_on_several(fitted: Predictor):
+def test_several_devices_need_points_on_several(fitted: ConvNetPredictor):
     with pytest.raises(InputError, match="step on several devices cannot be predicted"):
-        Predictor.fit(_measured().assign(update_seconds=np.nan), "relative").predict(_measured(devices=4), "made", "fp32")
+        ConvNetPredictor.fit(_measured().assign(update_seconds=np.nan), "relative").predict(
+            _measured(devices=4), "made", "fp32"
+        )
     both = pd.concat([_measured(), _measured(seed=2, devices=4)], ignore_index=True)
-    answer = Predictor.fit(both).predict(_measured(devices=4), "made", "fp32")
+    answer = ConvNetPredictor.fit(both).predict(_measured(devices=4), "made", "fp32")
     assert np.isfinite(answer["step_seconds"]).all()
     with pytest.raises(InputError, match="step on several nodes cannot be predicted"):
-        Predictor.fit(both.assign(update_seconds=np.nan), "pooled").predict(
+        ConvNetPredictor.fit(both.assign(update_seconds=np.nan), "pooled").predict(
             _measured(devices=4).assign(nodes=2.0), "made", "fp32"
         )
 
 
-def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
+def test_it_says_what_lies_outside_of_the_measured(fitted: ConvNetPredictor):
     points = made_points(2)
     assert fitted.notes(points.assign(batch=8.0), "made", "fp32") == []
     (note,) = fitted.notes(points.assign(batch=512.0), "made", "fp32")
@@ -116,17 +118,17 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: Predictor):
     (note,) = fitted.notes(points.assign(batch=8.0, image_size=32.0), "made", "fp32")
     assert note == "image size 32 lies outside of what was measured, 224 to 224"
     larger = pd.concat([_measured().assign(inference_seconds=np.nan), _measured().assign(batch=512.0, step_seconds=np.nan)])
-    (note,) = Predictor.fit(larger, "relative").notes(points.assign(batch=512.0), "made", "fp32")
+    (note,) = ConvNetPredictor.fit(larger, "relative").notes(points.assign(batch=512.0), "made", "fp32")
     assert note == "step: batch 512 lies outside of what was measured, 1 to 64"  # of the other phases it was
     (note,) = fitted.notes(points.assign(batch=8.0, conv_outputs=0.0), "made", "fp32")
     assert "no convolution" in note
     none = _measured().assign(linear_flops=0.0, attention_flops=0.0)
     half = points.assign(batch=8.0, linear_flops=points["flops"] / 4, attention_flops=points["flops"] / 4)
-    (note,) = Predictor.fit(none, "paper").notes(half, "made", "fp32")
+    (note,) = ConvNetPredictor.fit(none, "paper").notes(half, "made", "fp32")
     assert note.startswith("50 % of the FLOPs are in dense layers and attention, in measured networks at most 0 %")
     (note,) = fitted.notes(points.assign(batch=8.0, block="layer1.0"), "made", "fp32")
     assert "no block was measured" in note
-    of_blocks = Predictor.fit(_measured().assign(block="layer1.0"), "paper")
+    of_blocks = ConvNetPredictor.fit(_measured().assign(block="layer1.0"), "paper")
     assert of_blocks.notes(points.assign(batch=8.0, block="layer1.0"), "made", "fp32") == []
 
 
@@ -154,11 +156,11 @@ def _with_a_coefficient_less(folder: Path) -> None:
         (lambda folder: _forged(folder, form="magic"), "damaged .*KeyError: 'magic'"),
     ],
 )
-def test_broken_files_are_one_sentence(tmp_path: Path, fitted: Predictor, damage: Callable[[Path], object], said: str):
+def test_broken_files_are_one_sentence(tmp_path: Path, fitted: ConvNetPredictor, damage: Callable[[Path], object], said: str):
     fitted.save(tmp_path)
     damage(tmp_path)
     with pytest.raises((InputError, RegressorInputError), match=said) as caught:
-        Predictor.load(tmp_path)
+        ConvNetPredictor.load(tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -176,15 +178,15 @@ def test_fewer_than_nine_errors_give_no_interval():
 
 def test_no_phase_or_too_few_points_are_refused():
     with pytest.raises(InputError, match="no point has a measured phase"):
-        Predictor.fit(made_points())
+        ConvNetPredictor.fit(made_points())
     with pytest.raises(InputError, match=r"made at fp32: .*too few"):
-        Predictor.fit(_measured().head(2))
+        ConvNetPredictor.fit(_measured().head(2))
 
 
 def test_a_phase_with_too_few_points_is_told_while_the_others_are_fitted():
     points = _measured().assign(forward_seconds=np.nan, backward_seconds=np.nan)
     points.loc[2:, "update_seconds"] = np.nan
-    predictor = Predictor.fit(points)
+    predictor = ConvNetPredictor.fit(points)
     assert set(predictor.cells[0].fits) == {"inference", "step"}
     (sentence,) = predictor.unfitted
     assert sentence.startswith("made at fp32: 2 points of the update are too few")

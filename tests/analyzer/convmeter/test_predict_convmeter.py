@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,16 @@ def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path, answered: 
     assert answer["rows"] == len(points()) + len(points(devices=(1,))) and answer["gpus"] == ["Tesla T4", "my CPU"]
     assert [(cell["device"], cell["precision"]) for cell in answer["cells"]] == [("Tesla T4", "fp32"), ("my CPU", "amp-bf16")]
     assert answer["cells"][0]["fitted"]["step"]["form"] == "relative"
+
+
+def test_a_phase_with_too_few_points_is_noted_beside_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = points().head(60)
+    rows.loc[2:, TIMES[1:]] = np.nan
+    rows.to_csv(tmp_path / "points.csv", index=False)
+    assert main(["fit", "convmeter", "--data", str(tmp_path / "points.csv"), "--out", str(tmp_path / "m"), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert set(json.loads(printed.out)["cells"][0]["fitted"]) == {"inference"}
+    assert printed.err.count("not fitted: ") == 4
 
 
 def test_tuning_to_one_network(folder: Path, tmp_path: Path, answered: Callable[..., Any], refused: Callable[..., str]) -> None:

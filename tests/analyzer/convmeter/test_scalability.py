@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.backends.convmeter.scalability import (
-    Scaling,
+    ScalingCurve,
     cost_points,
     strong_scaling,
     weak_scaling,
@@ -17,8 +17,8 @@ from epochcast.analyzer.errors import InputError
 METRICS = pd.DataFrame({"network": ["net"], "block": [""], "image_size": [64], "flops": [1e6]})
 
 
-def scaling(devices: list[float], seconds: list[float], batch: float = 10) -> Scaling:
-    return Scaling(np.full(len(devices), batch), np.array(devices), np.array(seconds))
+def scaling(devices: list[float], seconds: list[float], batch: float = 10) -> ScalingCurve:
+    return ScalingCurve(np.full(len(devices), batch), np.array(devices), np.array(seconds))
 
 
 def test_weak_scaling_keeps_the_batch_of_each_device() -> None:
@@ -71,8 +71,8 @@ def test_no_turning_point_where_all_counts_pay_or_there_is_one() -> None:
 def test_the_smallest_batch_near_the_highest_throughput() -> None:
     batch = np.array([1.0, 8, 64, 512])
     seconds = 0.01 + 0.001 * batch  # saturates at 1000 images a second: 862 at 64, 981 at 512
-    assert Scaling(batch, np.ones(4), seconds).large_enough == 512
-    assert Scaling(batch[:3], np.ones(3), np.array([0.01, 0.0101, 0.08])).large_enough == 8
+    assert ScalingCurve(batch, np.ones(4), seconds).large_enough == 512
+    assert ScalingCurve(batch[:3], np.ones(3), np.array([0.01, 0.0101, 0.08])).large_enough == 8
 
 
 def test_cost_points_by_hand() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
-from epochcast.analyzer.backends.convmeter.predictor import Predictor
+from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
 
 CELLS = {
     ("RTX 3090", "amp-fp16"): {"inference", "step"},
@@ -32,7 +32,7 @@ def ask(answered: Callable[..., Any]) -> Callable[..., Any]:
 
 def test_what_is_shipped_is_small_and_says_where_it_comes_from() -> None:
     assert sum(file.stat().st_size for file in SHIPPED.iterdir()) < 1_500_000
-    cells = Predictor.load().cells
+    cells = ConvNetPredictor.load().cells
     assert {(cell.device, cell.precision): set(cell.fits) for cell in cells} == CELLS
     fits = [fit for cell in cells for fit in cell.fits.values()]
     assert all(fit.source and fit.form == "default" and np.isfinite(fit.factor) for fit in fits)

@@ -1,4 +1,4 @@
-"""Tables that others measured, brought into the table of points; a format is one file here and one line in ``_FORMATS``."""
+"""Reads public tables of measurements as points; a format is a file here and an entry of ``_FORMATS``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Format(Protocol):
         ...
 
     def read(self, table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
-        """Points, NaN in the metrics of networks of which they are not known, and in ``family`` where the table tells none."""
+        """Points; NaN in metrics that are unknown, and in ``family`` where the table has none."""
         ...
 
 
@@ -38,12 +38,12 @@ _FORMATS: Sequence[_Format] = (timm_benchmark, torchvision_times, cpu_phases, co
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What was read.
+class UsablePoints:
+    """Points that can be fitted or predicted.
 
     Attributes:
         points: usable rows (``points.py``), index from 0.
-        left_out: how many rows were not usable, by the reason; :data:`NO_CONVNET` are those that were not asked for.
+        left_out: how many rows were not usable, by the reason; those of :data:`NO_CONVNET` are left out on purpose.
     """
 
     points: pd.DataFrame
@@ -51,17 +51,17 @@ class Reading:
 
     @property
     def lacking(self) -> int:
-        """Rows that were asked for and cannot be predicted."""
+        """Rows of ConvNets that cannot be predicted."""
         return sum(count for reason, count in self.left_out.items() if reason != NO_CONVNET)
 
 
 def read_all(
     paths: Sequence[Path], features: Path | None = None, families: Path | None = None, *, convnets_only: bool = True
-) -> Reading:
-    """Read tables of `measure convmeter` and of the known formats, as one.
+) -> UsablePoints:
+    """Read tables of `measure convmeter` and of the known formats, and join them.
 
     Args:
-        paths: at least one; the format is told by the columns.
+        paths: of the tables, 1 or more; their columns say which format they have.
         features: layer metrics of timm's networks; its tables need it, no other does.
         families: family of each network and whether it is a ConvNet; timm's tables need it, in others it overrides their own.
         convnets_only: leave out networks that ``families`` says are none.
@@ -77,7 +77,7 @@ def read_all(
         points.append(reading.points)
         for reason, count in reading.left_out.items():
             left_out[reason] += count
-    return Reading(pd.concat(points, ignore_index=True), {reason: count for reason, count in left_out.items() if count})
+    return UsablePoints(pd.concat(points, ignore_index=True), {reason: count for reason, count in left_out.items() if count})
 
 
 def read_any(path: Path, features: Path | None = None, families: Path | None = None) -> pd.DataFrame:
@@ -89,9 +89,9 @@ def _read(path: Path, features: pd.DataFrame | None, families: Families | None) 
     table = parse_csv(read_text(path), str(path))
     if {*KEYS, *COLUMNS}.issubset(table.columns):
         return read_points(path)
-    found = next((one for one in _FORMATS if one.recognises(table)), None)
-    if found is None:
-        known = ", ".join(one.NAME for one in _FORMATS)
+    table_format = next((entry for entry in _FORMATS if entry.recognises(table)), None)
+    if table_format is None:
+        known = ", ".join(entry.NAME for entry in _FORMATS)
         seen = ", ".join(map(str, table.columns[:4]))
         raise InputError(
             f"{str(path)!r} has the columns {seen} …, which are those of no known table of measured networks; give one of "
@@ -99,32 +99,32 @@ def _read(path: Path, features: pd.DataFrame | None, families: Families | None) 
         )
     if table.empty:
         raise InputError(f"{str(path)!r} holds no row below its header; give a table of measured networks")
-    if found is timm_benchmark and (features is None or families is None):
+    if table_format is timm_benchmark and (features is None or families is None):
         raise InputError(
-            f"{str(path)!r} is {found.NAME}, which tells neither layers nor families of its networks; "
+            f"{str(path)!r} is {table_format.NAME}, which tells neither layers nor families of its networks; "
             "give --features timm_layer_features.csv.gz and --families timm_families.csv"
         )
-    return found.read(table, path, features)
+    return table_format.read(table, path, features)
 
 
-def _usable(points: pd.DataFrame, path: Path, families: Families | None, convnets_only: bool) -> Reading:
-    """Put the families in, and leave out what cannot be predicted or was not asked for."""
-    asked = pd.Series(True, points.index)
+def _usable(points: pd.DataFrame, path: Path, families: Families | None, convnets_only: bool) -> UsablePoints:
+    """Put the families in; leave out what cannot be predicted, and if only ConvNets are read all else."""
+    selected = pd.Series(True, points.index)
     if families is not None:
         known = points["network"].isin(list(families.family))
         points = points.assign(family=points["network"].map(families.family).where(known, points["family"]))
         if convnets_only:
-            asked = ~points["network"].map(families.convnet).eq(False)
-    without_metrics = asked & points[list(COLUMNS)].isna().any(axis=1)
-    without_family = asked & ~without_metrics & points["family"].isna()
-    kept = points[asked & ~without_metrics & ~without_family]
+            selected = ~points["network"].map(families.convnet).eq(False)
+    without_metrics = selected & points[list(COLUMNS)].isna().any(axis=1)
+    without_family = selected & ~without_metrics & points["family"].isna()
+    kept = points[selected & ~without_metrics & ~without_family]
     if kept.empty:
         lack = f"the metrics of {points['network'][without_metrics].iloc[0]!r} are not" if without_metrics.any() else "none is"
         raise InputError(
-            f"{str(path)!r} holds no network to go by: of {len(points)} rows {int((~asked).sum())} are no ConvNets and {lack} "
+            f"{str(path)!r} holds no network to go by: of {len(points)} rows {(~selected).sum()} are no ConvNets and {lack} "
             "known; give the --features and --families made for its networks, or --all-networks"
         )
-    left_out = {NO_METRICS: without_metrics, NO_FAMILY: without_family, NO_CONVNET: ~asked}
-    return Reading(
+    left_out = {NO_METRICS: without_metrics, NO_FAMILY: without_family, NO_CONVNET: ~selected}
+    return UsablePoints(
         kept[[*KEYS, *TIMES, *COLUMNS]].reset_index(drop=True), {reason: int(rows.sum()) for reason, rows in left_out.items()}
     )

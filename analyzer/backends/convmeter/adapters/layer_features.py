@@ -1,4 +1,4 @@
-"""timm_layer_features.csv.gz: what was counted of timm's networks for one image, by kind of layer."""
+"""timm_layer_features.csv.gz: counts of timm's networks for one image, by kind of layer."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def metrics_of(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     ours = {name: column(theirs) for name, theirs in _THEIRS.items()}
     ours["parameter_tensors"] = column("np")
     # Theirs counts the weights that a dense layer reads as traffic; ours keeps them apart. On one vector a dense layer has two
-    # FLOPs per weight; on many (tokens, pixels) what is no kernel of a convolution is its weights, but for norms and biases.
+    # FLOPs per weight; on many (tokens, pixels) all weights but the convolutions' kernels are its own, norms and biases aside.
     once, rest = ours["linear_flops"] / 2, ours["weights"] - ours["conv_weights"]
     ours["linear_weights"] = once.clip(upper=rest.clip(lower=0))
     ours["linear_traffic"] = (ours["linear_traffic"] - ours["linear_weights"]).clip(lower=0)
     # Theirs counts a tensor that every batch norm allocates, and never fills, as an elementwise operator. Networks with dense
-    # layers on many vectors are those that normalise by layer, which allocates none.
+    # layers on many vectors normalise by layer, which allocates none.
     allocated = ours["normalisation_operators"].where(once <= rest, 0.0).clip(upper=ours["elementwise_operators"])
     ours["elementwise_operators"] = ours["elementwise_operators"] - allocated
     ours["operators"] = ours["operators"] - allocated

@@ -27,17 +27,17 @@ def recognises(table: pd.DataFrame) -> bool:
 def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
     """Points with the metrics of the same network at the same image size in ``features``.
 
-    The precision is told by the file's name; ``device`` is all that follows it (memory layout, versions, device), for other
-    layouts and versions take other times. A file of another name is a device of that name. Rows without a time (the network
-    did not run) are passed over.
+    The file's name has the precision, and then the ``device``: memory layout, versions and device, for other layouts and
+    versions take other times. A file of another name is a device of that name. Rows without a time (the network did not run)
+    are passed over.
     """
     kinds = [kind for kind in _PHASES if _columns(kind) <= set(table.columns)]
     rows = pd.concat([_rows(table, kind, path) for kind in kinds], ignore_index=True)
     if rows.empty:
         raise InputError(f"{str(path)!r} holds no step time; give a table in which networks ran")
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
-    told = _FILE.fullmatch(stem)
-    rows = rows.assign(device=told["device"] if told else stem, precision=told["precision"] if told else "unstated")
+    match = _FILE.fullmatch(stem)
+    rows = rows.assign(device=match["device"] if match else stem, precision=match["precision"] if match else "unstated")
     return with_metrics(rows.reindex(columns=[*KEYS, *TIMES]), features)
 
 
@@ -52,7 +52,7 @@ def _rows(table: pd.DataFrame, kind: str, path: Path) -> pd.DataFrame:
     ran = (step > 0) & (batch > 0) & (size > 0)
     return pd.DataFrame(
         {
-            # Behind the point stands what the weights were trained on, which takes no time.
+            # After the dot comes the data that the weights were trained on, which does not matter here.
             "network": table["model"].astype(str).str.split(".").str[0],
             "block": "",
             "image_size": size,

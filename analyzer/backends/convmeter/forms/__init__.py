@@ -1,4 +1,4 @@
-"""Forms of the performance model, one file each: what the seconds of a phase are a function of, and how it is fitted."""
+"""Forms of the performance model, one file each: the seconds of a phase as a function of metrics, and how it is fitted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .sum_of_phases import SumOfPhases
 
 
 class Form(Protocol):
-    """Seconds of one phase on one device at one precision; made for a phase, then fitted."""
+    """Seconds of a phase on a device at a precision; made for a phase, then fitted."""
 
     def fit(self, points: pd.DataFrame, seconds: NDArray[np.float64]) -> Self:
         """Fit on points (metrics at batch 1, ``batch``, ``devices``, ``nodes``, ``family``) and measured seconds, shape (n,).
@@ -46,16 +46,16 @@ class KeptForm(Form, Protocol):
         ...
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """What was fitted, by name."""
+        """Fitted arrays by name."""
         ...
 
     def restore(self, arrays: Arrays) -> Self:
-        """Take what :meth:`arrays` gave; KeyError or ValueError where it is something else."""
+        """Restore a fit from :meth:`arrays`; KeyError or ValueError where they are of something else."""
         ...
 
 
 def _summed(make: Callable[[str], KeptForm]) -> Callable[[str], KeptForm]:
-    """The form, but for a step one of each of its phases."""
+    """The form; for a step, the sum of the form's phases."""
     return lambda phase: SumOfPhases(make) if phase == "step" else make(phase)
 
 

@@ -15,7 +15,7 @@ _FEWEST = 20
 
 
 class Boosting:
-    """Trees know no scale: what is larger than all measured points is told as the largest of them.
+    """Trees do not extrapolate: larger networks get the seconds of the largest measured ones.
 
     Args:
         phase: one of ``points.PHASES``; it changes nothing.
@@ -48,6 +48,6 @@ class Boosting:
 def _features(points: pd.DataFrame) -> NDArray[np.float64]:
     batch = points["batch"].to_numpy(dtype=float)
     metrics = [points[name].to_numpy(dtype=float) for name in _METRICS]
-    scaled = [batch * one for one in metrics[:3]]
+    scaled = [batch * metric for metric in metrics[:3]]
     features = np.stack([*scaled, *metrics, batch, points["devices"].to_numpy(dtype=float)], axis=1)
     return np.asarray(np.log1p(features))

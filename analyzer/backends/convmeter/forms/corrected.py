@@ -1,4 +1,4 @@
-"""``corrected``: ``pooled``, times what networks alike were off by, a Gaussian process over :func:`..description.describe`."""
+"""``corrected``: ``pooled`` times the error on similar networks, a Gaussian process over :func:`..description.describe`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Array = NDArray[np.float64]
 
 _LENGTH = 0.5
 """Distance at which networks are about half alike, in standard deviations per number of the description. Set by hand: siblings
-would decide the process' own likelihood, and it is networks unlike all others that are asked for."""
+would decide the process' own likelihood, but predictions are of networks unlike all others."""
 
 _NOISE = 0.3
-"""Variance of what no likeness explains, against that of the process."""
+"""Variance that similarity does not explain, over that of the process."""
 
 _HUBER = 1.345
 """Standard deviations beyond which an error counts less: Huber's constant, 95 % as efficient as squares on normal errors."""
 
-_TO_DEVIATION = 1.4826  # of the median of absolute errors to the standard deviation, if they are normal
+_TO_DEVIATION = 1.4826  # from the median of absolute errors to the standard deviation, if errors are normal
 _FAR = 4.0
 _MOST_POINTS = 1500
 """Points in the process: its fit grows with their third power."""
@@ -37,7 +37,7 @@ _KEPT = ("middle", "spread", "described", "noise", "pull")
 
 
 class Corrected:
-    """What is far from every measured network is left as ``pooled`` says, and an update too, which depends on weights alone.
+    """Far from every measured network it is ``pooled``, and for an update too, which depends on weights alone.
 
     The noise of a point grows with its error beyond the usual one, so that a network ten times too slow for reasons of its own
     (group norms, kernels that a memory layout lacks) draws others less, and its siblings together still draw each other.
@@ -87,15 +87,15 @@ class Corrected:
         if not len(self.pull):
             return base, np.ones_like(base)
         likeness = _likeness(self._standard(describe(points, base)), self.described)
-        told = (likeness * cho_solve(self._factor, likeness.T).T).sum(axis=1)
-        return base * np.exp(likeness @ self.pull), np.asarray(np.clip(1 - told, 0, 1), dtype=np.float64)
+        explained = (likeness * cho_solve(self._factor, likeness.T).T).sum(axis=1)
+        return base * np.exp(likeness @ self.pull), np.asarray(np.clip(1 - explained, 0, 1), dtype=np.float64)
 
     def arrays(self) -> dict[str, Array]:
-        """What was fitted."""
+        """Fitted arrays: those of ``pooled``, and the process."""
         return under("pooled", self.pooled.arrays()) | {name: getattr(self, name) for name in _KEPT}
 
     def restore(self, arrays: Arrays) -> Self:
-        """Take what :meth:`arrays` gave."""
+        """Restore a fit from :meth:`arrays`."""
         self.pooled.restore(part(arrays, "pooled"))
         self.middle, self.spread, self.described, self.noise, self.pull = (arrays[name] for name in _KEPT)
         if len(self.pull):

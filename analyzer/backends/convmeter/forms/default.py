@@ -1,4 +1,4 @@
-"""``default``: ``corrected``, and for networks unlike the measured ones as much of other forms as cross-validation tells."""
+"""``default``: ``corrected``, and for networks unlike the measured ones a mixture with other forms by cross-validation."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class Default:
         return answer
 
     def arrays(self) -> dict[str, Array]:
-        """What was fitted; the errors are not kept."""
+        """Fitted arrays of each form, and the weights; without the errors."""
         parts = {"corrected": self.corrected, **self.others}
-        kept = {name: array for form, one in parts.items() for name, array in under(form, one.arrays()).items()}
+        kept = {name: array for part_name, form in parts.items() for name, array in under(part_name, form.arrays()).items()}
         return kept | {"weights": self.weights}
 
     def restore(self, arrays: Arrays) -> Self:
-        """Take what :meth:`arrays` gave."""
+        """Restore a fit from :meth:`arrays`."""
         self.corrected.restore(part(arrays, "corrected"))
-        self.others = {name: one.restore(kept) for name, one in self.others.items() if (kept := part(arrays, name))}
+        self.others = {name: form.restore(kept) for name, form in self.others.items() if (kept := part(arrays, name))}
         self.weights = arrays["weights"]
         return self
 
@@ -87,7 +87,7 @@ class Default:
             self.others = {}
 
     def _apart(self, points: pd.DataFrame, seconds: Array, others: pd.DataFrame) -> Array:
-        """Answers and novelty of points that are not fitted on; shape (m, 4), NaN where too little is left."""
+        """Answers and novelty of points that are not fitted on; shape (m, 4), NaN where too few points are left."""
         apart = Default(self.phase)
         try:
             apart._fit_forms(points, seconds)

@@ -21,12 +21,12 @@ class Equations:
     """Coefficients of Eq. 2 to 4, one set for one device and one for several, as Eq. 4 has it.
 
     A step is the sum of Eq. 1 where its phases were measured: on one device forward and backward pass and update, on several
-    the forward pass and the other two together, which overlap (section 3.3). Else it is fitted whole, with the terms of all.
+    the forward pass and the other two together, which overlap (section 3.3). Else the step is fitted with the terms of all.
 
     Args:
         phase: one of ``points.PHASES``.
         solve: :func:`.least_squares.ordinary` or :func:`.least_squares.relative`. The latter takes W and a constant into the
-            update on one device: that is a pass over all weights, of which L tells little.
+            update on one device: that is a pass over all weights, which L says little about.
     """
 
     def __init__(self, phase: str, solve: Callable[[Array, Array], Array]) -> None:
@@ -64,17 +64,24 @@ class Equations:
         return self
 
     def predict(self, points: Columns) -> Array:
-        """Seconds, shape (n,); NaN on several devices if only one was measured, and the other way round."""
+        """Seconds, shape (n,); NaN on several devices if only single ones were measured, and the other way round."""
         answer = np.full(len(column(points, "devices")), np.nan)
         for regime, own in _regimes(points).items():
             if regime in self.coefficients:
-                parts = [self._terms(points, terms, regime) @ found for terms, found in self.coefficients[regime].items()]
+                parts = [
+                    self._terms(points, terms, regime) @ coefficients
+                    for terms, coefficients in self.coefficients[regime].items()
+                ]
                 answer[own] = np.maximum(np.sum(parts, axis=0), SHORTEST)[own]
         return answer
 
     def arrays(self) -> dict[str, Array]:
         """Coefficients, named ``REGIME.TERMS``."""
-        return {f"{regime}.{terms}": found for regime, parts in self.coefficients.items() for terms, found in parts.items()}
+        return {
+            f"{regime}.{terms}": coefficients
+            for regime, parts in self.coefficients.items()
+            for terms, coefficients in parts.items()
+        }
 
     def restore(self, arrays: Arrays) -> Self:
         """Take coefficients of :meth:`arrays`."""
@@ -82,14 +89,14 @@ class Equations:
         return self
 
     def _parts(self, points: pd.DataFrame, seconds: Array, regime: str) -> dict[str, Array]:
-        """The seconds to fit by whose terms they are."""
+        """The seconds to fit, by the phase whose terms explain them."""
         measured = {
             phase: points[f"{phase}_seconds"].to_numpy(dtype=float)
             if f"{phase}_seconds" in points
             else np.full(len(points), np.nan)
             for phase in ("forward", "backward", "update")
         }
-        if self.phase != "step" or not all((one > 0).all() for one in measured.values()):
+        if self.phase != "step" or not all((times > 0).all() for times in measured.values()):
             return {self.phase: seconds}
         if regime == "one":
             return measured

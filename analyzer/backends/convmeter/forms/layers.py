@@ -18,7 +18,7 @@ _FEWEST = 10
 
 
 class Layers:
-    """Kinds of layers differ in how fast their FLOPs and their traffic go; nothing holds a kind that few networks have.
+    """Kinds of layers differ in how fast their FLOPs and their traffic go; nothing constrains a kind that few networks have.
 
     Args:
         phase: one of ``points.PHASES``.

@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 Array = NDArray[np.float64]
 
 SHORTEST = 1e-9
-"""Seconds: what a form answers where its sum says nothing, or less."""
+"""Seconds: the least that a form predicts."""
 
 _ROUNDS = 12
 _SMALL = 0.05  # relative errors below are as good as none: squared there, absolute beyond
@@ -19,8 +19,8 @@ _MOST_STEPS = 100  # of the active set, per term
 def ordinary(X: Array, y: Array) -> Array:
     """Coefficients of ordinary least squares, as the paper fits; shapes (n, k) and (n,) -> (k,)."""
     scale = _scale(X)
-    found: Array = np.linalg.lstsq(X / scale, y, rcond=None)[0] / scale
-    return found
+    coefficients: Array = np.linalg.lstsq(X / scale, y, rcond=None)[0] / scale
+    return coefficients
 
 
 def relative(X: Array, y: Array) -> Array:
@@ -56,8 +56,8 @@ def robust(X: Array, y: Array, penalties: Array) -> Array:
 
 
 def _non_negative(A: Array, b: Array) -> Array:
-    found: Array = nnls(A, b, maxiter=_MOST_STEPS * A.shape[1])[0]
-    return found
+    coefficients: Array = nnls(A, b, maxiter=_MOST_STEPS * A.shape[1])[0]
+    return coefficients
 
 
 def _scale(X: Array) -> Array:

@@ -1,4 +1,4 @@
-"""How a form predicts what it was not fitted on, within the points at hand."""
+"""Cross-validation of a form within the points at hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def out_of_fold(
     seconds: NDArray[np.float64],
     fit_predict: Callable[[pd.DataFrame, NDArray[np.float64], pd.DataFrame], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Predict each fold by what is fitted on the others.
+    """Predict each fold by a fit on the others.
 
     Args:
         points: shape (n, …).

@@ -22,7 +22,7 @@ _HALF = 2
 class Paleo:
     """Operations over FLOP/s and bytes over bandwidth, over the share of both that software reaches.
 
-    Paleo adds up layers, so that a network is as good as one layer with the sums of them all.
+    Paleo adds up layers, so a network is a single layer with the sums of all.
 
     Args:
         phase: one of ``points.PHASES`` but the update, which Paleo does not tell apart.

@@ -1,4 +1,4 @@
-"""``pooled``: kinds of layers with coefficients of their own, each drawn towards what all kinds have in common."""
+"""``pooled``: a coefficient for each kind of layer, drawn towards the common one."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Pooled:
         scale = _scale(pools, others, seconds)
         common = np.zeros((len(X), len(pools)))  # these coefficients explain nothing themselves
         penalties = _penalties([pool.shape[1] for pool in pools], X.shape[1])
-        found = robust(np.concatenate([X / scale, common], axis=1), seconds, penalties)
-        self.coefficients = found[: X.shape[1]] / scale
+        coefficients = robust(np.concatenate([X / scale, common], axis=1), seconds, penalties)
+        self.coefficients = coefficients[: X.shape[1]] / scale
         return self
 
     def predict(self, points: Columns) -> Array:
@@ -68,7 +68,7 @@ class Pooled:
         return self
 
     def _terms(self, points: Columns) -> tuple[list[Array], Array]:
-        """Those with a coefficient in common, and the others."""
+        """Pooled terms, which have a coefficient in common, and the others."""
         if self.phase == "update":
             return [], np.concatenate([update_terms(points), exchange_terms(points)], axis=1)
         moved = np.concatenate([traffic_terms(points), weight_terms(points)], axis=1)
@@ -76,7 +76,7 @@ class Pooled:
 
 
 def _scale(pools: Sequence[Array], others: Array, seconds: Array) -> Array:
-    """Per term what makes a coefficient of 1 explain all of a usual point; one for each pool."""
+    """Scales of the terms, at which a coefficient of 1 explains all of a usual point; each pool has a single scale."""
     scales = [np.full(pool.shape[1], np.median(pool.sum(axis=1) / seconds)) for pool in pools]
     shares = others / seconds[:, None]
     middle = np.median(shares, axis=0)
@@ -85,7 +85,7 @@ def _scale(pools: Sequence[Array], others: Array, seconds: Array) -> Array:
 
 
 def _penalties(sizes: Sequence[int], terms: int) -> Array:
-    """A row for each pooled coefficient: it minus what its pool has in common; shape (sum of sizes, terms + pools)."""
+    """A row for each pooled coefficient, less the common one of its pool; shape (sum of sizes, terms + pools)."""
     rows = np.zeros((sum(sizes), terms + len(sizes)))
     begin = 0
     for pool, size in enumerate(sizes):

@@ -26,7 +26,7 @@ class SingleMetric:
 
     @classmethod
     def of(cls, column: str) -> Callable[[str], Self]:
-        """The same for any phase."""
+        """A form that ignores the phase."""
         return lambda phase: cls(column)
 
     def fit(self, points: pd.DataFrame, seconds: NDArray[np.float64]) -> Self:

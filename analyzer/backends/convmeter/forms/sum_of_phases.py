@@ -18,9 +18,9 @@ _PARTS = ("forward", "backward", "update")
 
 
 class SumOfPhases:
-    """One form per phase where every point has all three measured, else one for the step as a whole.
+    """A form per phase where all three were measured for every point, else a form for the step.
 
-    What an update costs follows from the weights, what the passes cost from the layers: told apart they are told better.
+    The time of an update follows from the weights, that of the passes from the layers: apart they are predicted better.
 
     Args:
         make: the form, called with a phase.
@@ -37,9 +37,9 @@ class SumOfPhases:
         ``errors`` are then as those of ``Default``, if that is the form.
         """
         measured = {phase: _column(points, phase) for phase in _PARTS}
-        if not all((one > 0).all() for one in measured.values()):
+        if not all((times > 0).all() for times in measured.values()):
             measured = {"step": seconds}
-        self.parts = {phase: self._make(phase).fit(points, one) for phase, one in measured.items()}
+        self.parts = {phase: self._make(phase).fit(points, times) for phase, times in measured.items()}
         if all(isinstance(part, Default) for part in self.parts.values()):
             apart = sum(measured[phase] * np.exp(-part.errors) for phase, part in self.parts.items())
             self.errors = np.log(seconds / apart)
@@ -51,11 +51,11 @@ class SumOfPhases:
         return answer
 
     def arrays(self) -> dict[str, Array]:
-        """What was fitted, by phase."""
+        """Fitted arrays by phase."""
         return {name: array for phase, form in self.parts.items() for name, array in under(phase, form.arrays()).items()}
 
     def restore(self, arrays: Arrays) -> Self:
-        """Take what :meth:`arrays` gave."""
+        """Restore a fit from :meth:`arrays`."""
         self.parts = {phase: self._make(phase).restore(part(arrays, phase)) for phase in parts_of(arrays)}
         return self
 

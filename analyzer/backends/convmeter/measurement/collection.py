@@ -1,4 +1,4 @@
-"""Collecting points: measure what the file does not hold yet, until the time is over."""
+"""Collects points: measures those that are not in the file yet, until the time is over."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..points import PHASES
 from ..training_memory import training_memory
 from .memory import free_bytes
 from .networks import Networks
-from .phases import CudaTimeline, HostTimeline, Optimizer, Timeline, inference, time_phases, training
-from .plan import Device, Item, Plan
+from .phases import CudaTimeline, HostTimeline, Optimizer, PhaseTimeline, inference, time_phases, training
+from .plan import Device, MeasurementPlan, PlannedPoint
 from .points_file import points_file
-from .workers import Workers
+from .workers import WorkerGroup
 
 _MOST_OF_FREE = 0.5
 
 
 @dataclass(frozen=True)
-class Collected:
-    """What a collection came to.
+class CollectionResult:
+    """Outcome of a collection.
 
     Attributes:
         rows: in the file.
@@ -58,17 +58,17 @@ def device_name(device: Device) -> str:
 
 
 def collect(
-    plan: Plan,
+    plan: MeasurementPlan,
     path: Path,
     device: Device,
     optimizer: Optimizer,
     budget_seconds: float,
-    workers: Workers,
+    workers: WorkerGroup,
     progress: Callable[[int, int], None],
-) -> Collected:
+) -> CollectionResult:
     """Measure the plan's items in order; each is a row of the file as soon as it is measured.
 
-    With several workers every one runs the same items in DistributedDataParallel, and the first writes what it saw.
+    Several workers all run the same items in DistributedDataParallel, and the first writes its times.
 
     Args:
         plan: what to measure.
@@ -77,7 +77,7 @@ def collect(
         optimizer: what updates the weights.
         budget_seconds: no new item begins after it.
         workers: the processes that measure.
-        progress: told items done and items in all.
+        progress: called with items done and items in all.
 
     Raises:
         InputError: the file holds something else, or cannot be written; the GPU has failed.
@@ -98,10 +98,10 @@ def collect(
         if file is not None and measured:
             file.append({**_identity(item, workers), **measured, **item.metrics.values})
         progress(done, len(missing))
-    return Collected(file.rows if file else 0, new, len(missing) - done, failed, bench.reasons)
+    return CollectionResult(file.rows if file else 0, new, len(missing) - done, failed, bench.reasons)
 
 
-def _identity(item: Item, workers: Workers) -> dict[str, Any]:
+def _identity(item: PlannedPoint, workers: WorkerGroup) -> dict[str, Any]:
     return {
         "precision": item.precision.name,
         "network": item.metrics.network,
@@ -114,16 +114,16 @@ def _identity(item: Item, workers: Workers) -> dict[str, Any]:
 
 
 class _Bench:
-    """Measures items on a device, and counts why it could not."""
+    """Measures items on a device, and counts reasons of failures."""
 
-    def __init__(self, device: Device, optimizer: Optimizer, workers: Workers) -> None:
+    def __init__(self, device: Device, optimizer: Optimizer, workers: WorkerGroup) -> None:
         self._device, self._optimizer, self._workers = device, optimizer, workers
         self._networks = Networks(device)
         self._timeline = _timeline(device, workers)
         self.reasons: Counter[str] = Counter()
 
-    def measure(self, item: Item) -> dict[str, Any]:
-        """Columns of the item's row: the family, seconds by phase and their spread, rounds; empty if nothing could be run."""
+    def measure(self, item: PlannedPoint) -> dict[str, Any]:
+        """Columns of the item's row: family, seconds by phase and their spread, rounds; empty if nothing could be run."""
         timings: dict[str, Timing] = {}
         ready: list[tuple[nn.Module, tuple[Any, ...], str]] = []
         with tf32(item.precision.tf32):
@@ -142,26 +142,28 @@ class _Bench:
         spreads = {f"{phase}_iqr": timing.iqr for phase, timing in timings.items()}
         return {"family": family, **seconds, **spreads, "rounds": min(timing.rounds for timing in timings.values())}
 
-    def _ready(self, item: Item) -> tuple[nn.Module, tuple[Any, ...], str]:
-        # A GPU tells when its memory is full; of a CPU's, the system ends the process.
+    def _ready(self, item: PlannedPoint) -> tuple[nn.Module, tuple[Any, ...], str]:
+        # torch reports full GPU memory; where main memory is full, the system kills the process.
         if self._device == "cpu":
             needed = training_memory(item.metrics.values, item.batch, item.precision.name, None)
             if needed is not None and needed.high > _MOST_OF_FREE * free_bytes("cpu") / self._workers.on_this_node:
                 raise MemoryError
         return self._networks.ready(item)
 
-    def _inference(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> dict[str, Timing]:
+    def _inference(self, module: nn.Module, inputs: tuple[Any, ...], item: PlannedPoint) -> dict[str, Timing]:
         _, timing = time_phases(inference(module, inputs, item.precision, self._timeline), self._workers.as_first)
         return {"inference": timing}
 
-    def _training(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> dict[str, Timing]:
-        phases, whole = time_phases(self._trainer(module, inputs, item), self._workers.as_first)
-        return dict(zip(PHASES[1:], [*phases, whole], strict=True))
+    def _training(self, module: nn.Module, inputs: tuple[Any, ...], item: PlannedPoint) -> dict[str, Timing]:
+        phases, step = time_phases(self._trainer(module, inputs, item), self._workers.as_first)
+        return dict(zip(PHASES[1:], [*phases, step], strict=True))
 
-    def _training_together(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> dict[str, Timing]:
+    def _training_together(self, module: nn.Module, inputs: tuple[Any, ...], item: PlannedPoint) -> dict[str, Timing]:
         try:
             return self._training(DistributedDataParallel(module), inputs, item)
-        except RuntimeError as error:  # such as of weights without a gradient; the others may be in the midst of an exchange
+        except (
+            RuntimeError
+        ) as error:  # such as weights without a gradient; the other processes may be in the middle of an exchange
             raise InputError(
                 f"{item.metrics.network} cannot be trained by several processes ({failure_reason(error)}); leave it out, the "
                 "command continues the file"
@@ -169,11 +171,11 @@ class _Bench:
         finally:
             gc.collect()  # the wrapper holds itself, its buckets of gradients, and the group that must be gone before the exit
 
-    def _trainer(self, module: nn.Module, inputs: tuple[Any, ...], item: Item) -> Callable[[], tuple[float, ...]]:
+    def _trainer(self, module: nn.Module, inputs: tuple[Any, ...], item: PlannedPoint) -> Callable[[], tuple[float, ...]]:
         return training(module, inputs, item.precision, self._optimizer, self._timeline)
 
-    def _succeeds(self, attempt: Callable[[], object], item: Item) -> bool:
-        """Whether the attempt succeeds in every process; counts why not."""
+    def _succeeds(self, attempt: Callable[[], object], item: PlannedPoint) -> bool:
+        """Whether the attempt succeeds in every process; if not, the reason is counted."""
         reason = ""
         try:
             attempt()
@@ -186,21 +188,21 @@ class _Bench:
             self.reasons[reason or "failed in another process"] += 1
         return succeeded
 
-    def _recover(self, reason: str, item: Item) -> None:
+    def _recover(self, reason: str, item: PlannedPoint) -> None:
         """Free memory; raises InputError if the GPU no longer answers."""
         try:
             self._networks.clear()
             if self._device == "cuda":
                 torch.cuda.synchronize()
         except RuntimeError as error:
-            one = item.metrics
+            metrics = item.metrics
             raise InputError(
-                f"the GPU no longer answers after {one.network} at {one.image_size} px and batch {item.batch} ({reason}); "
-                "start the command again with another --seed, it continues the file"
+                f"the GPU no longer answers after {metrics.network} at {metrics.image_size} px and batch {item.batch} "
+                f"({reason}); start the command again with another --seed, it continues the file"
             ) from error
 
 
-def _timeline(device: Device, workers: Workers) -> Timeline:
+def _timeline(device: Device, workers: WorkerGroup) -> PhaseTimeline:
     if device == "cuda":
         return CudaTimeline()
     # One thread's own time leaves out what other programs take of the processors; processes wait for one another.

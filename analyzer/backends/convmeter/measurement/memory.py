@@ -1,4 +1,4 @@
-"""How much memory there is to measure in."""
+"""Free memory for measurements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def free_bytes(device: str) -> float:
-    """Bytes that this program can still take; without limit where the system does not tell."""
+    """Bytes that this program can still take; infinite where the system does not say."""
     if device == "cuda":
         return float(torch.cuda.mem_get_info()[0])
     try:

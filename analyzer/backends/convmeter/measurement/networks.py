@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from ...networks.find_network import find_network
 from .memory import free_bytes
-from .plan import Item
+from .plan import PlannedPoint
 
 _MOST_KEPT = 0.25  # of the memory that is free
 
@@ -27,22 +27,22 @@ class Networks:
         self._device = device
         self._kept: dict[tuple[str, int], tuple[nn.Module, tuple[Any, ...]]] = {}
 
-    def ready(self, item: Item) -> tuple[nn.Module, tuple[Any, ...], str]:
-        """The network or block, what it is called with at the item's batch, and the network's family.
+    def ready(self, item: PlannedPoint) -> tuple[nn.Module, tuple[Any, ...], str]:
+        """The network or block, its inputs at the item's batch, and the network's family.
 
-        A block is given random tensors as large as those that it is given in its network, of which the gradient is asked for as
-        well. Networks of one Python module are one family, as the design's module is in torchvision and timm.
+        A block gets random tensors as large as its inputs within the network, which need a gradient too. Networks of a Python
+        module are a family: torchvision and timm have a module for each design.
         """
         network, image = self._network(item.metrics.network, item.metrics.image_size)
         family = type(network).__module__.rpartition(".")[2]
         block = item.metrics.block
         module = network.get_submodule(block)
-        inputs = _given(network, image, module) if block else image
+        inputs = _block_inputs(network, image, module) if block else image
 
-        def random(one: Tensor) -> Tensor:
-            if not one.is_floating_point():
-                return torch.zeros((item.batch, *one.shape[1:]), dtype=one.dtype, device=self._device)
-            return torch.randn((item.batch, *one.shape[1:]), device=self._device).requires_grad_(bool(block))
+        def random(tensor: Tensor) -> Tensor:
+            if not tensor.is_floating_point():
+                return torch.zeros((item.batch, *tensor.shape[1:]), dtype=tensor.dtype, device=self._device)
+            return torch.randn((item.batch, *tensor.shape[1:]), device=self._device).requires_grad_(bool(block))
 
         return module, tree_map_only(Tensor, random, inputs), family
 
@@ -55,20 +55,20 @@ class Networks:
 
     def _network(self, name: str, image_size: int) -> tuple[nn.Module, tuple[Any, ...]]:
         if (name, image_size) not in self._kept:
-            held = sum(one.nbytes for network, _ in self._kept.values() for one in network.parameters())
+            held = sum(weights.nbytes for network, _ in self._kept.values() for weights in network.parameters())
             if held > _MOST_KEPT * free_bytes(self._device):
                 self.clear()
             network, image = find_network(name, image_size, "cpu")
-            image = tree_map_only(Tensor, lambda one: one.to(self._device), image)
+            image = tree_map_only(Tensor, lambda tensor: tensor.to(self._device), image)
             self._kept[name, image_size] = network.to(self._device), image
         return self._kept[name, image_size]
 
 
-def _given(network: nn.Module, image: tuple[Any, ...], block: nn.Module) -> tuple[Any, ...]:
-    """What the block is called with."""
+def _block_inputs(network: nn.Module, image: tuple[Any, ...], block: nn.Module) -> tuple[Any, ...]:
+    """The inputs of a block while its network runs."""
     seen: list[tuple[Any, ...]] = []
-    # Copied: DenseNet goes on adding to the list of tensors that it gives its layers.
-    watch = block.register_forward_pre_hook(lambda _, inputs: seen.append(tree_map_only(Tensor, lambda one: one, inputs)))
+    # Copied: DenseNet keeps appending to the list of tensors that its layers get.
+    watch = block.register_forward_pre_hook(lambda _, inputs: seen.append(tree_map_only(Tensor, lambda tensor: tensor, inputs)))
     try:
         network.eval()
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Timing one network or block: inference, and training iterations with a mark between their phases."""
+"""Times a network or block: inference, and training iterations with a mark between their phases."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ENOUGH_SECONDS = 0.5
 _LEARNING_RATE = 1e-6  # so small that training neither learns nor diverges
 
 
-class Timeline(Protocol):
-    """Marks on a device's own time line."""
+class PhaseTimeline(Protocol):
+    """Marks in time on a device."""
 
     def mark(self) -> Any:
-        """A mark behind all work given to the device so far."""
+        """A mark after all work that the device has so far."""
         ...
 
     def seconds(self, marks: Sequence[Any]) -> list[float]:
@@ -69,36 +69,36 @@ class CudaTimeline:
 
 
 def inference(
-    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, timeline: Timeline
+    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, timeline: PhaseTimeline
 ) -> Callable[[], tuple[float, ...]]:
-    """What runs the module once, as for evaluation, and answers the seconds ``(inference,)``."""
+    """A function that runs the module once in evaluation mode and returns the seconds ``(inference,)``."""
     module.eval()
 
     def run() -> tuple[float, ...]:
         begin = timeline.mark()
         with torch.no_grad(), _autocast(inputs, precision):
-            answer = module(*inputs)
+            output = module(*inputs)
         marks = [begin, timeline.mark()]
-        del answer  # freed behind the clock
+        del output  # freed after the last mark
         return tuple(timeline.seconds(marks))
 
     return run
 
 
 def training(
-    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, optimizer: Optimizer, timeline: Timeline
+    module: nn.Module, inputs: tuple[Any, ...], precision: Precision, optimizer: Optimizer, timeline: PhaseTimeline
 ) -> Callable[[], tuple[float, ...]]:
-    """What trains the module for one iteration and answers the seconds ``(forward, backward, update)``.
+    """A function that trains the module for an iteration and returns the seconds ``(forward, backward, update)``.
 
-    ``forward`` holds the loss, ``update`` the optimiser's step and that the gradients are dropped. The loss is cross-entropy
-    where the module answers one row of scores per image; what a block answers is given a gradient of ones. Autocast runs
-    without gradient scaling. In a DistributedDataParallel module the backward pass holds the exchange of gradients.
+    ``forward`` includes the loss, ``update`` the optimiser's step and dropping the gradients. The loss is cross-entropy where
+    the output is a row of scores per image; the output of a block gets a gradient of ones. Autocast has no gradient scaling. In
+    a DistributedDataParallel module the backward pass includes the exchange of gradients.
 
     Raises:
-        ValueError: there is nothing to train; when run, the module answers something else than one tensor.
+        ValueError: there is nothing to train; when run, the output is not a tensor.
     """
     module.train()
-    parameters = [one for one in module.parameters() if one.requires_grad]
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     rule: torch.optim.Optimizer
     if optimizer == "adam":
         rule = torch.optim.Adam(parameters, lr=_LEARNING_RATE)
@@ -109,33 +109,33 @@ def training(
     def run() -> tuple[float, ...]:
         marks = [timeline.mark()]
         with _autocast(inputs, precision):
-            answer = module(*inputs)
-            if not isinstance(answer, Tensor):
-                raise ValueError(f"what answers a {type(answer).__name__} instead of a tensor is not trained here")
-            if answer.dim() == 2:
-                answer = nn.functional.cross_entropy(answer, torch.zeros(len(answer), dtype=torch.long, device=answer.device))
+            output = module(*inputs)
+            if not isinstance(output, Tensor):
+                raise ValueError(f"what answers a {type(output).__name__} instead of a tensor is not trained here")
+            if output.dim() == 2:
+                output = nn.functional.cross_entropy(output, torch.zeros(len(output), dtype=torch.long, device=output.device))
         marks.append(timeline.mark())
-        if answer.dim() and answer.shape not in gradients:
-            gradients[answer.shape] = torch.ones_like(answer)
-        answer.backward(gradients.get(answer.shape))
+        if output.dim() and output.shape not in gradients:
+            gradients[output.shape] = torch.ones_like(output)
+        output.backward(gradients.get(output.shape))
         marks.append(timeline.mark())
         rule.step()
         rule.zero_grad()
         marks.append(timeline.mark())
-        for one in tree_leaves(inputs):
-            if isinstance(one, Tensor):
-                one.grad = None
+        for leaf in tree_leaves(inputs):
+            if isinstance(leaf, Tensor):
+                leaf.grad = None
         return tuple(timeline.seconds(marks))
 
     return run
 
 
 def time_phases(run: Callable[[], tuple[float, ...]], agreed: Callable[[int], int]) -> tuple[list[Timing], Timing]:
-    """Repeat an iteration after warming up: each phase, and all of an iteration's together.
+    """Repeat an iteration after warming up: the timing of each phase, and of their sum.
 
     Args:
         run: one iteration, as :func:`training` gives it.
-        agreed: the number of repeats that all processes take, from what this one would take.
+        agreed: from the number of repeats of this process to that of all processes.
     """
     for _ in range(_WARM_UP):
         begin = time.perf_counter()
@@ -143,10 +143,10 @@ def time_phases(run: Callable[[], tuple[float, ...]], agreed: Callable[[int], in
         last = time.perf_counter() - begin
     rounds = agreed(min(max(round(_ENOUGH_SECONDS / last), FEWEST_ROUNDS), _MOST_ROUNDS))
     iterations = [run() for _ in range(rounds)]
-    return [timing_of(phase) for phase in zip(*iterations, strict=True)], timing_of([sum(one) for one in iterations])
+    return [timing_of(phase) for phase in zip(*iterations, strict=True)], timing_of([sum(phases) for phases in iterations])
 
 
 def _autocast(inputs: tuple[Any, ...], precision: Precision) -> torch.autocast:
-    kind = next(one.device.type for one in tree_leaves(inputs) if isinstance(one, Tensor))
+    kind = next(leaf.device.type for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
     dtype = getattr(torch, precision.autocast) if precision.autocast else None
     return torch.autocast(kind, dtype=dtype, enabled=dtype is not None)

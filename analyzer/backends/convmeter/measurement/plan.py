@@ -1,4 +1,4 @@
-"""What to measure, in an order of which any beginning is a fair sample."""
+"""What to measure, in an order in which any first part is a fair sample."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NETWORKS = (
     "vgg16",
     "wide_resnet50_2",
 )
-"""torchvision's names: those of the paper's tables, and others of as many designs."""
+"""torchvision's names: the networks of the paper's tables, and others of as many designs."""
 
 BLOCKS = (
     ("resnext50_32x4d", "Bottleneck1"),
@@ -70,12 +70,12 @@ IMAGE_SIZES = (32, 64, 128, 224)
 BATCHES = {"cpu": (1, 2, 4, 8, 16), "cuda": (1, 2, 4, 8, 16, 32, 64, 128, 256)}
 
 MOST_FLOPS = {"cpu": 4e10, "cuda": 2e13}
-"""Of one forward pass; with more, an item would take minutes."""
+"""Of a forward pass; with more, an item would take minutes."""
 
 
 @dataclass(frozen=True)
-class Item:
-    """One point to measure: a network or block at an image size, with the images per device and the precision."""
+class PlannedPoint:
+    """A point to measure: a network or block at an image size, with the images per device and the precision."""
 
     metrics: NetworkMetrics
     batch: int
@@ -83,7 +83,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasurementPlan:
     """What to measure, and what is not in it.
 
     Attributes:
@@ -92,7 +92,7 @@ class Plan:
         unsupported: reasons by ``NETWORK at SIZE px``.
     """
 
-    items: Sequence[Item]
+    items: Sequence[PlannedPoint]
     too_long: int = 0
     unsupported: Mapping[str, str] = field(default_factory=dict)
 
@@ -105,11 +105,11 @@ def plan(
     precisions: Sequence[Precision],
     device: Device,
     seed: int,
-) -> Plan:
+) -> MeasurementPlan:
     """Every combination of at most :data:`MOST_FLOPS`, in random order.
 
-    The order takes turns between networks and blocks, so that wherever it is stopped each has been measured as often as the
-    others, at sizes, batches and precisions drawn at random.
+    The order takes turns between networks and blocks: wherever it stops, all have been measured equally often, at random sizes,
+    batches and precisions.
 
     Args:
         networks: names that :func:`..network_metrics.metrics_of` knows.
@@ -121,25 +121,28 @@ def plan(
         seed: of the order.
 
     Raises:
-        InputError: there is nothing that can be measured; a network that is not of :data:`NETWORKS` runs at no size.
+        InputError: nothing can be measured, or a network outside :data:`NETWORKS` runs at no size.
     """
     rng = random.Random(seed)
     too_long = 0
     unsupported: dict[str, str] = {}
-    groups: dict[tuple[str, str], list[Item]] = {}
+    groups: dict[tuple[str, str], list[PlannedPoint]] = {}
     for name in networks:
         if name.endswith(".onnx"):
             raise InputError(f"{name!r} can be counted but not run here; name the network that it was exported from")
     for network, block in [*((name, "") for name in networks), *blocks]:
-        known: list[NetworkMetrics] = []
+        counted: list[NetworkMetrics] = []
         for size in dict.fromkeys(image_sizes):
             try:
-                known.append(metrics_of(network, size, block))
+                counted.append(metrics_of(network, size, block))
             except InputError as error:
                 unsupported[f"{network} {block}".rstrip() + f" at {size} px"] = str(error)
-        if not known and network not in NETWORKS:
+        if not counted and network not in NETWORKS:
             raise InputError(next(reversed(unsupported.values())))
-        every = [Item(*one) for one in itertools.product(known, dict.fromkeys(batches), dict.fromkeys(precisions))]
+        every = [
+            PlannedPoint(*combination)
+            for combination in itertools.product(counted, dict.fromkeys(batches), dict.fromkeys(precisions))
+        ]
         group = [item for item in every if item.batch * item.metrics.values["flops"] <= MOST_FLOPS[device]]
         too_long += len(every) - len(group)
         rng.shuffle(group)
@@ -153,4 +156,4 @@ def plan(
     if not items:
         too_large = "all that is asked for takes minutes here; give smaller image sizes, batches or networks"
         raise InputError(next(iter(unsupported.values()), too_large))
-    return Plan(items, too_long, unsupported)
+    return MeasurementPlan(items, too_long, unsupported)

@@ -1,4 +1,4 @@
-"""The processes that measure together: one, or as many as ``torchrun`` started, one per device."""
+"""The processes that measure together: a single one, or those that ``torchrun`` started, one per device."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-_PATIENCE = timedelta(seconds=300)  # one that died in an exchange ends the others after it
+_PATIENCE = timedelta(seconds=300)  # if a process dies in an exchange, the others end after this time
 
 
 @dataclass(frozen=True)
-class Workers:
-    """This process among them.
+class WorkerGroup:
+    """This process in its group.
 
     Attributes:
         rank: 0 writes.
         devices: of all nodes together.
         on_this_node: how many of them.
-        launched: by ``torchrun``, be it a single one.
+        launched: by ``torchrun``, even if it is alone.
     """
 
     rank: int = 0
@@ -37,7 +37,7 @@ class Workers:
         return self.devices // self.on_this_node
 
     def all_are(self, ready: bool) -> bool:
-        """Whether every process says so."""
+        """Whether all processes are ready."""
         if self.devices == 1:
             return ready
         flag = torch.tensor(int(ready))
@@ -45,7 +45,7 @@ class Workers:
         return bool(flag)
 
     def as_first(self, value: Any) -> Any:
-        """What the first process gives, in all of them."""
+        """The value of the first process, in all of them."""
         if self.devices == 1:
             return value
         box = [value]
@@ -54,21 +54,21 @@ class Workers:
 
 
 @contextmanager
-def workers(device: str) -> Iterator[Workers]:
+def workers(device: str) -> Iterator[WorkerGroup]:
     """Join the processes of ``torchrun`` where it started this one; alone otherwise."""
     if "WORLD_SIZE" not in os.environ:
-        yield Workers()
+        yield WorkerGroup()
         return
     rank, devices = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if devices == 1:
-        yield Workers(launched=True)
+        yield WorkerGroup(launched=True)
         return
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # Decisions are exchanged on the CPU in either case.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
     try:
-        yield Workers(rank, devices, int(os.environ["LOCAL_WORLD_SIZE"]), launched=True)
-        dist.barrier()  # one that leaves while another still reads its last answer can end that with an abort
+        yield WorkerGroup(rank, devices, int(os.environ["LOCAL_WORLD_SIZE"]), launched=True)
+        dist.barrier()  # a process that leaves while another still reads its last message can abort that
     finally:
         dist.destroy_process_group()

@@ -81,7 +81,7 @@ def _add(operator: OnnxOperator, builder: GraphBuilder) -> None:
         (steps, samples, _), (directions, *_) = tensors[0].shape, tensors[1].shape
         shapes = [(steps, samples, operator.attributes["hidden_size"] * directions)]
         answers = [math.prod(shapes[0])]
-    inputs = list(zip(operator.call.inputs, operator.given, strict=True))
+    inputs = list(zip(operator.call.inputs, operator.inputs, strict=True))
     if word == "batch_norm":  # nothing is learnt of its moments
         inputs, answers = inputs[:3], answers[:1]
     given = [value for value in dict(inputs).values() if value is not None and not value.is_setting]
@@ -94,7 +94,7 @@ def _word(operator: OnnxOperator) -> str:
     if kind in SHAPED or kind == "Split":
         return "copy"  # no view shows it so
     word = word_of_onnx(kind)
-    multiplied = [value for value in operator.given[:2] if value is not None]
+    multiplied = [value for value in operator.inputs[:2] if value is not None]
     if word in ("linear", "matmul") and kind != "Einsum":  # by what is multiplied, however it is called
         return "linear" if any(value.weight for value in multiplied) else "matmul"
     if kind == "Gather" and multiplied[0].weight and len(multiplied[0].shape) > 1:

@@ -20,7 +20,7 @@ from ....errors import InputError
 from ....recording.device import TrainingDevice
 from ....recording.record import record
 from ....traces.trace import read_trace
-from ...convmeter.measurement.collection import Collected
+from ...convmeter.measurement.collection import CollectionResult
 from ...growing_table import GrowingTable
 from ..configuration import Configuration
 from ..networks import complete
@@ -55,7 +55,7 @@ def collect(
     seconds: float,
     budget_seconds: float,
     progress: Callable[[int, int], None],
-) -> Collected:
+) -> CollectionResult:
     """Measure configurations in order; each is a row of the table as soon as it is measured.
 
     Args:
@@ -84,7 +84,7 @@ def collect(
             reasons[str(reason)] += 1
         done += 1
         progress(done, len(missing))
-    return Collected(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons)
+    return CollectionResult(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons)
 
 
 def measure(configuration: Configuration, device: TrainingDevice, seconds: float) -> dict[str, float | str]:

@@ -1,0 +1,152 @@
+"""``epochcast fit convmeter``."""
+
+from __future__ import annotations
+
+import time
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import pandas as pd
+from pydantic import AfterValidator, BaseModel, Field
+
+from ...errors import InputError
+from ...plugins import Settings
+from ...plugins.answer import Answer, AnswerPart
+from ...plugins.question import Option, Question
+from ...plugins.types import one_of
+from .adapters import read_all
+from .answer import Fitted, rests_on
+from .forms import FORMS
+from .predictor import ConvNetPredictor
+from .question import fitted
+
+FEWEST_POINTS_OF_NETWORK = 6
+"""Points that coefficients tuned to a single network need: with fewer, a disturbed point decides."""
+
+
+class ConvMeterFitQuestion(Question):
+    """What to fit ConvMeter's performance model to."""
+
+    data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured networks.")]
+    features: Annotated[
+        Path | None, Option(metavar="CSV"), Field(description="Layer metrics of timm's networks, needed for timm's tables.")
+    ] = None
+    families: Annotated[
+        Path | None,
+        Option(metavar="CSV"),
+        Field(description="Family of each network and whether it is a ConvNet, for timm's tables."),
+    ] = None
+    all_networks: Annotated[bool, Field(description="Include networks that --families says are no ConvNets.")] = False
+    network: Annotated[
+        str | None,
+        Option(metavar="NAME"),
+        Field(description="Fit on the points of this network alone (section 4.3 of the paper)."),
+    ] = None
+    form: Annotated[
+        str,
+        Option(metavar="NAME"),
+        AfterValidator(one_of(FORMS)),
+        Field(description=f"Form of the performance model: {', '.join(FORMS)}."),
+    ] = "default"
+    out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
+
+
+class FittedCell(AnswerPart):
+    """What was fitted for a device and precision, by phase."""
+
+    device: str
+    precision: str
+    fitted: dict[str, Fitted]
+
+
+class ConvMeterFitAnswer(Answer):
+    """What was fitted, and where it is."""
+
+    rows: int
+    gpus: list[str]
+    seconds: float
+    networks: int
+    left_out: dict[str, int]
+    cells: list[FittedCell]
+    unfitted: Annotated[list[str], Field(exclude=True)]
+    out: Annotated[Path, Field(exclude=True)]
+
+    @property
+    def text(self) -> str:
+        """Where the model is, and what each device and precision rests on."""
+        left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+        head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks in {self.seconds} s"
+        cells = (f"\n{cell.device}, {cell.precision}\n{rests_on(cell.fitted)}" for cell in self.cells)
+        return "\n".join([head + (f" (left out: {left_out})" if left_out else ""), *cells])
+
+    @property
+    def remarks(self) -> list[str]:
+        """Which phases have too few points."""
+        return [f"not fitted: {reason}" for reason in self.unfitted]
+
+
+class ConvMeterFit:
+    """Fits ConvMeter's performance model."""
+
+    name: ClassVar[str] = "convmeter"
+    summary: ClassVar[str] = "Fit ConvMeter's performance model to measured networks."
+    manual: ClassVar[str] = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
+
+    Reads the tables that `epochcast evaluate convmeter` reads. A model tuned to one --network is good only for batches and
+    numbers of devices between the measured ones. A model of many networks is as good there, and far better for other image
+    sizes.
+
+    \b
+    Example: epochcast fit convmeter --data points.csv --out my-gpu
+             epochcast fit convmeter \\
+                 --data benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv \\
+                 --features timm_layer_features.csv.gz \\
+                 --families timm_families.csv --out rtx3090
+    """
+    Question: ClassVar[type[BaseModel]] = ConvMeterFitQuestion
+    Answer: ClassVar[type[BaseModel]] = ConvMeterFitAnswer
+    reads_catalog: ClassVar[bool] = False
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def answer(self, question: ConvMeterFitQuestion) -> ConvMeterFitAnswer:
+        """Fit, and write the model's folder; raises InputError."""
+        began = time.monotonic()
+        self._settings.report("reading")
+        reading = read_all(question.data, question.features, question.families, convnets_only=not question.all_networks)
+        points = reading.points if question.network is None else _of_network(reading.points, question.network)
+        self._settings.report(f"fitting {len(points)} points")
+        predictor = ConvNetPredictor.fit(points, question.form)
+        predictor.save(question.out)
+        return ConvMeterFitAnswer(
+            rows=len(points),
+            gpus=sorted(points["device"].unique()),
+            seconds=round(time.monotonic() - began, 1),
+            networks=points["network"].nunique(),
+            left_out=dict(reading.left_out),
+            cells=[FittedCell(device=cell.device, precision=cell.precision, fitted=fitted(cell)) for cell in predictor.cells],
+            unfitted=predictor.unfitted,
+            out=question.out,
+        )
+
+
+def _of_network(points: pd.DataFrame, network: str) -> pd.DataFrame:
+    """The points of a network; raises InputError where they are too few or all of one batch."""
+    own = points[points["network"] == network].reset_index(drop=True)
+    if own.empty:
+        close = get_close_matches(network, points["network"].unique(), n=3)
+        hint = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else f"there are {', '.join(sorted(points['network'].unique())[:5])} …"
+        )
+        raise InputError(f"no point is of the network {network!r}; {hint}")
+    for (device, precision), cell in own.groupby(["device", "precision"]):
+        if len(cell) < FEWEST_POINTS_OF_NETWORK or cell["batch"].nunique() < 2:
+            raise InputError(
+                f"{network} has {len(cell)} points with {cell['batch'].nunique()} batch sizes on {device} at {precision}; "
+                f"tuning to it takes {FEWEST_POINTS_OF_NETWORK} points and 2 batch sizes: measure more, or fit on all networks"
+            )
+    return own
