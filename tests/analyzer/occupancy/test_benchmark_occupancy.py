@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from epochcast.analyzer.backends.occupancy import measure as measure_command
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.measurement import COLUMNS, FIGURES, collection, training_run
 from epochcast.analyzer.backends.occupancy.measurement.collection import collect, figures, measure, plan
@@ -222,35 +223,49 @@ def test_every_network_at_every_batch_once_in_an_order_of_the_seed():
 
 @pytest.fixture
 def collected(monkeypatch):
-    """Collect three batches of a network; trainings take no time, and which were asked for is noted."""
-    asked = []
+    """Collect three batches of a network; trainings take no time but what ``takes`` says, and which were measured is noted."""
+    measured = []
 
-    def run(budget=1e9, batches=(1, 2, 4), fails=(), gpu="H200 SXM"):
+    def run(deadline=1e9, batches=(1, 2, 4), fails=(), takes=None, gpu="H200 SXM"):
+        now = 0.0
+
         def fake(configuration, device, seconds):
-            asked.append(configuration.batch)
+            nonlocal now
+            now += (takes or {}).get(configuration.batch, 0.0)
+            measured.append(configuration.batch)
             assert (device, seconds) == (GPU, 20.0)
             if configuration.batch in fails:
                 raise collection._NoFiguresError("no luck")
             return ROW
 
         monkeypatch.setattr(collection, "measure", fake)
+        monkeypatch.setattr(collection, "time", SimpleNamespace(monotonic=lambda: now))
         planned = [Configuration("lenet", batch, 3, 32) for batch in batches]
-        return collect(planned, Path("trainings.csv"), GPU, gpu, 20.0, budget, lambda done, whole: asked.append((done, whole)))
+        return collect(
+            planned, Path("trainings.csv"), GPU, gpu, 20.0, deadline, lambda done, total: measured.append((done, total))
+        )
 
-    run.asked = asked
+    run.measured = measured
     return run
 
 
 def test_the_same_command_continues_where_the_budget_ended(collected):
-    first = collected(budget=0.0)
+    first = collected(takes={1: 9.0}, deadline=5.0)
     assert (first.rows, first.new, first.left, first.failed) == (1, 1, 2, 0)
     second = collected()
     assert (second.rows, second.new, second.left) == (3, 2, 0)
-    assert collected.asked == [1, (1, 3), 2, (1, 2), 4, (2, 2)]
+    assert collected.measured == [1, (1, 3), 2, (1, 2), 4, (2, 2)]
     table = pd.read_csv("trainings.csv")
     assert tuple(table.columns) == COLUMNS
     expected = {**asdict(Configuration("lenet", 4, 3, 32)), "gpu": "H200 SXM", **ROW}
     assert table.iloc[2].to_dict() == expected
+
+
+@pytest.mark.parametrize(("deadline", "new"), [(21.9, 1), (22.0, 2), (31.9, 2), (32.0, 3)])
+def test_no_training_starts_that_would_end_after_the_budget(collected, deadline, new):
+    """As long as the longest so far: the first, whose imports were not cached, though it failed."""
+    taken = collected(deadline, takes={1: 11.0, 2: 10.0, 4: 11.0}, fails=(1,))
+    assert (taken.new + taken.failed, taken.left) == (new, 3 - new)
 
 
 def test_a_failure_is_counted_and_tried_again(collected):
@@ -315,6 +330,26 @@ def test_a_table_that_stays_empty_is_no_answer(printed, monkeypatch):
     said = printed(*command, "--budget", "0", status=1)
     assert "0 trainings, 0 of them new, on H200 SXM; 1 trainings are left for another run; 1 could not be measured" in said
     assert "  1 x no luck" in said
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("budget", "new"), [(26, 1), (27, 2)])
+def test_the_budget_counts_all_that_the_command_does(answered, monkeypatch, budget, new):
+    now = 0.0
+
+    def passes(seconds, answer):
+        nonlocal now
+        now += seconds
+        return answer
+
+    clock = SimpleNamespace(monotonic=lambda: now)
+    for module in (measure_command, collection):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: passes(5.0, True))
+    monkeypatch.setattr(collection, "measure", lambda *_: passes(11.0, ROW))
+    batches = [part for batch in (1, 2, 4) for part in ("--batch", batch)]
+    answer = answered("measure", "occupancy", "--network", "lenet", *batches, "--budget", budget, "--out", "trainings.csv")
+    assert (answer["new"], answer["left"]) == (new, 3 - new)
 
 
 @pytest.mark.parametrize(

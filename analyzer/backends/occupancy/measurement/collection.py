@@ -53,7 +53,7 @@ def collect(
     device: TrainingDevice,
     gpu: str,
     seconds: float,
-    budget_seconds: float,
+    deadline: float,
     progress: Callable[[int, int], None],
 ) -> Collected:
     """Measure configurations in order; each is a row of the table as soon as it is measured.
@@ -64,24 +64,27 @@ def collect(
         device: where to train.
         gpu: its name in the catalogue.
         seconds: of steps per configuration.
-        budget_seconds: no new configuration begins after it.
+        deadline: seconds of ``time.monotonic``; only the first training may end later.
         progress: called with how many configurations are done, and how many there are.
 
     Raises:
         InputError: the file holds something else, or cannot be written; the agent does not read the device.
         AgentError: no agent can be had.
     """
-    begin = time.monotonic()
     file = GrowingTable(path, COLUMNS, {"gpu": gpu}, CONFIGURATION)
-    missing = [one for one in planned if asdict(one) not in file]
+    missing = [configuration for configuration in planned if asdict(configuration) not in file]
     reasons: Counter[str] = Counter()
-    before, done = file.rows, 0
-    while done < len(missing) and (done == 0 or time.monotonic() - begin < budget_seconds):
-        configuration = missing[done]
+    before, done, longest = file.rows, 0, 0.0
+    for configuration in missing:
+        begin = time.monotonic()
+        # A training's process starts by importing torch, which may take longer than its steps.
+        if done and begin + longest > deadline:
+            break
         try:
             file.append({**asdict(configuration), **measure(configuration, device, seconds)})
         except _NoFiguresError as reason:
             reasons[str(reason)] += 1
+        longest = max(longest, time.monotonic() - begin)
         done += 1
         progress(done, len(missing))
     return Collected(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons)
