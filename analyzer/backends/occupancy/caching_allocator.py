@@ -19,15 +19,15 @@ _STEP = 2 * _MIB
 
 
 @dataclass(eq=False)
-class Block:
+class MemoryBlock:
     """A piece of a segment and its neighbours there; ``used`` is what was asked for, rounded, and 0 where it is free."""
 
     size: int
     small: bool
     number: int
     used: int = 0
-    before: Block | None = None
-    after: Block | None = None
+    before: MemoryBlock | None = None
+    after: MemoryBlock | None = None
 
 
 class CachingAllocator:
@@ -40,9 +40,9 @@ class CachingAllocator:
 
     def __init__(self) -> None:
         self.reserved = self.most_live = self._live = self._blocks = 0
-        self._free: dict[bool, list[tuple[int, int, Block]]] = {True: [], False: []}
+        self._free: dict[bool, list[tuple[int, int, MemoryBlock]]] = {True: [], False: []}
 
-    def take(self, size: float) -> Block:
+    def take(self, size: float) -> MemoryBlock:
         """A block of so many bytes."""
         wanted = max(-(-int(size) // _ROUND), 1) * _ROUND
         small = wanted <= _SMALL
@@ -67,7 +67,7 @@ class CachingAllocator:
         self.most_live = max(self.most_live, self._live)
         return block
 
-    def give(self, block: Block) -> None:
+    def give(self, block: MemoryBlock) -> None:
         """Give a block back; free neighbours become one."""
         self._live -= block.used
         block.used = 0
@@ -82,6 +82,6 @@ class CachingAllocator:
                 block = first
         insort(free, (block.size, block.number, block))
 
-    def _block(self, size: int, small: bool) -> Block:
+    def _block(self, size: int, small: bool) -> MemoryBlock:
         self._blocks += 1
-        return Block(size, small, self._blocks)
+        return MemoryBlock(size, small, self._blocks)

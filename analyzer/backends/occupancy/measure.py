@@ -82,9 +82,7 @@ class Measure:
 
     name: ClassVar[str] = "occupancy"
     summary: ClassVar[str] = "Measure GPU occupancy and memory while networks train."
-    manual: ClassVar[
-        str
-    ] = """\
+    manual: ClassVar[str] = """\
     Measure SM occupancy, SM activity, utilisation and peak memory of networks while they train on this GPU.
 
     Each network trains in FP32 with Adam on random data while the agent reads the GPU as `epochcast record` does (GPM or DCGM
@@ -110,7 +108,7 @@ class Measure:
         try:
             import torch
 
-            from .configuration import Configuration
+            from .configuration import NetworkConfiguration
             from .measurement.collection import BATCHES, collect, plan
             from .networks import NETWORKS
             from .networks.build_network import build_network
@@ -121,7 +119,7 @@ class Measure:
         if not torch.cuda.is_available():
             raise InputError("torch finds no CUDA device here; measure where the GPU is")
         for name in question.networks:  # those of the default may lack their library
-            build_network(Configuration(name, 1))
+            build_network(NetworkConfiguration(name, 1))
         planned = plan(question.networks or tuple(NETWORKS), question.batches or BATCHES, question.seed)
         device = choose_device(question.device, None, torch.cuda.device_count())
         gpu = load_catalog(self._settings.gpus).resolve(device.name).name

@@ -43,7 +43,7 @@ _FEATURES = [*NODE_NAMES, *EDGE_NAMES]
 
 
 class OccupancyManifest(Manifest):
-    """The whole of ``model.json``; attributes as of :class:`Predictor`, ``states`` are the models' own by label."""
+    """The whole of ``model.json``; attributes as of :class:`OccupancyPredictor`, ``states`` are the models' own by label."""
 
     SCHEMA = "epochcast.occupancy/v3"
     COMMAND = "epochcast fit occupancy"
@@ -58,7 +58,7 @@ class OccupancyManifest(Manifest):
     states: dict[str, dict[str, Any]]
 
 
-class Predictor:
+class OccupancyPredictor:
     """Measured trainings, carried over to others.
 
     Attributes:
@@ -92,7 +92,7 @@ class Predictor:
         model: str = DEFAULT_MODEL,
         settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
-    ) -> Predictor:
+    ) -> OccupancyPredictor:
         """Fit on all rows, after fits that leave groups of architectures out, to see how far off it is on new ones.
 
         Args:
@@ -208,7 +208,7 @@ class Predictor:
         save(folder, OccupancyManifest, state, arrays)
 
     @classmethod
-    def load(cls, folder: Path = SHIPPED) -> Predictor:
+    def load(cls, folder: Path = SHIPPED) -> OccupancyPredictor:
         """Read what :meth:`save` wrote, the shipped model unless another is named.
 
         Raises:
@@ -246,7 +246,7 @@ def _of_label(progress: Progress, label: str, line: str) -> None:
 
 
 def unfitted(model: str, settings: Mapping[str, Any], progress: Progress | None = None) -> Model:
-    """A model of ``models.MODELS`` with fields of ``models.Settings``, that says each epoch of its training.
+    """A model of ``models.MODELS`` with fields of ``models.ModelSettings``, which reports each epoch.
 
     Raises:
         InputError: there is none of this name, or a library that it needs is missing.

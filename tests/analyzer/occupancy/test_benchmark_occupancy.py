@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 import torch
 
 from epochcast.analyzer.backends.occupancy import measure as measure_command
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.measurement import COLUMNS, FIGURES, collection, training_run
 from epochcast.analyzer.backends.occupancy.measurement.collection import collect, figures, measure, plan
 from epochcast.analyzer.backends.occupancy.measurement.training_run import OneTensor, train
@@ -64,7 +64,7 @@ def _with_input(kind):
 small, full, full_beside, full_host, raises = map(_with_input, (Net, Full, FullBesideThePool, FullHost, Raises))
 """
 GPU = TrainingDevice("cpu", "NVIDIA H200", "GPU-stub-0", "gpm")
-SMALL = Configuration("my_nets:small", 4)
+SMALL = NetworkConfiguration("my_nets:small", 4)
 ROW = {**dict.fromkeys(FIGURES, 0.5), "status": "SUCCESSFUL"}
 
 
@@ -104,7 +104,7 @@ def test_the_network_trains_by_adam_on_random_data_between_the_times_it_gives(mo
     ],
 )
 def test_only_the_gpus_memory_counts_as_out_of_memory(network, reason, full):
-    answer = train(Configuration(f"my_nets:{network}", 4), "cpu", 0.0)
+    answer = train(NetworkConfiguration(f"my_nets:{network}", 4), "cpu", 0.0)
     assert answer["out_of_memory"] is full
     assert reason in answer["reason"]
 
@@ -112,9 +112,9 @@ def test_only_the_gpus_memory_counts_as_out_of_memory(network, reason, full):
 @pytest.mark.parametrize(
     "configuration",
     [
-        Configuration("lenet", 2, channels=1, image_size=32),
-        Configuration("lstm", 2, sequence=3, hidden=8, layers=2),
-        Configuration("distilbert", 1, sequence=4),
+        NetworkConfiguration("lenet", 2, channels=1, image_size=32),
+        NetworkConfiguration("lstm", 2, sequence=3, hidden=8, layers=2),
+        NetworkConfiguration("distilbert", 1, sequence=4),
     ],
 )
 def test_networks_of_table_ii_train_whatever_they_answer(monkeypatch, configuration, one_thread):
@@ -214,8 +214,8 @@ def test_a_process_that_dies_is_a_reason_and_a_signal_ends_the_command(recorded)
 def test_every_network_at_every_batch_once_in_an_order_of_the_seed():
     planned = plan(("resnet18", "lstm", "my_nets:small", "lstm"), (8, 32, 8), seed=3)
     assert len(planned) == len(set(planned)) == 6
-    assert Configuration("lstm", 32, sequence=64, hidden=256, layers=1) in planned
-    assert Configuration("resnet18", 8, channels=3, image_size=224) in planned
+    assert NetworkConfiguration("lstm", 32, sequence=64, hidden=256, layers=1) in planned
+    assert NetworkConfiguration("resnet18", 8, channels=3, image_size=224) in planned
     many = [plan(("resnet18", "lstm", "bert"), range(1, 9), seed) for seed in (3, 3, 4)]
     assert many[0] == many[1] != many[2]
     assert set(many[0]) == set(many[2])
@@ -240,7 +240,7 @@ def collected(monkeypatch):
 
         monkeypatch.setattr(collection, "measure", fake)
         monkeypatch.setattr(collection, "time", SimpleNamespace(monotonic=lambda: now))
-        planned = [Configuration("lenet", batch, 3, 32) for batch in batches]
+        planned = [NetworkConfiguration("lenet", batch, 3, 32) for batch in batches]
         return collect(
             planned, Path("trainings.csv"), GPU, gpu, 20.0, deadline, lambda done, total: measured.append((done, total))
         )
@@ -257,7 +257,7 @@ def test_the_same_command_continues_where_the_budget_ended(collected):
     assert collected.measured == [1, (1, 3), 2, (1, 2), 4, (2, 2)]
     table = pd.read_csv("trainings.csv")
     assert tuple(table.columns) == COLUMNS
-    expected = {**asdict(Configuration("lenet", 4, 3, 32)), "gpu": "H200 SXM", **ROW}
+    expected = {**asdict(NetworkConfiguration("lenet", 4, 3, 32)), "gpu": "H200 SXM", **ROW}
     assert table.iloc[2].to_dict() == expected
 
 

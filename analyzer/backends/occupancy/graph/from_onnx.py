@@ -11,7 +11,7 @@ from ....errors import InputError
 from ...reader.onnx_graph import OnnxGraph, OnnxOperator
 from ...reader.onnx_model import load_onnx
 from ...reader.onnx_values import FLOATS, SHAPED
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 from ..networks.known_networks import SIZES
 from .computation_graph import ComputationGraph, join
 from .graph_builder import SAMPLES, GraphBuilder
@@ -32,7 +32,7 @@ Axes = dict[str, set[int]]
 """Sides that the axes of each role have: the sizes of a configuration, and ``batch``."""
 
 
-def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
+def graph_of_onnx(path: Path | str, sizes: NetworkConfiguration) -> ComputationGraph:
     """Read the graph of a file, or of several as the towers of one network.
 
     Its words, hyper-parameters and sizes are those that :func:`.from_module.graph_of_module` gives for the network that was
@@ -61,7 +61,7 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
     return graphs[0] if len(graphs) == 1 else join(",".join(graph.name for graph in graphs), tuple(graphs))
 
 
-def _read(path: str, sizes: Configuration, seen: Axes, samples: int = SAMPLES) -> GraphBuilder:
+def _read(path: str, sizes: NetworkConfiguration, seen: Axes, samples: int = SAMPLES) -> GraphBuilder:
     """What was read of one file, the sides of whose axes are added to ``seen``."""
     model, weights = load_onnx(path)
     axes, is_open = _set_axes(path, model.graph, {weight.name for weight in weights}, sizes, samples)
@@ -102,7 +102,7 @@ def _word(operator: OnnxOperator) -> str:
     return word
 
 
-def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configuration, samples: int) -> tuple[Axes, bool]:
+def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: NetworkConfiguration, samples: int) -> tuple[Axes, bool]:
     """Set the open axes of a graph's inputs; all axes by their roles, and whether the file left the batch open.
 
     The batch is the axis that says so by its name, else the first. Other axes are known by their names, else by where they are:
@@ -133,7 +133,7 @@ def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configurat
     return seen, is_open
 
 
-def _check_sizes(path: str, seen: Mapping[str, Collection[int]], sizes: Configuration) -> None:
+def _check_sizes(path: str, seen: Mapping[str, Collection[int]], sizes: NetworkConfiguration) -> None:
     """Check that every size that is given is one that the inputs have.
 
     Raises:
@@ -170,7 +170,7 @@ def _named(name: str) -> str:
     return next((role for role, parts in _ROLES.items() if any(part in name for part in parts)), "")
 
 
-def _given(path: str, name: str, place: int, axis: Any, role: str, sizes: Configuration) -> int:
+def _given(path: str, name: str, place: int, axis: Any, role: str, sizes: NetworkConfiguration) -> int:
     given = int(getattr(sizes, role, 0)) if role else 0
     if given:
         return given

@@ -86,7 +86,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Summary:
+class OccupancySummary:
     """Occupancy of a run.
 
     Attributes:
@@ -114,13 +114,13 @@ class Summary:
         return {"launches": answer.pop("launches"), "seconds": answer.pop("seconds"), **answer.pop("grid"), **answer}
 
 
-def summarise(rows: pd.DataFrame) -> Summary:
+def summarise(rows: pd.DataFrame) -> OccupancySummary:
     """Sum up rows that :func:`with_occupancy` gave."""
     known = rows[rows["grid"].notna()]
     seconds = known["duration"] * known["count"]
     total = float(seconds.sum(min_count=1))
     by_limiter = seconds.groupby(known["limiter"]).sum()
-    return Summary(
+    return OccupancySummary(
         launches=int(known["count"].sum()),
         seconds=total,
         grid=_aggregate(known, "grid"),

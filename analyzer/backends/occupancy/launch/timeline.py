@@ -20,7 +20,7 @@ _NOTHING = 1e-9  # shares of time this small are sums of rounding errors
 
 
 @dataclass(frozen=True)
-class Timeline:
+class OccupancyTimeline:
     """One GPU over n bins of time; ratios 0..1, arrays of shape (n,).
 
     Attributes:
@@ -43,7 +43,7 @@ class Timeline:
         return float(self.edges[-1] - self.edges[0])
 
 
-def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None], Timeline]:
+def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None], OccupancyTimeline]:
     """A timeline of each GPU that ran kernels, by its name and index, from the first kernel's begin to the last one's end.
 
     ``rows`` are as ``with_occupancy`` gives them; of a format that tells no times there is none.
@@ -57,7 +57,7 @@ def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None],
     return each
 
 
-def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
+def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> OccupancyTimeline:
     """The timeline of one GPU.
 
     Kernels that run side by side, on several streams, fill as much as all of them together, 1 at most: each one's occupancy is
@@ -89,7 +89,7 @@ def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
     known = at_once(np.isfinite(occupancy).astype(np.float64)) > 0
     filled = share(np.where(known, np.clip(at_once(np.nan_to_num(occupancy)), 0.0, 1.0), 0.0))
     utilisation, unknown = share(busy.astype(np.float64)), share((busy & ~known).astype(np.float64))
-    return Timeline(
+    return OccupancyTimeline(
         edges, np.clip(utilisation, 0.0, 1.0), unknown, _ratio(filled, 1 - unknown), _ratio(filled, utilisation - unknown)
     )
 

@@ -22,7 +22,7 @@ from ....recording.record import record
 from ....traces.trace import read_trace
 from ...convmeter.measurement.collection import Collected
 from ...growing_table import GrowingTable
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 from ..networks import complete
 from . import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
 
@@ -34,21 +34,23 @@ class _NoFiguresError(Exception):
     """Why there is no figure of a training."""
 
 
-def plan(networks: Sequence[str], batches: Sequence[int], seed: int) -> list[Configuration]:
+def plan(networks: Sequence[str], batches: Sequence[int], seed: int) -> list[NetworkConfiguration]:
     """Every network at every batch with its usual sizes, in random order: any beginning is a fair sample.
 
     Raises:
         InputError: a batch is too large.
     """
     planned = [
-        complete(Configuration(network, batch)) for network in dict.fromkeys(networks) for batch in dict.fromkeys(batches)
+        complete(NetworkConfiguration(network, batch))
+        for network in dict.fromkeys(networks)
+        for batch in dict.fromkeys(batches)
     ]
     Random(seed).shuffle(planned)
     return planned
 
 
 def collect(
-    planned: Sequence[Configuration],
+    planned: Sequence[NetworkConfiguration],
     path: Path,
     device: TrainingDevice,
     gpu: str,
@@ -90,7 +92,7 @@ def collect(
     return Collected(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons)
 
 
-def measure(configuration: Configuration, device: TrainingDevice, seconds: float) -> dict[str, float | str]:
+def measure(configuration: NetworkConfiguration, device: TrainingDevice, seconds: float) -> dict[str, float | str]:
     """Train a configuration in a process of its own while the agent reads the device; the columns FIGURES and ``status``.
 
     Raises:

@@ -42,7 +42,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Operator:
+class ModelledOperator:
     """One node of a graph: its type, hyper-parameters and sizes in elements, as in ``ComputationGraph``.
 
     Args:

@@ -16,7 +16,7 @@ from ...networks.find_network import built, find_network, import_torchvision
 from ...networks.plain import lenet5
 from ...reader.failures import one_line
 from ...user_factory import import_factory, module_and_inputs
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
 
 Built = tuple[nn.Module, tuple[Any, ...]]
@@ -46,7 +46,7 @@ class Clip(nn.Module):
         return self.image(image), self.text(tokens).last_hidden_state
 
 
-def build_network(configuration: Configuration, device: str = "meta") -> Built:
+def build_network(configuration: NetworkConfiguration, device: str = "meta") -> Built:
     """Build a network, and what it is called with for a batch of the configuration's samples, without memory for either.
 
     On another device the network has weights and buffers, what it is called with lies on the meta device all the same.
@@ -76,7 +76,7 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
     return network.to(device).eval(), inputs
 
 
-def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, ...] | None]:
+def _from_factory(configuration: NetworkConfiguration) -> tuple[nn.Module, tuple[Any, ...] | None]:
     """What a user's factory makes of the sizes that it has parameters for."""
     name = configuration.network
     factory = import_factory(name)
@@ -102,7 +102,7 @@ def _samples(tensor: Tensor, batch: int) -> Tensor:
     return torch.empty((batch, *tensor.shape[1:]) if tensor.dim() else (), dtype=tensor.dtype, device="meta")
 
 
-def _known(configuration: Configuration, device: str) -> nn.Module:
+def _known(configuration: NetworkConfiguration, device: str) -> nn.Module:
     name = configuration.network
     try:
         return built(name, lambda: (_of_library(configuration), None), device)[0]
@@ -116,7 +116,7 @@ def _known(configuration: Configuration, device: str) -> nn.Module:
         raise
 
 
-def _of_library(configuration: Configuration) -> nn.Module:
+def _of_library(configuration: NetworkConfiguration) -> nn.Module:
     """A network of NETWORKS, whose library is imported."""
     name, image_size = configuration.network, configuration.image_size
     match NETWORKS[name].library:
@@ -178,7 +178,7 @@ def _change_channels(network: nn.Module, channels: int, name: str) -> None:
     first.weight = nn.Parameter(0.05 * torch.randn(shape, dtype=first.weight.dtype, device=first.weight.device))
 
 
-def _inputs(configuration: Configuration) -> tuple[Tensor, ...]:
+def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
     """What a network without inputs of its own is called with; a user's takes images alone."""
     batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
     if configuration.is_factory:

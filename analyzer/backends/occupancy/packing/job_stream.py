@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....errors import InputError
-from .job import Job, JobKind
+from .job import JobKind, PackedJob
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StreamShape:
     arrival_rate: float | None = None
 
 
-def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Generator) -> list[Job]:
+def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Generator) -> list[PackedJob]:
     """Draw a stream; predictions in it are right.
 
     Raises:
@@ -50,7 +50,7 @@ def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Gene
     gaps = np.zeros(shape.jobs) if shape.arrival_rate is None else rng.exponential(1 / shape.arrival_rate, shape.jobs)
     arrivals = np.cumsum(gaps) - gaps[0]
     return [
-        Job(
+        PackedJob(
             name=f"{number} {one.key}",
             arrival=arrival,
             duration=duration,
@@ -67,6 +67,6 @@ def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Gene
     ]
 
 
-def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int) -> list[Sequence[Job]]:
+def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int) -> list[Sequence[PackedJob]]:
     """So many streams; each depends on the seed and its own number alone."""
     return [job_stream(kinds, shape, np.random.default_rng([seed, run, 0])) for run in range(runs)]

@@ -23,7 +23,7 @@ from typing import Any
 import simpy
 
 from ....errors import InputError
-from .job import Gpu, Job
+from .job import PackedGpu, PackedJob
 from .policies import Policy
 from .slowdown import Slowdown
 
@@ -40,7 +40,7 @@ class Finished:
         failures: how often it ran out of memory before.
     """
 
-    job: Job
+    job: PackedJob
     gpu: int
     start: float
     finish: float
@@ -78,7 +78,7 @@ class Outcome:
     finished: tuple[Finished, ...]
 
 
-def simulate(jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> Outcome:
+def simulate(jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> Outcome:
     """Run the jobs on that many GPUs of ``memory`` bytes each.
 
     Raises:
@@ -102,14 +102,14 @@ class _Running:
     """A job on a GPU; ``slowdown`` holds until the process is interrupted."""
 
     number: int
-    job: Job
+    job: PackedJob
     start: float
     slowdown: float = 1.0
     process: simpy.Process | None = None
 
 
 @dataclass(eq=False)
-class _SharedGpu(Gpu):
+class _SharedGpu(PackedGpu):
     """A GPU with its running jobs, in the order of ``jobs``, and its integrals over time."""
 
     running: list[_Running] = field(default_factory=list)
@@ -136,12 +136,12 @@ class _SharedGpu(Gpu):
 
 
 class _Cluster:
-    def __init__(self, jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> None:
+    def __init__(self, jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> None:
         self.env = simpy.Environment()
         self.jobs = jobs
         self.gpus = [_SharedGpu(memory) for _ in range(gpus)]
         self.policy, self.slowdown = policy, slowdown
-        self.queue: list[tuple[int, Job]] = []
+        self.queue: list[tuple[int, PackedJob]] = []
         self.failures = [0] * len(jobs)
         self.finished: dict[int, Finished] = {}
 
