@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from ...regressor import Gpu, load_catalog
 from ..backends.occupancy.packing.experiment import BASELINE, Ordering, PolicySummary, compare, orderings, summarise
-from ..backends.occupancy.packing.job import PackedJob, JobKind
+from ..backends.occupancy.packing.job import JobKind, PackedJob
 from ..backends.occupancy.packing.job_stream import StreamShape, streams
 from ..backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
 from ..backends.occupancy.packing.policies import POLICIES

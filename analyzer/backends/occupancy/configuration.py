@@ -1,4 +1,4 @@
-"""One network with its input sizes: what a label belongs to and what a prediction is asked for."""
+"""One network with its input sizes: what a label belongs to, and what is predicted."""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ def graph_of(configuration: NetworkConfiguration, cache: bool = True) -> Computa
         InputError: there is no such network, a size does not apply to it, its library or PyTorch is missing, or it cannot be
             exported.
     """
-    whole = complete(configuration)
-    if whole.network.endswith(".onnx"):
-        return graph_of_onnx(whole.network, whole)
-    if whole.is_factory:
-        return _export(whole)
-    return _kept(whole.one_sample, cache).at_batch(whole.batch)
+    completed = complete(configuration)
+    if completed.network.endswith(".onnx"):
+        return graph_of_onnx(completed.network, completed)
+    if completed.is_factory:
+        return _export(completed)
+    return _kept(completed.one_sample, cache).at_batch(completed.batch)
 
 
 @lru_cache(maxsize=1024)

@@ -33,10 +33,10 @@ RATIOS = tuple(label for label in LABELS if label != "peak_memory")
 DEFAULT_MODEL = next(iter(MODELS))
 
 FOLDS = 8
-"""Groups of architectures that are left out in turn to see the errors on new ones: so many more fits."""
+"""Groups of architectures that are left out in turn to see the errors on new ones: one more fit for each."""
 
 _SMALL = 0.1
-"""Share of a step below which operators that no training had change little: as much as the answers are off anyway."""
+"""Share of a step below which unknown operators matter little: no more than the usual error."""
 
 _FEATURES = [*NODE_NAMES, *EDGE_NAMES]
 """A model folder's weights belong to these columns."""
@@ -130,8 +130,8 @@ class OccupancyPredictor:
     def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
         """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
 
-        None is known of networks with much of what no fitted training has, or in another precision than FP32; nor of the SMs of
-        a chip that was not measured. ``catalog`` says which GPUs are of one chip.
+        Labels are None for networks with many operators that no fitted training has, or in another precision than FP32; those
+        of the SMs also on chips that were not measured. ``catalog`` says which GPUs are of one chip.
         """
         known = [not self.unknown(sample) for sample in samples]
         measured = [answered and self._same_chip(sample, catalog) for answered, sample in zip(known, samples, strict=True)]

@@ -1,4 +1,4 @@
-"""What may be asked about training a network, and how it is answered."""
+"""The question about training a network, and how it is answered."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def answer(
 
 
 def _shown(network: str) -> str:
-    """Names as they are, files without their folders: where they lie is nobody's concern."""
+    """Names as they are, files without their folders, which the answer must not reveal."""
     return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
 
 

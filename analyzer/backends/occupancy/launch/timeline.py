@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 BINS = 200
-"""As many as a figure shows well."""
+"""What a figure shows well."""
 
 _NOTHING = 1e-9  # shares of time this small are sums of rounding errors
 
@@ -46,7 +46,7 @@ class OccupancyTimeline:
 def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None], OccupancyTimeline]:
     """A timeline of each GPU that ran kernels, by its name and index, from the first kernel's begin to the last one's end.
 
-    ``rows`` are as ``with_occupancy`` gives them; of a format that tells no times there is none.
+    ``rows`` are as ``with_occupancy`` gives them; formats without times have no timeline.
     """
     timed = _timed(rows)
     edges = np.linspace(timed["start"].min(), (timed["start"] + timed["duration"]).max(), bins + 1)
@@ -75,7 +75,7 @@ def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> OccupancyTimelin
     starting, ending = np.searchsorted(times, begins), np.searchsorted(times, ends)
 
     def at_once(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Summed weights of the kernels that run between each two of the times."""
+        """Summed weights of the kernels that run between consecutive times."""
         change = np.bincount(starting, weights, times.size) - np.bincount(ending, weights, times.size)
         return np.cumsum(change)[:-1]
 
@@ -95,7 +95,7 @@ def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> OccupancyTimelin
 
 
 def _timed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Launches of which it is known when they ran."""
+    """Launches whose times are known."""
     return rows[rows["start"].notna() & (rows["duration"] > 0)]
 
 

@@ -117,7 +117,7 @@ def measure(configuration: NetworkConfiguration, device: TrainingDevice, seconds
             return {**dict.fromkeys(FIGURES, -1), "status": OUT_OF_MEMORY}
         if "reason" in said:
             raise _NoFiguresError(said["reason"])
-        traces = [read_trace(one) for one in recording.traces]
+        traces = [read_trace(path) for path in recording.traces]
     own = [trace.frame for trace in traces if trace.uuid == device.uuid]
     if not own:
         raise InputError(f"the agent gave no sample of {device.name} ({device.uuid}); see: epochcast-agent check")

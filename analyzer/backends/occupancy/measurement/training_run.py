@@ -44,7 +44,7 @@ class OneTensor(nn.Module):
         answer = self.network(*inputs)
         if isinstance(answer, Tensor):
             return answer
-        outputs = [one.mean() for one in tree_leaves(answer) if isinstance(one, Tensor) and one.requires_grad]
+        outputs = [leaf.mean() for leaf in tree_leaves(answer) if isinstance(leaf, Tensor) and leaf.requires_grad]
         return torch.stack(outputs).sum()
 
 
@@ -57,7 +57,7 @@ def train(configuration: NetworkConfiguration, device: str, seconds: float) -> d
     """
     try:
         network, shapes = build_network(configuration, "cpu")
-        inputs = tree_map_only(Tensor, lambda one: _random(one, configuration.network, device), shapes)
+        inputs = tree_map_only(Tensor, lambda tensor: _random(tensor, configuration.network, device), shapes)
         # Without waiting for the device after each step: the host's clock is not read here, and training scripts run ahead too.
         step = training(OneTensor(network).to(device), inputs, PRECISIONS["fp32"], "adam", HostTimeline())
         step()

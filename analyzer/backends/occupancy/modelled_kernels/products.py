@@ -1,6 +1,6 @@
 """Operators made of matrix products: which tile cuBLAS would take, in how many parts the inner side is split, and the grid.
 
-The tile is not known: of those that the traces show, the one is taken that a simple count of cycles finds fastest. The grid
+The tile is not known: of those that the traces show, the fastest by a simple count of cycles is taken. The grid
 is as the traces show it: SIMT kernels have a block per tile; CUTLASS's order their blocks in bundles of up to eight columns
 of tiles and round up to whole bundles; Hopper's are persistent and have no more blocks than fit.
 """

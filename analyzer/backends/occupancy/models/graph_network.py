@@ -39,7 +39,7 @@ class GraphArchitecture(Protocol):
     least_filled: float
 
     def __call__(self, nodes: int, edges: int, **sizes: Any) -> nn.Module:
-        """Make the network for so many features of an operator and of an edge."""
+        """Make the network for these numbers of features of an operator and of an edge."""
         ...
 
 

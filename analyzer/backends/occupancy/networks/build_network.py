@@ -25,7 +25,7 @@ _SMALLEST_LENET = 16
 """Pixels: below, two convolutions and two poolings leave nothing."""
 
 _USUAL = {**STEPS, **IMAGE}
-"""What a factory is called with that must have a size, where none is given."""
+"""Sizes for a factory that requires them, where none is given."""
 
 
 class Clip(nn.Module):
@@ -84,12 +84,12 @@ def _from_factory(configuration: NetworkConfiguration) -> tuple[nn.Module, tuple
     options = {"batch": 1} if "batch" in parameters else {}  # one sample is enough, of it a batch is made
     for size in SIZES:
         parameter = "sequence_length" if size == "sequence" and "sequence_length" in parameters else size
-        given = getattr(configuration, size)
+        value = getattr(configuration, size)
         if parameter in parameters:
-            if given or parameters[parameter].default is Parameter.empty:
-                options[parameter] = given or _USUAL[size].usual
-        elif given and size not in IMAGE:
-            raise InputError(f"the factory of {name!r} has no parameter {size} that could be {given}; leave it out")
+            if value or parameters[parameter].default is Parameter.empty:
+                options[parameter] = value or _USUAL[size].usual
+        elif value and size not in IMAGE:
+            raise InputError(f"the factory of {name!r} has no parameter {size} that could be {value}; leave it out")
     network, inputs = module_and_inputs(name, factory(**options))
     for size in IMAGE:
         if inputs is not None and getattr(configuration, size) and size not in parameters:

@@ -31,7 +31,7 @@ class KnownNetwork:
     Args:
         library: that defines it: ``torchvision``, ``timm``, ``transformers``, ``torch``, or empty for our own modules.
         sizes: by the names of NetworkConfiguration's fields, those that apply.
-        tower: of a multimodal network, timm's name of the one for images.
+        tower: of a multimodal network, timm's name of the image tower.
     """
 
     library: str
@@ -95,14 +95,14 @@ def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
         sizes = IMAGE
     usual: dict[str, int] = {}
     for size in SIZES:
-        given, called = getattr(configuration, size), size.replace("_", " ")
-        if not given:
+        value, called = getattr(configuration, size), size.replace("_", " ")
+        if not value:
             usual[size] = sizes[size].usual if size in sizes else 0
         elif size not in sizes:
             known = ", ".join(own.replace("_", " ") for own in sizes)
             raise InputError(
-                f"{name} has no {called}, but {called} {given} is asked for; leave it out (its sizes are: {known})"
+                f"{name} has no {called}, but {called} {value} is asked for; leave it out (its sizes are: {known})"
             )
-        elif not 1 <= given <= sizes[size].most:
-            raise InputError(f"{name} cannot have {called} {given}; give one from 1 to {sizes[size].most}")
+        elif not 1 <= value <= sizes[size].most:
+            raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size].most}")
     return replace(configuration, **usual)  # type: ignore[arg-type]

@@ -60,8 +60,8 @@ def figures(outcome: Outcome) -> dict[str, float]:
         "makespan": outcome.makespan,
         "nvml_utilisation": outcome.nvml_utilisation,
         "occupancy": outcome.occupancy,
-        **{name: float(np.mean([getattr(one, name) for one in outcome.finished])) for name in _OF_JOBS},
-        "failures": float(sum(one.failures for one in outcome.finished)),
+        **{name: float(np.mean([getattr(job, name) for job in outcome.finished])) for name in _OF_JOBS},
+        "failures": float(sum(job.failures for job in outcome.finished)),
     }
 
 

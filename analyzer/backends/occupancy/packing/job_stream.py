@@ -38,7 +38,7 @@ def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Gene
     """Draw a stream; predictions in it are right.
 
     Raises:
-        InputError: no job is asked for, there is no kind, or a figure of the shape is not above zero.
+        InputError: there are no jobs or no kinds, or a figure of the shape is not above zero.
     """
     if not kinds or shape.jobs < 1:
         raise InputError(f"a stream of {shape.jobs} jobs from {len(kinds)} kinds is empty; ask for one or more")
@@ -51,22 +51,22 @@ def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Gene
     arrivals = np.cumsum(gaps) - gaps[0]
     return [
         PackedJob(
-            name=f"{number} {one.key}",
+            name=f"{number} {kind.key}",
             arrival=arrival,
             duration=duration,
-            occupancy=one.occupancy,
-            predicted_occupancy=one.occupancy,
-            nvml_utilisation=one.nvml_utilisation,
-            memory=one.memory,
-            predicted_memory=one.memory,
-            kind=one.key,
+            occupancy=kind.occupancy,
+            predicted_occupancy=kind.occupancy,
+            nvml_utilisation=kind.nvml_utilisation,
+            memory=kind.memory,
+            predicted_memory=kind.memory,
+            kind=kind.key,
         )
-        for number, (one, arrival, duration) in enumerate(
+        for number, (kind, arrival, duration) in enumerate(
             zip((kinds[index] for index in drawn), arrivals.tolist(), durations.tolist(), strict=True), start=1
         )
     ]
 
 
 def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int) -> list[Sequence[PackedJob]]:
-    """So many streams; each depends on the seed and its own number alone."""
+    """``runs`` streams; each depends on the seed and its own number alone."""
     return [job_stream(kinds, shape, np.random.default_rng([seed, run, 0])) for run in range(runs)]

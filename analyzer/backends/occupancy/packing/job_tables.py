@@ -133,8 +133,8 @@ class _Table:
         values = numeric_column(self._column(column), column, self.name)
         if instead is not None:
             values = values.fillna(instead)
-        wanted = f"a number of {least:g} or more" if most == np.inf else f"a number from {least:g} to {most:g}"
-        self._refuse(column, ~values.between(least, most), f"give {wanted}")
+        allowed = f"a number of {least:g} or more" if most == np.inf else f"a number from {least:g} to {most:g}"
+        self._refuse(column, ~values.between(least, most), f"give {allowed}")
         return values
 
     def _column(self, column: str) -> pd.Series[Any]:

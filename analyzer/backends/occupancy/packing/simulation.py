@@ -127,12 +127,12 @@ class _SharedGpu(PackedGpu):
 
     def retune(self, slowdown: Slowdown) -> None:
         """Set the slowdown of every running job, and what the GPU is filled with from now on."""
-        for one, each in zip(self.running, slowdown(self.jobs), strict=True):
-            if not 1 <= each < float("inf"):
-                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {each}")
-            one.slowdown = each
-        self.nvml = min(1.0, sum(one.job.nvml_utilisation / one.slowdown for one in self.running))
-        self.occupancy = min(1.0, sum(one.job.occupancy / one.slowdown for one in self.running))
+        for running, factor in zip(self.running, slowdown(self.jobs), strict=True):
+            if not 1 <= factor < float("inf"):
+                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {factor}")
+            running.slowdown = factor
+        self.nvml = min(1.0, sum(running.job.nvml_utilisation / running.slowdown for running in self.running))
+        self.occupancy = min(1.0, sum(running.job.occupancy / running.slowdown for running in self.running))
 
 
 class _Cluster:
@@ -148,18 +148,18 @@ class _Cluster:
     def run(self) -> Outcome:
         self.env.process(self._arrivals())
         self.env.run()
-        first, last = min(job.arrival for job in self.jobs), max(one.finish for one in self.finished.values())
-        whole = (last - first) * len(self.gpus)
+        first, last = min(job.arrival for job in self.jobs), max(job.finish for job in self.finished.values())
+        gpu_seconds = (last - first) * len(self.gpus)
         return Outcome(
             makespan=last - first,
-            nvml_utilisation=sum(one.nvml_seconds for one in self.gpus) / whole,
-            occupancy=sum(one.occupancy_seconds for one in self.gpus) / whole,
+            nvml_utilisation=sum(gpu.nvml_seconds for gpu in self.gpus) / gpu_seconds,
+            occupancy=sum(gpu.occupancy_seconds for gpu in self.gpus) / gpu_seconds,
             finished=tuple(self.finished[number] for number in range(len(self.jobs))),
         )
 
     def _arrivals(self) -> Generator[simpy.Event, Any, None]:
-        in_order = sorted(enumerate(self.jobs), key=lambda one: one[1].arrival)
-        for arrival, group in groupby(in_order, key=lambda one: one[1].arrival):
+        in_order = sorted(enumerate(self.jobs), key=lambda numbered: numbered[1].arrival)
+        for arrival, group in groupby(in_order, key=lambda numbered: numbered[1].arrival):
             if arrival > self.env.now:
                 yield self.env.timeout(arrival - self.env.now)
             self.queue.extend(group)  # all at once: the policy chooses among them
@@ -183,24 +183,24 @@ class _Cluster:
         for gpu in changed:
             gpu.account(self.env.now)
             gpu.retune(self.slowdown)
-            for one in gpu.running:
-                if one.process is None:
-                    one.process = self.env.process(self._work(one, gpu))
+            for running in gpu.running:
+                if running.process is None:
+                    running.process = self.env.process(self._work(running, gpu))
                 else:
-                    one.process.interrupt()
+                    running.process.interrupt()
 
-    def _work(self, one: _Running, gpu: _SharedGpu) -> Generator[simpy.Event, Any, None]:
-        remaining = one.job.duration
+    def _work(self, running: _Running, gpu: _SharedGpu) -> Generator[simpy.Event, Any, None]:
+        remaining = running.job.duration
         while remaining > 0:
-            began, slowdown = self.env.now, one.slowdown
+            began, slowdown = self.env.now, running.slowdown
             try:
                 yield self.env.timeout(remaining * slowdown)
                 break
             except simpy.Interrupt:
                 remaining -= (self.env.now - began) / slowdown
-        place = gpu.running.index(one)
+        place = gpu.running.index(running)
         del gpu.running[place], gpu.jobs[place]
-        self.finished[one.number] = Finished(
-            self.jobs[one.number], self.gpus.index(gpu), one.start, self.env.now, self.failures[one.number]
+        self.finished[running.number] = Finished(
+            self.jobs[running.number], self.gpus.index(gpu), running.start, self.env.now, self.failures[running.number]
         )
         self._place(left=gpu)
