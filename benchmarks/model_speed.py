@@ -28,7 +28,7 @@ from epochcast.analyzer.backends.distributed.job import Job
 from epochcast.analyzer.backends.distributed.predictor import Predictor
 from epochcast.analyzer.backends.distributed.search import Space, search
 from epochcast.analyzer.backends.networks.find_network import find_network
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.models import EPOCHS, make
@@ -95,7 +95,7 @@ def occupancy() -> Iterator[str]:
     yield f"export: median {statistics.median(exports.values()):.2f} s, slowest {exports[slowest]:.2f} s ({slowest})"
     rng, gpu, samples = Random(0), load_catalog().resolve("H200"), []
     for name in NETWORKS:
-        configuration = complete(Configuration(name, batch=1))
+        configuration = complete(NetworkConfiguration(name, batch=1))
         graph = graph_of(configuration)
         for batch in rng.sample(range(16, 129, 4), GRAPHS // len(NETWORKS)):
             samples.append(Sample(replace(configuration, batch=batch), graph.at_batch(batch), gpu))
@@ -112,7 +112,7 @@ def occupancy() -> Iterator[str]:
 
 def export(name: str) -> None:
     """From the name of a network to its graph."""
-    graph_of_module(*build_network(complete(Configuration(name, 1))), name, 1)
+    graph_of_module(*build_network(complete(NetworkConfiguration(name, 1))), name, 1)
 
 
 def median(call: Callable[[], object], repeats: int = REPEATS, now: Callable[[], float] = time.perf_counter) -> float:

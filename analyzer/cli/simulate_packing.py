@@ -12,8 +12,8 @@ import numpy as np
 from click.core import ParameterSource
 
 from ...regressor import Gpu, load_catalog
-from ..backends.occupancy.packing.experiment import BASELINE, Ordering, Summary, compare, orderings, summarise
-from ..backends.occupancy.packing.job import Job, JobKind
+from ..backends.occupancy.packing.experiment import BASELINE, Ordering, PolicySummary, compare, orderings, summarise
+from ..backends.occupancy.packing.job import JobKind, PackedJob
 from ..backends.occupancy.packing.job_stream import StreamShape, streams
 from ..backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
 from ..backends.occupancy.packing.policies import POLICIES
@@ -102,7 +102,7 @@ def simulate_packing(
     """
     catalog = load_catalog(gpus)
     board = None if gpu is None else catalog.resolve(gpu)
-    drawn: Sequence[Sequence[Job]]
+    drawn: Sequence[Sequence[PackedJob]]
     source: dict[str, Any] = {}
     if jobs is not None and configurations is None:
         _refuse_of_streams()
@@ -165,7 +165,7 @@ def _those_that_fit(known: JobKinds, memory: float) -> tuple[Sequence[JobKind], 
     return kinds, {"configurations": len(kinds), "gpu": known.gpu.name if known.gpu else None, "left_out": left_out}
 
 
-def _text(answer: Mapping[str, Any], summaries: Sequence[Summary], order: Mapping[str, Ordering]) -> str:
+def _text(answer: Mapping[str, Any], summaries: Sequence[PolicySummary], order: Mapping[str, Ordering]) -> str:
     once = answer["runs"] == 1
     what = f"{answer['jobs']} jobs on {answer['gpus']} GPUs of {answer['memory'] / 2**30:.4g} GiB"
     lines = [what if once else f"{what}, means of {answer['runs']} runs (± half of the 95 % interval)"]
@@ -182,7 +182,7 @@ def _text(answer: Mapping[str, Any], summaries: Sequence[Summary], order: Mappin
     return "\n".join(lines)
 
 
-def _row(summary: Summary, once: bool) -> list[str]:
+def _row(summary: PolicySummary, once: bool) -> list[str]:
     makespan, figures = summary.figures["makespan"], summary.figures
     half = "" if once else f" ± {seconds_text(makespan.high - makespan.mean)}"
     gains = [

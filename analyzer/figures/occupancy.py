@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from ..backends.occupancy.launch.kernel_table import Summary, short_name
-from ..backends.occupancy.launch.timeline import Timeline
+from ..backends.occupancy.launch.kernel_table import OccupancySummary, short_name
+from ..backends.occupancy.launch.timeline import OccupancyTimeline
 from ..errors import InputError
 from .style import BLUE, GREEN, ORANGE, drawing
 
@@ -22,7 +22,7 @@ _NAME_LENGTH = 60
 _LIMIT = "0.45"
 
 
-def kernel_occupancy_figure(kernels: pd.DataFrame, summary: Summary) -> Figure:
+def kernel_occupancy_figure(kernels: pd.DataFrame, summary: OccupancySummary) -> Figure:
     """A bar per row of ``busiest`` (``launch/kernel_table.py``), the busiest at the top, with its share of the GPU time.
 
     Bars: launch-config occupancy; ticks: what the launch would reach with a larger grid; diamonds: achieved occupancy where ncu
@@ -90,7 +90,7 @@ _MOST_UNKNOWN = 0.5
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
-def occupancy_over_time_figure(timelines: Mapping[str, Timeline], occupancy: str) -> Figure:
+def occupancy_over_time_figure(timelines: Mapping[str, OccupancyTimeline], occupancy: str) -> Figure:
     """A panel per GPU, by its title, the first eight of them; all on one axis of time.
 
     Args:
@@ -111,7 +111,7 @@ def occupancy_over_time_figure(timelines: Mapping[str, Timeline], occupancy: str
         return figure
 
 
-def _time_panel(axes: Axes, timeline: Timeline, edges: NDArray[np.float64], label: str) -> None:
+def _time_panel(axes: Axes, timeline: OccupancyTimeline, edges: NDArray[np.float64], label: str) -> None:
     occupancy = np.where(timeline.unknown <= _MOST_UNKNOWN, timeline.occupancy, np.nan)
     axes.stairs(timeline.utilisation, edges, fill=True, color=ORANGE, alpha=0.15, linewidth=0)
     axes.stairs(occupancy, edges, fill=True, color=BLUE, alpha=0.3, linewidth=0)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..backends.occupancy.packing.experiment import Summary
+from ..backends.occupancy.packing.experiment import PolicySummary
 from .style import BLUE, GREEN, ORANGE, drawing
 
 _COLORS = (BLUE, ORANGE, GREEN, "#cc79a7", "#e69f00")
@@ -16,7 +16,7 @@ _HATCHES = ("", "//", "..", "\\\\", "xx")
 _WIDTH = 0.8
 
 
-def packing_figure(summaries: Sequence[Summary]) -> Figure:
+def packing_figure(summaries: Sequence[PolicySummary]) -> Figure:
     """Bars of the mean makespan in seconds and of the mean NVML utilisation (0..1), a group per curve, a bar per policy."""
     curves = list(dict.fromkeys(summary.slowdown for summary in summaries))
     with drawing():
@@ -33,7 +33,7 @@ def packing_figure(summaries: Sequence[Summary]) -> Figure:
         return figure
 
 
-def _bars(axes: Axes, summaries: Sequence[Summary], curves: Sequence[str], name: str) -> None:
+def _bars(axes: Axes, summaries: Sequence[PolicySummary], curves: Sequence[str], name: str) -> None:
     policies = list(dict.fromkeys(summary.policy for summary in summaries))
     width = _WIDTH / len(policies)
     for number, policy in enumerate(policies):

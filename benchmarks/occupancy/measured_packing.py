@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupKFold
 
 from epochcast.analyzer.backends.occupancy.models import Model, make
-from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, Mean, compare, orderings, summarise
-from epochcast.analyzer.backends.occupancy.packing.job import Job, JobKind
+from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, RunStatistics, compare, orderings, summarise
+from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
 from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
@@ -103,7 +103,7 @@ def kinds(jobs: TrainingJobs, rows: NDArray[np.intp]) -> list[JobKind]:
     return [JobKind(str(row), *measured) for row, measured in zip(rows, table.to_numpy().tolist(), strict=True)]
 
 
-def packed(measured: Sequence[Sequence[Job]], foretold: Mapping[str, NDArray[np.float64]], memory: float) -> pd.DataFrame:
+def packed(measured: Sequence[Sequence[PackedJob]], foretold: Mapping[str, NDArray[np.float64]], memory: float) -> pd.DataFrame:
     """Rows of ``compare``: the paper's policies on streams by what was measured, and occu-packing of the same by predictions.
 
     Args:
@@ -160,10 +160,10 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     )
 
 
-def difference(rows: pd.DataFrame, policy: str, other: str) -> Mean:
+def difference(rows: pd.DataFrame, policy: str, other: str) -> RunStatistics:
     """Makespan of a policy less another's, run by run, as a ratio of slot-packing's."""
     makespan = rows.pivot_table(index="run", columns="policy", values="makespan")
-    return Mean.of((makespan[policy] - makespan[other]) / makespan[BASELINE])
+    return RunStatistics.of((makespan[policy] - makespan[other]) / makespan[BASELINE])
 
 
 def sizes() -> str:
@@ -171,7 +171,7 @@ def sizes() -> str:
     return " and ".join(f"{runs} streams of {count} jobs" for count, runs in STREAMS.items())
 
 
-def with_interval(mean: Mean, scale: float = 1.0) -> str:
+def with_interval(mean: RunStatistics, scale: float = 1.0) -> str:
     """A mean with half of its 95 % interval."""
     return f"{scale * mean.mean:.1f} ± {scale * (mean.high - mean.mean):.1f}"
 
@@ -186,7 +186,7 @@ def _but(rows: Collection[str], left_out: Sequence[str]) -> str:
     return f"{len(rows) - len(left_out)} of {len(rows)} rows" + (f" (not: {'; '.join(left_out)})" if left_out else "")
 
 
-def _with_sd(mean: Mean) -> str:
+def _with_sd(mean: RunStatistics) -> str:
     return f"{with_interval(mean, 100)} ({100 * mean.sd:.1f})"
 
 

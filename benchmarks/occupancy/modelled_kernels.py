@@ -11,7 +11,7 @@ Run: python -m benchmarks.occupancy.modelled_kernels [--write]
 from collections.abc import Iterator
 from statistics import fmean
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
@@ -25,10 +25,10 @@ from .launch_configurations import launches, table_text
 from .recorded_workloads import WORKLOADS, Workload
 
 SWEPT = {
-    "resnet50": Configuration("resnet50", 1, channels=3, image_size=224),
-    "vit_small_patch16_224": Configuration("vit_small_patch16_224", 1, channels=3, image_size=224),
-    "bert": Configuration("bert", 1, sequence=128),
-    "lstm": Configuration("lstm", 1, sequence=64, hidden=256, layers=1),
+    "resnet50": NetworkConfiguration("resnet50", 1, channels=3, image_size=224),
+    "vit_small_patch16_224": NetworkConfiguration("vit_small_patch16_224", 1, channels=3, image_size=224),
+    "bert": NetworkConfiguration("bert", 1, sequence=128),
+    "lstm": NetworkConfiguration("lstm", 1, sequence=64, hidden=256, layers=1),
 }
 GPU = "H200 SXM"
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)

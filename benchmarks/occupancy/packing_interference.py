@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, figures, summarise
-from epochcast.analyzer.backends.occupancy.packing.job import Gpu, Job, JobKind
+from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedGpu, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
 from epochcast.analyzer.backends.occupancy.packing.policies import Placement, Policy, slot
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
@@ -168,7 +168,7 @@ def pair_slowdown(views: pd.DataFrame, slowdown: NDArray[np.float64]) -> Slowdow
     """Slowdowns of pairs as a curve for the simulation; pairs that are not among the views, and any three jobs, cannot run."""
     known = dict(zip(zip(views["job"], views["other"], strict=True), slowdown.tolist(), strict=True))
 
-    def curve(jobs: Sequence[Job]) -> Sequence[float]:
+    def curve(jobs: Sequence[PackedJob]) -> Sequence[float]:
         if len(jobs) < 2:
             return [1.0] * len(jobs)
         if len(jobs) > 2:
@@ -179,7 +179,7 @@ def pair_slowdown(views: pd.DataFrame, slowdown: NDArray[np.float64]) -> Slowdow
     return curve
 
 
-def total_rate(slowdown: Slowdown, jobs: Sequence[Job]) -> float:
+def total_rate(slowdown: Slowdown, jobs: Sequence[PackedJob]) -> float:
     """Throughput of a GPU: seconds alone that its jobs get done in a second, together."""
     return sum(1 / each for each in slowdown(jobs))
 
@@ -187,7 +187,7 @@ def total_rate(slowdown: Slowdown, jobs: Sequence[Job]) -> float:
 def by_gain(belief: Slowdown) -> Policy:
     """An idle GPU takes the first job; else co-locate where ``belief`` says that most throughput is gained, if any."""
 
-    def policy(queue: Sequence[Job], gpus: Sequence[Gpu]) -> Placement | None:
+    def policy(queue: Sequence[PackedJob], gpus: Sequence[PackedGpu]) -> Placement | None:
         if (placement := slot(queue, gpus)) is not None:
             return placement
         best, most = None, _ROUNDING
@@ -208,7 +208,7 @@ def by_gain(belief: Slowdown) -> Policy:
 def random_pair(allowed: Slowdown, rng: np.random.Generator) -> Policy:
     """Co-locate at random: an idle GPU takes the first job, any other one a random job that can run there at all."""
 
-    def policy(queue: Sequence[Job], gpus: Sequence[Gpu]) -> Placement | None:
+    def policy(queue: Sequence[PackedJob], gpus: Sequence[PackedGpu]) -> Placement | None:
         if (placement := slot(queue, gpus)) is not None:
             return placement
         can = [

@@ -16,7 +16,7 @@ from epochcast.analyzer.backends.networks.find_network import import_torchvision
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.launch.kernel_table import Summary, summarise, with_occupancy
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import OccupancySummary, summarise, with_occupancy
 from epochcast.regressor import Gpu, load_catalog
 
 from .launch_configurations import traces
@@ -61,7 +61,7 @@ class Workload:
             inputs = [torch.zeros(shape, dtype=torch.long if len(shape) == 2 else torch.float32) for shape in self.inputs]
             return graph_of_module(self.build(), tuple(inputs), self.trace, self.batch)
 
-    def recorded(self) -> Summary:
+    def recorded(self) -> OccupancySummary:
         """Launch-config occupancy of the recorded kernels."""
         table = traces().table
         kernels = table[table["workload"].str.contains(self.trace, regex=False)].iloc[self.first : self.last]

@@ -16,7 +16,7 @@ from .answer import OccupancyAnswer
 from .question import OccupancyQuestion, answer
 
 if TYPE_CHECKING:
-    from .predictor import Predictor
+    from .predictor import OccupancyPredictor
 
 
 class Occupancy:
@@ -71,7 +71,7 @@ def _installed(library: str) -> bool:
 
 
 @cache
-def _predictor(folder: Path) -> Predictor:
-    from .predictor import Predictor
+def _predictor(folder: Path) -> OccupancyPredictor:
+    from .predictor import OccupancyPredictor
 
-    return Predictor.load(folder)
+    return OccupancyPredictor.load(folder)

@@ -17,7 +17,7 @@ LARGEST = 4096
 
 
 @dataclass(frozen=True)
-class BestBatch:
+class SweepResult:
     """What a sweep found.
 
     Attributes:
@@ -33,11 +33,11 @@ class BestBatch:
     largest: int
 
 
-def best_batch(batches: NDArray[np.int_], occupancies: NDArray[np.float64]) -> BestBatch:
+def best_batch(batches: NDArray[np.int_], occupancies: NDArray[np.float64]) -> SweepResult:
     """Look through occupancies, shape (n,), of batches in ascending order, shape (n,)."""
     best = float(occupancies.max())
     smallest = batches[occupancies >= best * (1 - WITHIN)][0]
-    return BestBatch(best, int(batches[occupancies.argmax()]), int(smallest), int(batches[-1]))
+    return SweepResult(best, int(batches[occupancies.argmax()]), int(smallest), int(batches[-1]))
 
 
 def batches_that_fit(memory_of: Callable[[int], float], capacity: float) -> list[int]:

@@ -19,15 +19,15 @@ _STEP = 2 * _MIB
 
 
 @dataclass(eq=False)
-class Block:
-    """A piece of a segment and its neighbours there; ``used`` is what was asked for, rounded, and 0 where it is free."""
+class MemoryBlock:
+    """A piece of a segment and its neighbours there; ``used`` is the rounded size of the request, 0 where it is free."""
 
     size: int
     small: bool
     number: int
     used: int = 0
-    before: Block | None = None
-    after: Block | None = None
+    before: MemoryBlock | None = None
+    after: MemoryBlock | None = None
 
 
 class CachingAllocator:
@@ -40,34 +40,34 @@ class CachingAllocator:
 
     def __init__(self) -> None:
         self.reserved = self.most_live = self._live = self._blocks = 0
-        self._free: dict[bool, list[tuple[int, int, Block]]] = {True: [], False: []}
+        self._free: dict[bool, list[tuple[int, int, MemoryBlock]]] = {True: [], False: []}
 
-    def take(self, size: float) -> Block:
-        """A block of so many bytes."""
-        wanted = max(-(-int(size) // _ROUND), 1) * _ROUND
-        small = wanted <= _SMALL
+    def take(self, size: float) -> MemoryBlock:
+        """Take a block of ``size`` bytes."""
+        rounded = max(-(-int(size) // _ROUND), 1) * _ROUND
+        small = rounded <= _SMALL
         free = self._free[small]
-        place = bisect_left(free, wanted, key=lambda entry: entry[0])
+        place = bisect_left(free, rounded, key=lambda entry: entry[0])
         if place < len(free):
             block = free.pop(place)[2]
         else:
-            exact = -(-wanted // _STEP) * _STEP
-            block = self._block(_SMALL_SEGMENT if small else _LARGE_SEGMENT if wanted < _LARGE else exact, small)
+            exact = -(-rounded // _STEP) * _STEP
+            block = self._block(_SMALL_SEGMENT if small else _LARGE_SEGMENT if rounded < _LARGE else exact, small)
             self.reserved += block.size
-        rest = block.size - wanted
+        rest = block.size - rounded
         if rest >= _ROUND if small else rest > _SMALL:
             other = self._block(rest, small)
             other.before, other.after = block, block.after
             if block.after:
                 block.after.before = other
-            block.after, block.size = other, wanted
+            block.after, block.size = other, rounded
             insort(free, (rest, other.number, other))
-        block.used = wanted
-        self._live += wanted
+        block.used = rounded
+        self._live += rounded
         self.most_live = max(self.most_live, self._live)
         return block
 
-    def give(self, block: Block) -> None:
+    def give(self, block: MemoryBlock) -> None:
         """Give a block back; free neighbours become one."""
         self._live -= block.used
         block.used = 0
@@ -82,6 +82,6 @@ class CachingAllocator:
                 block = first
         insort(free, (block.size, block.number, block))
 
-    def _block(self, size: int, small: bool) -> Block:
+    def _block(self, size: int, small: bool) -> MemoryBlock:
         self._blocks += 1
-        return Block(size, small, self._blocks)
+        return MemoryBlock(size, small, self._blocks)

@@ -1,4 +1,4 @@
-"""One network with its input sizes: what a label belongs to and what a prediction is asked for."""
+"""One network with its input sizes: what a label belongs to, and what is predicted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Configuration:
+class NetworkConfiguration:
     """A network as it runs; 0 where a size does not apply (Table II of the DNN-occu paper).
 
     Args:
@@ -30,7 +30,7 @@ class Configuration:
     precision: str = "fp32"
 
     @property
-    def one_sample(self) -> Configuration:
+    def one_sample(self) -> NetworkConfiguration:
         """What an export depends on: the batch and the precision only rescale it."""
         return replace(self, batch=1, precision="fp32")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...traces.trace import Trace
-from .launch.timeline import Timeline
+from .launch.timeline import OccupancyTimeline
 
 OCCUPANCY = "sm_occupancy"
 UTILISATION = ("gpu_utilization", "gr_engine_active")
@@ -37,7 +37,7 @@ def utilisation_metric(trace: Trace, name: str) -> str:
     raise InputError(f"{name!r} holds no readings of {' or '.join(map(repr, UTILISATION))} over time; record one of them too")
 
 
-def counted_timeline(trace: Trace, utilisation: str, bins: int = 1) -> Timeline:
+def counted_timeline(trace: Trace, utilisation: str, bins: int = 1) -> OccupancyTimeline:
     """Means over bins between the first and the last reading of :data:`OCCUPANCY`, of the metric ``utilisation`` too.
 
     NaN where nothing was read. ``unknown`` is 0: what runs does not matter to a counter.
@@ -46,7 +46,7 @@ def counted_timeline(trace: Trace, utilisation: str, bins: int = 1) -> Timeline:
     edges = np.linspace(times[0], times[-1], bins + 1)
     used, filled = (bin_means(trace.time, trace.metrics([name])[name], edges) for name in (utilisation, OCCUPANCY))
     busy = np.divide(filled, used, out=np.full_like(used, np.nan), where=used > 0)
-    return Timeline(edges, used, np.zeros_like(used), filled, np.minimum(busy, 1.0))
+    return OccupancyTimeline(edges, used, np.zeros_like(used), filled, np.minimum(busy, 1.0))
 
 
 def bin_means(time: NDArray[np.float64], readings: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ def peak_memory(
         InputError: it could not be fitted.
     """
     risk = np.full(len(tested.samples), np.nan)
-    whole = Split(np.ones(len(known.samples), dtype=bool), {"test": np.ones(len(tested.samples), dtype=bool)})
+    full_split = Split(np.ones(len(known.samples), dtype=bool), {"test": np.ones(len(tested.samples), dtype=bool)})
 
     def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
         answers = PeakMemory().fit(known.only(train)).predict(list(compress(tested.samples, test)))
@@ -101,13 +101,13 @@ def peak_memory(
         return answers.peak
 
     measured = tested.points["peak_memory"].to_numpy(dtype=float)
-    answers = hold_out(tested.points, measured, [whole] if splits is None else splits, predict, score, progress)
-    asked = np.isfinite(risk)
-    crashed, warned = ~tested.points["fits"].to_numpy(dtype=bool)[asked], risk[asked] > 0.5
+    answers = hold_out(tested.points, measured, [full_split] if splits is None else splits, predict, score, progress)
+    scored = np.isfinite(risk)
+    crashed, warned = ~tested.points["fits"].to_numpy(dtype=bool)[scored], risk[scored] > 0.5
     both = int((crashed & warned).sum())
     counts = [int(rows.sum()) for rows in (crashed, warned)]
     shares = [100 * both / count if count else float("nan") for count in counts]
-    return answers.only(answers.points["fits"].to_numpy(dtype=bool)), OutOfMemory(int(asked.sum()), counts[0], *shares)
+    return answers.only(answers.points["fits"].to_numpy(dtype=bool)), OutOfMemory(int(scored.sum()), counts[0], *shares)
 
 
 def _held_out(

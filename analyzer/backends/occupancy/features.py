@@ -1,6 +1,6 @@
 """What predictors see of a graph on a GPU: the node and edge features of Table I of the DNN-occu paper, as numbers.
 
-Counts, bytes and rates span many powers of ten, so each is told as log(1 + x). Another batch size, precision or GPU changes
+Counts, bytes and rates span many powers of ten, so each enters as log(1 + x). Another batch size, precision or GPU changes
 these numbers alone: no new export.
 """
 
@@ -35,7 +35,7 @@ EDGE_FEATURES = len(EDGE_NAMES)
 
 _ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 _INTEGER_BYTES = 8
-"""torch's integers are 64 bits wide unless told otherwise; its booleans, which are rarer, count as integers here."""
+"""torch's integers have 64 bits by default; its booleans, which are rarer, count as integers here."""
 
 
 def node_features(sample: Sample) -> Rows:

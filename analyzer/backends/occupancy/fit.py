@@ -16,7 +16,7 @@ from ...plugins.question import Option, Question
 from ...plugins.types import one_of
 from .answer import FittedModel
 from .models import EPOCHS, MODELS
-from .predictor import DEFAULT_MODEL, OccupancyManifest, Predictor
+from .predictor import DEFAULT_MODEL, OccupancyManifest, OccupancyPredictor
 from .question import fitted_model
 from .training_jobs import read_training_jobs
 
@@ -84,7 +84,7 @@ class Fit:
         self._settings.report("reading")
         jobs = read_training_jobs(question.data, catalog, None if question.gpu is None else catalog.resolve(question.gpu))
         require_place(question.out, OccupancyManifest)  # before a fit that may take an hour
-        predictor = Predictor.fit(
+        predictor = OccupancyPredictor.fit(
             jobs, question.model, {"seed": question.seed, "epochs": question.epochs}, self._settings.report
         )
         predictor.save(question.out)

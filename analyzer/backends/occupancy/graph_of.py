@@ -14,7 +14,7 @@ from pathlib import Path
 from ....extras import how_to_install
 from ...errors import InputError
 from ..cache_folder import cache_folder
-from .configuration import Configuration
+from .configuration import NetworkConfiguration
 from .graph.computation_graph import ComputationGraph, read_graph, write_graph
 from .graph.from_onnx import graph_of_onnx
 from .networks import complete
@@ -23,7 +23,7 @@ _LIBRARIES = ("torch", "torchvision", "timm", "transformers")
 _OUR_CODE = ("graph/*.py", "networks/*.py", "graph_of.py", "../reader/*.py")
 
 
-def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGraph:
+def graph_of(configuration: NetworkConfiguration, cache: bool = True) -> ComputationGraph:
     """The graph of a configuration at its batch size.
 
     A network is exported for its other sizes once; graphs are kept in ``graphs`` of the cache folder, by configuration,
@@ -40,16 +40,16 @@ def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGra
         InputError: there is no such network, a size does not apply to it, its library or PyTorch is missing, or it cannot be
             exported.
     """
-    whole = complete(configuration)
-    if whole.network.endswith(".onnx"):
-        return graph_of_onnx(whole.network, whole)
-    if whole.is_factory:
-        return _export(whole)
-    return _kept(whole.one_sample, cache).at_batch(whole.batch)
+    completed = complete(configuration)
+    if completed.network.endswith(".onnx"):
+        return graph_of_onnx(completed.network, completed)
+    if completed.is_factory:
+        return _export(completed)
+    return _kept(completed.one_sample, cache).at_batch(completed.batch)
 
 
 @lru_cache(maxsize=1024)
-def _kept(configuration: Configuration, cache: bool) -> ComputationGraph:
+def _kept(configuration: NetworkConfiguration, cache: bool) -> ComputationGraph:
     if not cache:
         return _export(configuration)
     key = hashlib.sha256(repr((astuple(configuration), *_code())).encode()).hexdigest()[:32]
@@ -67,7 +67,7 @@ def _kept(configuration: Configuration, cache: bool) -> ComputationGraph:
     return graph
 
 
-def _export(configuration: Configuration) -> ComputationGraph:
+def _export(configuration: NetworkConfiguration) -> ComputationGraph:
     try:
         from .graph.from_module import graph_of_module
         from .networks.build_network import build_network

@@ -18,7 +18,7 @@ from ....regressor.trees import Trees
 from ...errors import InputError
 from ...evaluation import random_folds
 from ..distributed.operator_time.boosting import fit_boosting
-from .caching_allocator import Block, CachingAllocator
+from .caching_allocator import CachingAllocator, MemoryBlock
 from .graph.computation_graph import EDGE_TYPES
 from .sample import Sample
 from .training_jobs import TrainingJobs
@@ -42,7 +42,7 @@ max_pool2d_with_indices)."""
 _FOLDS = 8
 
 
-class Memory(NamedTuple):
+class MemoryEstimate(NamedTuple):
     """Bytes of a training step: ``peak`` on the device, ``live`` of it in use at once, and ``bare`` and ``bare_live``, the same
     without cuDNN's workspaces, to which it can do."""
 
@@ -52,11 +52,11 @@ class Memory(NamedTuple):
     bare_live: float
 
 
-def estimate(sample: Sample) -> Memory:
+def estimate(sample: Sample) -> MemoryEstimate:
     """Peak memory of training in FP32 with Adam, from shapes alone."""
     around = CONTEXT + (CUDNN if "convolution" in sample.graph.words else 0)
     runs = [_Steps(sample, workspace).run() for workspace in (True, False)]
-    return Memory(*(around + amount for run in runs for amount in (run.reserved, run.most_live)))
+    return MemoryEstimate(*(around + amount for run in runs for amount in (run.reserved, run.most_live)))
 
 
 class _Steps:
@@ -90,8 +90,8 @@ class _Steps:
     def run(self) -> CachingAllocator:
         """Two steps: Adam's states come with the first and lie beside the second."""
         memory, weights = self._memory, [size for size in self._weights if size]
-        gradients: list[Block] = []
-        batch: Block | None = None
+        gradients: list[MemoryBlock] = []
+        batch: MemoryBlock | None = None
         for size in weights:
             memory.take(size)
         for step in range(2):
@@ -115,11 +115,11 @@ class _Steps:
         if self._workspace and self._words[number] == "convolution":
             self._pass_through(self._read[number] + self._written[number])
 
-    def _step(self, batch: Block) -> list[Block]:
+    def _step(self, batch: MemoryBlock) -> list[MemoryBlock]:
         """Forward and back; the gradients of the weights."""
         memory = self._memory
-        tensors: dict[Tensor, Block] = {(): batch}
-        masks: dict[int, Block] = {}
+        tensors: dict[Tensor, MemoryBlock] = {(): batch}
+        masks: dict[int, MemoryBlock] = {}
         for number, word in enumerate(self._words):
             if self._inputs[number] not in tensors:
                 tensors[self._inputs[number]] = memory.take(self._read[number])
@@ -128,7 +128,7 @@ class _Steps:
                 masks[number] = memory.take(self._written[number] / _ELEMENT * _MASK_BYTES[word])
             self._convolve(number)
             self._end(tensors, self._forward_ends[number])
-        gradients: dict[Tensor, Block] = {(len(self._words) - 1,): memory.take(self._written[-1])}
+        gradients: dict[Tensor, MemoryBlock] = {(len(self._words) - 1,): memory.take(self._written[-1])}
         of_weights = []
         for number in reversed(range(len(self._words))):
             read, gradient = self._inputs[number], None
@@ -149,7 +149,7 @@ class _Steps:
         self._end(gradients, list(gradients))
         return of_weights
 
-    def _arrive(self, gradients: dict[Tensor, Block], read: Tensor, gradient: Block, number: int) -> None:
+    def _arrive(self, gradients: dict[Tensor, MemoryBlock], read: Tensor, gradient: MemoryBlock, number: int) -> None:
         """A gradient is added to that of other readers; that of a sum or join goes on to all its parts."""
         if read in gradients:
             self._memory.give(gradient)
@@ -161,7 +161,7 @@ class _Steps:
                     gradients[writer,] = self._memory.take(self._written[writer])
             self._end(gradients, [read])
 
-    def _end(self, blocks: dict[Any, Block], names: Sequence[Any]) -> None:
+    def _end(self, blocks: dict[Any, MemoryBlock], names: Sequence[Any]) -> None:
         for name in names:
             block = blocks.pop(name, None)
             if block:
@@ -241,7 +241,7 @@ _COLUMNS = 12
 
 
 def _estimates(samples: Sequence[Sample]) -> Floats:
-    return np.array([estimate(sample) for sample in samples], dtype=float).reshape(-1, len(Memory._fields))
+    return np.array([estimate(sample) for sample in samples], dtype=float).reshape(-1, len(MemoryEstimate._fields))
 
 
 def _rows(samples: Sequence[Sample], memory: Floats) -> Floats:

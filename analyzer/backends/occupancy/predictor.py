@@ -33,17 +33,17 @@ RATIOS = tuple(label for label in LABELS if label != "peak_memory")
 DEFAULT_MODEL = next(iter(MODELS))
 
 FOLDS = 8
-"""Groups of architectures that are left out in turn to see the errors on new ones: so many more fits."""
+"""Groups of architectures that are left out in turn to see the errors on new ones: one more fit for each."""
 
 _SMALL = 0.1
-"""Share of a step below which operators that no training had change little: as much as the answers are off anyway."""
+"""Share of a step below which unknown operators matter little: no more than the usual error."""
 
 _FEATURES = [*NODE_NAMES, *EDGE_NAMES]
 """A model folder's weights belong to these columns."""
 
 
 class OccupancyManifest(Manifest):
-    """The whole of ``model.json``; attributes as of :class:`Predictor`, ``states`` are the models' own by label."""
+    """The whole of ``model.json``; attributes as of :class:`OccupancyPredictor`, ``states`` are the models' own by label."""
 
     SCHEMA = "epochcast.occupancy/v3"
     COMMAND = "epochcast fit occupancy"
@@ -58,7 +58,7 @@ class OccupancyManifest(Manifest):
     states: dict[str, dict[str, Any]]
 
 
-class Predictor:
+class OccupancyPredictor:
     """Measured trainings, carried over to others.
 
     Attributes:
@@ -92,7 +92,7 @@ class Predictor:
         model: str = DEFAULT_MODEL,
         settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
-    ) -> Predictor:
+    ) -> OccupancyPredictor:
         """Fit on all rows, after fits that leave groups of architectures out, to see how far off it is on new ones.
 
         Args:
@@ -130,8 +130,8 @@ class Predictor:
     def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
         """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
 
-        None is known of networks with much of what no fitted training has, or in another precision than FP32; nor of the SMs of
-        a chip that was not measured. ``catalog`` says which GPUs are of one chip.
+        Labels are None for networks with many operators that no fitted training has, or in another precision than FP32; those
+        of the SMs also on chips that were not measured. ``catalog`` says which GPUs are of one chip.
         """
         known = [not self.unknown(sample) for sample in samples]
         measured = [answered and self._same_chip(sample, catalog) for answered, sample in zip(known, samples, strict=True)]
@@ -208,7 +208,7 @@ class Predictor:
         save(folder, OccupancyManifest, state, arrays)
 
     @classmethod
-    def load(cls, folder: Path = SHIPPED) -> Predictor:
+    def load(cls, folder: Path = SHIPPED) -> OccupancyPredictor:
         """Read what :meth:`save` wrote, the shipped model unless another is named.
 
         Raises:
@@ -246,7 +246,7 @@ def _of_label(progress: Progress, label: str, line: str) -> None:
 
 
 def unfitted(model: str, settings: Mapping[str, Any], progress: Progress | None = None) -> Model:
-    """A model of ``models.MODELS`` with fields of ``models.Settings``, that says each epoch of its training.
+    """A model of ``models.MODELS`` with fields of ``models.ModelSettings``, which reports each epoch.
 
     Raises:
         InputError: there is none of this name, or a library that it needs is missing.

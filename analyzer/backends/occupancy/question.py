@@ -1,4 +1,4 @@
-"""What may be asked about training a network, and how it is answered."""
+"""The question about training a network, and how it is answered."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ...plugins.question import Http, ModelFolder, NetworkQuestion, Option
 from ...plugins.types import GpuName
 from .answer import BestBatch, Filled, FittedModel, Modelled, OccupancyAnswer
 from .batch_sweep import LARGEST, batches_that_fit, best_batch
-from .configuration import Configuration
+from .configuration import NetworkConfiguration
 from .graph.computation_graph import ComputationGraph
 from .graph_of import graph_of
 from .modelled_launches import modelled_notes, modelled_step
 from .networks import complete
-from .predictor import Predictor
+from .predictor import OccupancyPredictor
 from .sample import Sample
 
 USUAL_BATCH = 32
@@ -107,9 +107,9 @@ class OccupancyQuestion(NetworkQuestion):
 class _Network:
     """A network with its graph at one batch."""
 
-    def __init__(self, question: OccupancyQuestion, predictor: Predictor, catalog: Catalog, cache: bool) -> None:
+    def __init__(self, question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog, cache: bool) -> None:
         self._predictor, self._catalog = predictor, catalog
-        sizes = Configuration(question.network, 1, precision=question.precision, **question.sizes)
+        sizes = NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes)
         if question.network.endswith(".onnx"):
             from .graph.from_onnx import graph_of_onnx
 
@@ -145,7 +145,9 @@ class _Network:
         return batches
 
 
-def answer(question: OccupancyQuestion, predictor: Predictor, catalog: Catalog, *, cache: bool = True) -> OccupancyAnswer:
+def answer(
+    question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog, *, cache: bool = True
+) -> OccupancyAnswer:
     """Answer from measured trainings, beside launches as they are modelled.
 
     Args:
@@ -180,11 +182,11 @@ def answer(question: OccupancyQuestion, predictor: Predictor, catalog: Catalog, 
 
 
 def _shown(network: str) -> str:
-    """Names as they are, files without their folders: where they lie is nobody's concern."""
+    """Names as they are, files without their folders, which the answer must not reveal."""
     return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
 
 
-def fitted_model(predictor: Predictor) -> FittedModel:
+def fitted_model(predictor: OccupancyPredictor) -> FittedModel:
     """What a predictor rests on."""
     return FittedModel(
         model=predictor.model,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....regressor import Gpu
-from .configuration import Configuration
+from .configuration import NetworkConfiguration
 from .graph.computation_graph import ComputationGraph
 
 
@@ -13,6 +13,6 @@ from .graph.computation_graph import ComputationGraph
 class Sample:
     """A configuration, its graph at its batch size, and the GPU that it runs on."""
 
-    configuration: Configuration
+    configuration: NetworkConfiguration
     graph: ComputationGraph
     gpu: Gpu

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ....regressor import Catalog, Gpu
 from ...csv_text import numeric_column, parse_csv, read_text
 from ...errors import InputError
-from .configuration import Configuration
+from .configuration import NetworkConfiguration
 from .graph.from_layers import ListedLayer, graph_of_layers
 from .graph_of import graph_of
 from .measurement import COLUMNS, CONFIGURATION, FIGURES, SUCCESSFUL
@@ -150,7 +150,7 @@ def _points(table: pd.DataFrame, ran: pd.Series[bool], samples: Sequence[Sample]
 def _named(row: Mapping[Hashable, Any], catalog: Catalog) -> Sample:
     """A row of ``epochcast measure occupancy``."""
     sizes = {name: int(row[name]) for name in CONFIGURATION if name not in ("network", "precision")}
-    configuration = Configuration(row["network"], precision=row["precision"], **sizes)
+    configuration = NetworkConfiguration(row["network"], precision=row["precision"], **sizes)
     return Sample(configuration, graph_of(configuration).in_training(), catalog.resolve(row["gpu"]))
 
 
@@ -166,5 +166,5 @@ def _listed(row: Mapping[Hashable, Any], path: str, gpu: Gpu) -> Sample:
         raise InputError(f"{path!r}: the layers of {name!r} are no list of (kind, elements, parameters)") from error
     channels, side = int(match["channels"] or match["features"]), int(match["side"] or 1)
     graph = graph_of_layers(name, layers, match["architecture"], channels, side, batch)
-    configuration = Configuration(name, batch, *((channels, side) if match["side"] else ()))
+    configuration = NetworkConfiguration(name, batch, *((channels, side) if match["side"] else ()))
     return Sample(configuration, graph, gpu)

@@ -165,14 +165,14 @@ def test_broken_files_are_one_sentence(tmp_path: Path, fitted: ConvNetPredictor,
 
 
 def test_fewer_than_nine_errors_give_no_interval():
-    few = Predictor.fit(_measured().head(8))  # a family each
+    few = ConvNetPredictor.fit(_measured().head(8))  # a family each
     fit = few.cell("made", "fp32").fits["step"]
     assert np.isfinite(fit.mape)
     assert np.isnan(fit.factor)
     answer = few.predict(_measured(seed=1), "made", "fp32")
     assert answer[["step_low", "step_high"]].isna().all(axis=None)
     assert np.isfinite(answer["step_seconds"]).all()
-    nine = Predictor.fit(_measured().head(9)).cell("made", "fp32").fits["step"]
+    nine = ConvNetPredictor.fit(_measured().head(9)).cell("made", "fp32").fits["step"]
     assert np.isfinite(nine.factor)
 
 

@@ -16,7 +16,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy import measure as measure_command
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.measurement import COLUMNS, FIGURES, collection, training_run
 from epochcast.analyzer.backends.occupancy.measurement.collection import collect, figures, measure, plan
 from epochcast.analyzer.backends.occupancy.measurement.training_run import OneTensor, train
@@ -63,7 +64,7 @@ def _with_input(kind):
 small, full, full_beside, full_host, raises = map(_with_input, (Net, Full, FullBesideThePool, FullHost, Raises))
 """
 GPU = TrainingDevice("cpu", "NVIDIA H200", "GPU-stub-0", "gpm")
-SMALL = Configuration("my_nets:small", 4)
+SMALL = NetworkConfiguration("my_nets:small", 4)
 ROW = {**dict.fromkeys(FIGURES, 0.5), "status": "SUCCESSFUL"}
 
 
@@ -103,7 +104,7 @@ def test_the_network_trains_by_adam_on_random_data_between_the_times_it_gives(mo
     ],
 )
 def test_only_the_gpus_memory_counts_as_out_of_memory(network, reason, full):
-    answer = train(Configuration(f"my_nets:{network}", 4), "cpu", 0.0)
+    answer = train(NetworkConfiguration(f"my_nets:{network}", 4), "cpu", 0.0)
     assert answer["out_of_memory"] is full
     assert reason in answer["reason"]
 
@@ -111,9 +112,9 @@ def test_only_the_gpus_memory_counts_as_out_of_memory(network, reason, full):
 @pytest.mark.parametrize(
     "configuration",
     [
-        Configuration("lenet", 2, channels=1, image_size=32),
-        Configuration("lstm", 2, sequence=3, hidden=8, layers=2),
-        Configuration("distilbert", 1, sequence=4),
+        NetworkConfiguration("lenet", 2, channels=1, image_size=32),
+        NetworkConfiguration("lstm", 2, sequence=3, hidden=8, layers=2),
+        NetworkConfiguration("distilbert", 1, sequence=4),
     ],
 )
 def test_networks_of_table_ii_train_whatever_they_answer(monkeypatch, configuration, one_thread):
@@ -213,8 +214,8 @@ def test_a_process_that_dies_is_a_reason_and_a_signal_ends_the_command(recorded)
 def test_every_network_at_every_batch_once_in_an_order_of_the_seed():
     planned = plan(("resnet18", "lstm", "my_nets:small", "lstm"), (8, 32, 8), seed=3)
     assert len(planned) == len(set(planned)) == 6
-    assert Configuration("lstm", 32, sequence=64, hidden=256, layers=1) in planned
-    assert Configuration("resnet18", 8, channels=3, image_size=224) in planned
+    assert NetworkConfiguration("lstm", 32, sequence=64, hidden=256, layers=1) in planned
+    assert NetworkConfiguration("resnet18", 8, channels=3, image_size=224) in planned
     many = [plan(("resnet18", "lstm", "bert"), range(1, 9), seed) for seed in (3, 3, 4)]
     assert many[0] == many[1] != many[2]
     assert set(many[0]) == set(many[2])
@@ -222,35 +223,49 @@ def test_every_network_at_every_batch_once_in_an_order_of_the_seed():
 
 @pytest.fixture
 def collected(monkeypatch):
-    """Collect three batches of a network; trainings take no time, and which were asked for is noted."""
-    asked = []
+    """Collect three batches of a network; trainings take no time but what ``takes`` says, and which were measured is noted."""
+    measured = []
 
-    def run(budget=1e9, batches=(1, 2, 4), fails=(), gpu="H200 SXM"):
+    def run(deadline=1e9, batches=(1, 2, 4), fails=(), takes=None, gpu="H200 SXM"):
+        now = 0.0
+
         def fake(configuration, device, seconds):
-            asked.append(configuration.batch)
+            nonlocal now
+            now += (takes or {}).get(configuration.batch, 0.0)
+            measured.append(configuration.batch)
             assert (device, seconds) == (GPU, 20.0)
             if configuration.batch in fails:
                 raise collection._NoFiguresError("no luck")
             return ROW
 
         monkeypatch.setattr(collection, "measure", fake)
-        planned = [Configuration("lenet", batch, 3, 32) for batch in batches]
-        return collect(planned, Path("trainings.csv"), GPU, gpu, 20.0, budget, lambda done, whole: asked.append((done, whole)))
+        monkeypatch.setattr(collection, "time", SimpleNamespace(monotonic=lambda: now))
+        planned = [NetworkConfiguration("lenet", batch, 3, 32) for batch in batches]
+        return collect(
+            planned, Path("trainings.csv"), GPU, gpu, 20.0, deadline, lambda done, total: measured.append((done, total))
+        )
 
-    run.asked = asked
+    run.measured = measured
     return run
 
 
 def test_the_same_command_continues_where_the_budget_ended(collected):
-    first = collected(budget=0.0)
+    first = collected(takes={1: 9.0}, deadline=5.0)
     assert (first.rows, first.new, first.left, first.failed) == (1, 1, 2, 0)
     second = collected()
     assert (second.rows, second.new, second.left) == (3, 2, 0)
-    assert collected.asked == [1, (1, 3), 2, (1, 2), 4, (2, 2)]
+    assert collected.measured == [1, (1, 3), 2, (1, 2), 4, (2, 2)]
     table = pd.read_csv("trainings.csv")
     assert tuple(table.columns) == COLUMNS
-    expected = {**asdict(Configuration("lenet", 4, 3, 32)), "gpu": "H200 SXM", **ROW}
+    expected = {**asdict(NetworkConfiguration("lenet", 4, 3, 32)), "gpu": "H200 SXM", **ROW}
     assert table.iloc[2].to_dict() == expected
+
+
+@pytest.mark.parametrize(("deadline", "new"), [(21.9, 1), (22.0, 2), (31.9, 2), (32.0, 3)])
+def test_no_training_starts_that_would_end_after_the_budget(collected, deadline, new):
+    """As long as the longest so far: the first, whose imports were not cached, though it failed."""
+    taken = collected(deadline, takes={1: 11.0, 2: 10.0, 4: 11.0}, fails=(1,))
+    assert (taken.new + taken.failed, taken.left) == (new, 3 - new)
 
 
 def test_a_failure_is_counted_and_tried_again(collected):
@@ -315,6 +330,26 @@ def test_a_table_that_stays_empty_is_no_answer(printed, monkeypatch):
     said = printed(*command, "--budget", "0", status=1)
     assert "0 trainings, 0 of them new, on H200 SXM; 1 trainings are left for another run; 1 could not be measured" in said
     assert "  1 x no luck" in said
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("budget", "new"), [(26, 1), (27, 2)])
+def test_the_budget_counts_all_that_the_command_does(answered, monkeypatch, budget, new):
+    now = 0.0
+
+    def passes(seconds, answer):
+        nonlocal now
+        now += seconds
+        return answer
+
+    clock = SimpleNamespace(monotonic=lambda: now)
+    for module in (measure_command, collection):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: passes(5.0, True))
+    monkeypatch.setattr(collection, "measure", lambda *_: passes(11.0, ROW))
+    batches = [part for batch in (1, 2, 4) for part in ("--batch", batch)]
+    answer = answered("measure", "occupancy", "--network", "lenet", *batches, "--budget", budget, "--out", "trainings.csv")
+    assert (answer["new"], answer["left"]) == (new, 3 - new)
 
 
 @pytest.mark.parametrize(

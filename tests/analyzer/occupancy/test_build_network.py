@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.networks import build_network as building
 from epochcast.analyzer.errors import InputError
 
@@ -26,5 +26,5 @@ def test_transformers_is_used_after_torchvision_was_repaired(name: str, monkeypa
     monkeypatch.setitem(sys.modules, "transformers", transformers)
     monkeypatch.setattr(building, "import_torchvision", lambda: events.append("torchvision"))
     with pytest.raises(InputError, match="cannot be imported"):
-        building.build_network(Configuration(name, 1))
+        building.build_network(NetworkConfiguration(name, 1))
     assert events[0] == "torchvision" and events[-1] == "transformers"

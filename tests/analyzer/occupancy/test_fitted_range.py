@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from made_graph import made_graph
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.regressor import load_catalog
@@ -16,7 +16,7 @@ A100 = load_catalog().resolve("A100 SXM4 40GB")
 
 
 def sample(*operators: dict[str, Any], batch: int = 8, unknown: dict[str, int] | None = None) -> Sample:
-    return Sample(Configuration("made", batch), made_graph(*operators, batch=batch, unknown=unknown), A100)
+    return Sample(NetworkConfiguration("made", batch), made_graph(*operators, batch=batch, unknown=unknown), A100)
 
 
 def convolution(inputs: int, outputs: int, groups: int = 1, flops: float = 1e9) -> dict[str, Any]:

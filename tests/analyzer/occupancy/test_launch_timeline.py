@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_by_capability
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table, with_occupancy
 from epochcast.analyzer.backends.occupancy.launch.timeline import (
-    Timeline,
+    OccupancyTimeline,
     timeline,
     timelines,
 )
@@ -50,7 +50,7 @@ def tick_by_tick(launches: list[tuple[int, int, float]], edges: list[int]) -> li
     return bins
 
 
-def figures(result: Timeline) -> list[tuple[float, ...]]:
+def figures(result: OccupancyTimeline) -> list[tuple[float, ...]]:
     return list(zip(result.utilisation, result.unknown, result.occupancy, result.busy_occupancy, strict=True))
 
 

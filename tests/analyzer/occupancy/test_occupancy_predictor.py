@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from made_trainings import activation, convolution, ends, trainings
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_layers import graph_of_layers
-from epochcast.analyzer.backends.occupancy.predictor import RATIOS, Errors, Predictor
+from epochcast.analyzer.backends.occupancy.predictor import RATIOS, Errors, OccupancyPredictor
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 from epochcast.analyzer.errors import InputError
@@ -30,8 +30,8 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> TrainingJobs:
 
 
 @pytest.fixture(scope="module")
-def predictor(jobs: TrainingJobs) -> Predictor:
-    return Predictor.fit(jobs)
+def predictor(jobs: TrainingJobs) -> OccupancyPredictor:
+    return OccupancyPredictor.fit(jobs)
 
 
 def network(width: int, batch: int) -> ComputationGraph:
@@ -40,10 +40,10 @@ def network(width: int, batch: int) -> ComputationGraph:
 
 
 def sample(width: int = 64, batch: int = 16, gpu: str = GPU, precision: str = "fp32") -> Sample:
-    return Sample(Configuration("new", batch, precision=precision), network(width, batch), CATALOG.resolve(gpu))
+    return Sample(NetworkConfiguration("new", batch, precision=precision), network(width, batch), CATALOG.resolve(gpu))
 
 
-def test_trainings_like_the_fitted_ones_are_answered_within_their_intervals(predictor: Predictor) -> None:
+def test_trainings_like_the_fitted_ones_are_answered_within_their_intervals(predictor: OccupancyPredictor) -> None:
     samples = [sample(width, batch) for width in (30, 64, 120) for batch in (8, 24, 48)]
     for one, answer in zip(samples, predictor.predict(samples, CATALOG), strict=True):
         width, batch = one.graph.column("output_features")[0], one.graph.batch
@@ -63,13 +63,13 @@ def test_intervals_hold_nine_of_ten_trainings_of_the_architecture_that_was_left_
     labels, uniform = own.points["sm_occupancy"].to_numpy(), (own.points["architecture"] == "uniform").to_numpy()
     means = [np.exp(np.log(labels[rows]).mean()) for rows in (~uniform, uniform)]
     missed = np.sort(np.exp(np.abs(np.log(labels / np.where(uniform, *means)))))
-    errors = Predictor.fit(jobs, "mean").errors["sm_occupancy"]
+    errors = OccupancyPredictor.fit(jobs, "mean").errors["sm_occupancy"]
     assert errors.rows == len(labels) == 118
     assert errors.factor == pytest.approx(missed[int(np.ceil(0.9 * (len(labels) + 1))) - 1])
 
 
 def test_an_interval_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(jobs: TrainingJobs) -> None:
-    predictor = Predictor.fit(jobs, "mean")
+    predictor = OccupancyPredictor.fit(jobs, "mean")
     for factor in (1.25, 99.0):
         predictor.errors["sm_occupancy"] = Errors(rows=9, mape=10.0, factor=factor)
         (answer,) = predictor.predict([sample()], CATALOG)
@@ -80,7 +80,7 @@ def test_an_interval_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(j
 
 def test_one_architecture_gives_no_interval(jobs: TrainingJobs) -> None:
     uniform = jobs.only((jobs.points["architecture"] == "uniform").to_numpy())
-    (answer,) = Predictor.fit(uniform, "mean").predict([sample()], CATALOG)
+    (answer,) = OccupancyPredictor.fit(uniform, "mean").predict([sample()], CATALOG)
     assert answer.sm_occupancy is not None and answer.sm_occupancy.low is answer.sm_occupancy.high is None
 
 
@@ -99,7 +99,7 @@ def with_attention(one: Sample) -> Sample:
     ],
 )
 def test_what_no_training_shows_is_not_answered(
-    predictor: Predictor, asked: Sample, known: tuple[bool, bool], note: str | None
+    predictor: OccupancyPredictor, asked: Sample, known: tuple[bool, bool], note: str | None
 ) -> None:
     beside, answer = predictor.predict([sample(), asked], CATALOG)
     assert beside.sm_occupancy is not None
@@ -115,9 +115,9 @@ def test_what_no_training_shows_is_not_answered(
 
 @pytest.mark.parametrize("model", ["trees", "mean"])
 def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path: Path) -> None:
-    one = Predictor.fit(jobs, model, {"seed": 3, "epochs": 2})
+    one = OccupancyPredictor.fit(jobs, model, {"seed": 3, "epochs": 2})
     one.save(tmp_path / "model")
-    other = Predictor.load(tmp_path / "model")
+    other = OccupancyPredictor.load(tmp_path / "model")
     for name in ("model", "settings", "gpus", "rows", "errors", "range"):
         assert getattr(other, name) == getattr(one, name), name
     asked = [*jobs.samples[:9], sample(), sample(500)]
@@ -128,14 +128,14 @@ def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path
 
 def test_labels_that_were_not_read_are_not_learnt(jobs: TrainingJobs) -> None:
     unread = replace(jobs, points=jobs.points.assign(sm_occupancy=np.nan))
-    predictor = Predictor.fit(unread, "mean")
+    predictor = OccupancyPredictor.fit(unread, "mean")
     (answer,) = predictor.predict([sample()], CATALOG)
     assert answer.sm_occupancy is None and answer.sm_active is not None and "sm_occupancy" not in predictor.rows
 
 
 def test_too_few_networks_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="networks ran to the end; give 16 or more"):
-        Predictor.fit(read_training_jobs([trainings(tmp_path / "few.csv", 10)], CATALOG), "mean")
+        OccupancyPredictor.fit(read_training_jobs([trainings(tmp_path / "few.csv", 10)], CATALOG), "mean")
 
 
 def _edited(folder: Path, **changed: Any) -> None:
@@ -157,15 +157,15 @@ def _edited(folder: Path, **changed: Any) -> None:
         (lambda folder: (folder / ARRAYS).unlink(), ARRAYS),
     ],
 )
-def test_a_damaged_folder_is_one_sentence(predictor: Predictor, damage: Any, said: str, tmp_path: Path) -> None:
+def test_a_damaged_folder_is_one_sentence(predictor: OccupancyPredictor, damage: Any, said: str, tmp_path: Path) -> None:
     predictor.save(tmp_path)
     damage(tmp_path)
     with pytest.raises((InputError, RegressorInputError)) as caught:
-        Predictor.load(tmp_path)
+        OccupancyPredictor.load(tmp_path)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(predictor: Predictor, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_one_sentence(predictor: OccupancyPredictor, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RegressorInputError, match="name another"):
         predictor.save(tmp_path / "file" / "model")
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(predictor: Predictor, tmp_
 def test_the_shipped_model_was_fitted_on_all_trainings_of_the_public_tables(shared_data: Path) -> None:
     tables = [shared_data / "occupancy" / f"measured_{kind}.csv.gz" for kind in ("cnn", "mlp")]
     jobs = read_training_jobs(tables, CATALOG)
-    shipped = Predictor.load()
+    shipped = OccupancyPredictor.load()
     assert shipped.rows == {label: len(jobs.labelled(label).samples) for label in (*RATIOS, "peak_memory")}
     rows = np.random.default_rng(0).random(len(jobs.samples)) < 0.05
     known = jobs.only(rows).labelled("sm_occupancy")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer, graph_of_layers
 from epochcast.analyzer.backends.occupancy.peak_memory import CONTEXT, CUDNN, PeakMemory, estimate
 from epochcast.analyzer.backends.occupancy.sample import Sample
@@ -25,7 +25,7 @@ def dense(*between, width=WIDTH, batch=BATCH, hidden=HIDDEN, gpu=GPU):
     """Dense layers with other layers after each but the last."""
     layers = [ListedLayer("linear", width, width * (width + 1))]
     layers = [*layers, *(ListedLayer(kind, width, 0) for kind in between)] * hidden + layers
-    return Sample(Configuration("dense", batch), graph_of_layers("dense", layers, "uniform", width, 1, batch), gpu)
+    return Sample(NetworkConfiguration("dense", batch), graph_of_layers("dense", layers, "uniform", width, 1, batch), gpu)
 
 
 def convolutions(count=4, channels=16, side=64, batch=64):
@@ -34,7 +34,9 @@ def convolutions(count=4, channels=16, side=64, batch=64):
         ListedLayer("gelu", channels * side**2, 0),
     ]
     return Sample(
-        Configuration("conv", batch, channels), graph_of_layers("conv", layers * count, "uniform", channels, side, batch), GPU
+        NetworkConfiguration("conv", batch, channels),
+        graph_of_layers("conv", layers * count, "uniform", channels, side, batch),
+        GPU,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from made_trainings import activation, convolution, ends, trainings
 
 from epochcast.analyzer.backends.occupancy import training_jobs
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer, graph_of_layers
 from epochcast.analyzer.backends.occupancy.measurement import COLUMNS, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
@@ -184,7 +184,7 @@ def test_trainings_of_one_s_own_gpu_are_read_by_the_names_of_their_networks(
     """As `epochcast measure occupancy` writes them."""
     layers = [convolution(3, 8, 10), activation(8, 10), *ends(8, 5)]
 
-    def graph_of(configuration: Configuration) -> ComputationGraph:
+    def graph_of(configuration: NetworkConfiguration) -> ComputationGraph:
         return graph_of_layers(configuration.network, layers, "uniform", 3, 10, configuration.batch)
 
     monkeypatch.setattr(training_jobs, "graph_of", graph_of)

@@ -65,7 +65,7 @@ class ComputationGraph:
         edge_fixed: shape (e,), how many of them are the same for every batch.
         weight_elements: of the whole network, also where several operators read the same weight.
         unknown: operators that no word stands for, with how often each occurs.
-        as_read: of a graph :meth:`in_training` the one that it was made of; it is not written to files.
+        as_read: of a graph :meth:`in_training` the graph that it was made of; not written to files.
     """
 
     name: str
@@ -104,7 +104,7 @@ class ComputationGraph:
         )
 
     def in_training(self) -> ComputationGraph:
-        """The graph of a training step, as fits on measured trainings know it: what predictors are asked about.
+        """The graph of a training step, as fits on measured trainings know it, and predictors take it.
 
         Sums and concatenations of what other operators wrote are edges: what reads one reads all of its parts. Beside each
         edge that a tensor goes along is the one back along which its gradient comes (Table I).

@@ -168,7 +168,7 @@ def _products(name: str, layers: Sequence[ListedLayer], architecture: str, chann
 
 
 def _solved(layer: ListedLayer, channels: int, kernel: int, side: int) -> _Product | None:
-    """The convolution of so many input channels that has the layer's parameters and elements; None where there is none."""
+    """The convolution with these input channels that has the layer's parameters and elements; None if no convolution has."""
     outputs, rest = divmod(layer.parameters, channels * kernel * kernel + 1)
     if rest or not outputs or layer.written % outputs:
         return None

@@ -34,7 +34,7 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
 
     What else is of training alone is not in it: paths that are dropped whole, a second head.
 
-    It is exported with SAMPLES samples, which tells what grows with the batch. Where that fails, or anything grows otherwise
+    It is exported with SAMPLES samples, which shows what grows with the batch. Where that fails, or anything grows otherwise
     than in proportion (products of samples with each other, a loop over them), it is read by :func:`graph_as_given`.
 
     Args:
@@ -57,9 +57,9 @@ def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch
         return graph_as_given(module, inputs, name, batch)
     operators = len(builder.words)
     if not builder.linear or operators >= SAMPLES:
-        given = graph_as_given(module, inputs, name, batch)
-        if not builder.linear or operators - len(given) >= SAMPLES - batch:  # it has operators of each sample
-            return given
+        of_batch = graph_as_given(module, inputs, name, batch)
+        if not builder.linear or operators - len(of_batch) >= SAMPLES - batch:  # it has operators of each sample
+            return of_batch
     return builder.graph(name).at_batch(batch)
 
 
@@ -71,9 +71,9 @@ def graph_as_given(module: nn.Module, inputs: tuple[Any, ...], name: str, batch:
     """
     fakes = FakeTensorMode(allow_non_fake_inputs=True)
     fake = _without_values(module, fakes)
-    given = tree_map_only(Tensor, lambda tensor: _samples(tensor, batch, batch, fakes), inputs)
+    own = tree_map_only(Tensor, lambda tensor: _samples(tensor, batch, batch, fakes), inputs)
     try:
-        return _Reading(_export(fake, given), batch, name, every_reached=True).builder.graph(name)
+        return _Reading(_export(fake, own), batch, name, every_reached=True).builder.graph(name)
     except InputError:
         raise
     except Exception as error:  # a user's module may raise anything
@@ -92,11 +92,11 @@ def _without_values(module: nn.Module, fakes: FakeTensorMode) -> nn.Module:
     return copy.deepcopy(module, copied).eval()
 
 
-def _samples(tensor: Tensor, batch: int, wanted: int, fakes: FakeTensorMode) -> Tensor:
-    """A tensor without values like this one of ``batch`` samples, of as many as wanted."""
+def _samples(tensor: Tensor, batch: int, samples: int, fakes: FakeTensorMode) -> Tensor:
+    """A tensor without values like this one; if its first axis is ``batch``, that becomes ``samples``."""
     of_the_batch = tensor.dim() and len(tensor) == batch
     with fakes:
-        return torch.empty((wanted, *tensor.shape[1:]) if of_the_batch else tensor.shape, dtype=tensor.dtype)
+        return torch.empty((samples, *tensor.shape[1:]) if of_the_batch else tensor.shape, dtype=tensor.dtype)
 
 
 def _export(module: nn.Module, inputs: tuple[Any, ...]) -> torch.export.ExportedProgram:
@@ -171,31 +171,31 @@ class _Reading:
                 if isinstance(argument, fx.Node) and argument.op == "get_attr":
                     self._read_all(getattr(module, str(argument.target)), set())
             return
-        changed = [arguments.get(one.name) for one in _parameters(node) if one.alias_info and one.alias_info.is_write]
+        changed = [arguments.get(each.name) for each in _parameters(node) if each.alias_info and each.alias_info.is_write]
         answers = _tensors(node) or [value for value in changed if isinstance(value, Tensor)]
         if not answers:
             return
         if any(not isinstance(side, int) for tensor in answers for side in tensor.shape):
             raise InputError(f"the sizes that {name} answers in {self.name} depend on values; take it out of forward")
-        given = [tensor for argument in node.all_input_nodes for tensor in _tensors(argument)]
-        memories = {storage_of(tensor) for tensor in given}
+        inputs = [tensor for argument in node.all_input_nodes for tensor in _tensors(argument)]
+        memories = {storage_of(tensor) for tensor in inputs}
         drops = word_of_aten(name) == "dropout"
-        if name in _IDLE or (drops and not arguments["p"]) or self._lies_so(name, given):
-            self.memories[storage_of(answers[0])] = self.memories[storage_of(given[0])]
+        if name in _IDLE or (drops and not arguments["p"]) or self._lies_so(name, inputs):
+            self.memories[storage_of(answers[0])] = self.memories[storage_of(inputs[0])]
         elif drops or changed or not memories or any(storage_of(tensor) not in memories for tensor in answers):
-            self._add(name, arguments, given, answers)
+            self._add(name, arguments, inputs, answers)
 
-    def _lies_so(self, name: str, given: list[Tensor]) -> bool:
+    def _lies_so(self, name: str, inputs: list[Tensor]) -> bool:
         """Whether this puts heads of attention side by side: on GPUs they lie so, whatever layout the export thinks of."""
-        if name not in ("reshape", "flatten", "contiguous", "clone") or given[0].is_contiguous():
+        if name not in ("reshape", "flatten", "contiguous", "clone") or inputs[0].is_contiguous():
             return False
-        writer = self.memories[storage_of(given[0])].writer
+        writer = self.memories[storage_of(inputs[0])].writer
         return writer is not None and self.builder.words[writer] == "attention"
 
-    def _add(self, name: str, arguments: dict[str, Any], given: list[Tensor], answers: list[Tensor]) -> None:
+    def _add(self, name: str, arguments: dict[str, Any], inputs: list[Tensor], answers: list[Tensor]) -> None:
         """Make an operator a node of the graph."""
         statistics = [id(value) for argument, value in arguments.items() if argument in _STATISTICS]
-        values = [self._value(tensor) for tensor in given if id(tensor) not in statistics]
+        values = [self._value(tensor) for tensor in inputs if id(tensor) not in statistics]
         word = word_of_aten(name)
         if word in ("linear", "matmul") and name != "linear":  # by what is multiplied, however it is called
             word = "linear" if any(value.weight for value in values) else "matmul"
@@ -235,7 +235,7 @@ def _parameters(node: fx.Node) -> list[Any]:
 def _arguments(node: fx.Node) -> dict[str, Any]:
     """By the names in the operator's schema, tensors in the place of nodes."""
     values, named = fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta.get("val"))
-    return dict(zip([one.name for one in _parameters(node)], values, strict=False)) | dict(named)
+    return dict(zip([each.name for each in _parameters(node)], values, strict=False)) | dict(named)
 
 
 def _tensors(node: fx.Node) -> list[Tensor]:

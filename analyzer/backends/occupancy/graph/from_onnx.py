@@ -11,7 +11,7 @@ from ....errors import InputError
 from ...reader.onnx_graph import OnnxGraph, OnnxOperator
 from ...reader.onnx_model import load_onnx
 from ...reader.onnx_values import FLOATS, SHAPED
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 from ..networks.known_networks import SIZES
 from .computation_graph import ComputationGraph, join
 from .graph_builder import SAMPLES, GraphBuilder
@@ -32,7 +32,7 @@ Axes = dict[str, set[int]]
 """Sides that the axes of each role have: the sizes of a configuration, and ``batch``."""
 
 
-def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
+def graph_of_onnx(path: Path | str, sizes: NetworkConfiguration) -> ComputationGraph:
     """Read the graph of a file, or of several as the towers of one network.
 
     Its words, hyper-parameters and sizes are those that :func:`.from_module.graph_of_module` gives for the network that was
@@ -46,7 +46,7 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
 
     Raises:
         InputError: the onnx library is missing, the file is none, damaged, or has control flow; an open axis is not given; or
-            the size of a tensor cannot be told.
+            the size of a tensor is not known.
     """
     text = str(path)
     towers = text.split(",") if "," in text and not Path(text).is_file() else [text]
@@ -61,7 +61,7 @@ def graph_of_onnx(path: Path | str, sizes: Configuration) -> ComputationGraph:
     return graphs[0] if len(graphs) == 1 else join(",".join(graph.name for graph in graphs), tuple(graphs))
 
 
-def _read(path: str, sizes: Configuration, seen: Axes, samples: int = SAMPLES) -> GraphBuilder:
+def _read(path: str, sizes: NetworkConfiguration, seen: Axes, samples: int = SAMPLES) -> GraphBuilder:
     """What was read of one file, the sides of whose axes are added to ``seen``."""
     model, weights = load_onnx(path)
     axes, is_open = _set_axes(path, model.graph, {weight.name for weight in weights}, sizes, samples)
@@ -77,16 +77,16 @@ def _add(operator: OnnxOperator, builder: GraphBuilder) -> None:
     """Make an operator a node of the graph."""
     word, tensors, shapes = _word(operator), operator.tensors, [shape or () for shape in operator.shapes]
     answers = [0 if shape is None else math.prod(shape) for shape in operator.shapes]
-    if word in RECURRENT:  # as torch answers: all steps, whichever answer the file asks for
+    if word in RECURRENT:  # as torch answers: all steps, whichever output the file uses
         (steps, samples, _), (directions, *_) = tensors[0].shape, tensors[1].shape
         shapes = [(steps, samples, operator.attributes["hidden_size"] * directions)]
         answers = [math.prod(shapes[0])]
     inputs = list(zip(operator.call.inputs, operator.inputs, strict=True))
     if word == "batch_norm":  # nothing is learnt of its moments
         inputs, answers = inputs[:3], answers[:1]
-    given = [value for value in dict(inputs).values() if value is not None and not value.is_setting]
+    read = [value for value in dict(inputs).values() if value is not None and not value.is_setting]
     hyper = hyper_parameters(word, tensors, shapes[0], onnx_settings(operator.attributes, shapes[0]))
-    builder.read(word, operator.call.name, hyper, given, answers, operator.kinds[0] in FLOATS)
+    builder.read(word, operator.call.name, hyper, read, answers, operator.kinds[0] in FLOATS)
 
 
 def _word(operator: OnnxOperator) -> str:
@@ -102,7 +102,7 @@ def _word(operator: OnnxOperator) -> str:
     return word
 
 
-def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configuration, samples: int) -> tuple[Axes, bool]:
+def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: NetworkConfiguration, samples: int) -> tuple[Axes, bool]:
     """Set the open axes of a graph's inputs; all axes by their roles, and whether the file left the batch open.
 
     The batch is the axis that says so by its name, else the first. Other axes are known by their names, else by where they are:
@@ -128,32 +128,32 @@ def _set_axes(path: str, graph: Any, weights: Collection[str], sizes: Configurat
         for place, (axis, role) in enumerate(zip(tensor.shape.dim, roles, strict=True)):
             if not axis.HasField("dim_value") or axis.dim_value < 1:
                 is_open |= role == "batch"
-                axis.dim_value = samples if role == "batch" else _given(path, name, place, axis, role, sizes)
+                axis.dim_value = samples if role == "batch" else _size_of_open_axis(path, name, place, axis, role, sizes)
             seen.setdefault(role, set()).add(int(axis.dim_value))
     return seen, is_open
 
 
-def _check_sizes(path: str, seen: Mapping[str, Collection[int]], sizes: Configuration) -> None:
+def _check_sizes(path: str, seen: Mapping[str, Collection[int]], sizes: NetworkConfiguration) -> None:
     """Check that every size that is given is one that the inputs have.
 
     Raises:
         InputError: no axis has this role, or the file has fixed it at another size.
     """
     for role in SIZES:
-        given, called = int(getattr(sizes, role)), role.replace("_", " ")
-        if given and role not in seen:
+        size, called = int(getattr(sizes, role)), role.replace("_", " ")
+        if size and role not in seen:
             raise InputError(
-                f"no axis of the inputs of {path!r} is its {called}, but {called} {given} is asked for; leave it out"
+                f"no axis of the inputs of {path!r} is its {called}, but {called} {size} is asked for; leave it out"
             )
-        if given and given not in seen[role]:
+        if size and size not in seen[role]:
             exported = " or ".join(map(str, sorted(seen[role])))
             raise InputError(
-                f"{path!r} is exported for {called} {exported}, not {given}; give that, or export it with this axis open"
+                f"{path!r} is exported for {called} {exported}, not {size}; give that, or export it with this axis open"
             )
 
 
 def _roles(axes: list[Any], floating: bool) -> list[str]:
-    """What each axis is; empty where nothing tells."""
+    """What each axis is; empty where it is not known."""
     rank = len(axes)
     by_place = {
         (4, True): ("batch", "channels", "image_size", "image_size"),
@@ -170,10 +170,10 @@ def _named(name: str) -> str:
     return next((role for role, parts in _ROLES.items() if any(part in name for part in parts)), "")
 
 
-def _given(path: str, name: str, place: int, axis: Any, role: str, sizes: Configuration) -> int:
-    given = int(getattr(sizes, role, 0)) if role else 0
-    if given:
-        return given
+def _size_of_open_axis(path: str, name: str, place: int, axis: Any, role: str, sizes: NetworkConfiguration) -> int:
+    size = int(getattr(sizes, role, 0)) if role else 0
+    if size:
+        return size
     called = f" ({axis.dim_param})" if axis.dim_param else ""
     remedy = f"give the {role.replace('_', ' ')}" if role else "export it with this axis fixed"
     raise InputError(f"{path!r} leaves axis {place}{called} of its input {name!r} open; {remedy}")

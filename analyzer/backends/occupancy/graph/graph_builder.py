@@ -1,4 +1,4 @@
-"""A graph as it is read, operator by operator, whatever tells of them: torch's exported programs or ONNX files."""
+"""A graph as it is read, operator by operator, from torch's exported programs or ONNX files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class GraphBuilder:
         word: str,
         operator: str,
         hyper: Mapping[str, float],
-        given: Iterable[Value],
+        inputs: Iterable[Value],
         answers: Iterable[int],
         floating: bool,
     ) -> None:
@@ -85,11 +85,11 @@ class GraphBuilder:
 
         Args:
             word, operator, hyper, floating: as for :meth:`add`.
-            given: what it reads.
+            inputs: what it reads.
             answers: elements of each tensor that it answers.
         """
         read, weights, deliveries, of_the_input = Elements(), 0.0, [], False
-        for value in given:
+        for value in inputs:
             of_the_input |= value.of_the_input
             if value.weight:
                 weights += value.distinct

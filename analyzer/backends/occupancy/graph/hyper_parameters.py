@@ -14,17 +14,17 @@ Shape = tuple[int, ...]
 Settings = Mapping[str, Any]
 
 
-def hyper_parameters(word: str, given: Sequence[Value], answer: Shape, settings: Settings) -> dict[str, float]:
+def hyper_parameters(word: str, inputs: Sequence[Value], answer: Shape, settings: Settings) -> dict[str, float]:
     """By HYPER_PARAMETERS, without those that do not apply.
 
     Args:
         word: of the operator.
-        given: its tensors, weights among them, without those that are left out; of a product what is multiplied comes first.
+        inputs: its tensors, weights among them, without those that are left out; of a product what is multiplied comes first.
         answer: shape of the first tensor that it answers.
         settings: by the names of the schemas of torch's operators; of an ONNX node by :func:`onnx_settings`.
     """
-    hyper = _hyper_parameters(word, given, answer, settings) if given else {}
-    return {name: float(value) for name, value in hyper.items()} | {"strided": float(_strided(word, given, answer))}
+    hyper = _hyper_parameters(word, inputs, answer, settings) if inputs else {}
+    return {name: float(value) for name, value in hyper.items()} | {"strided": float(_strided(word, inputs, answer))}
 
 
 def onnx_settings(attributes: Mapping[str, Any], answer: Shape) -> Settings:
@@ -48,25 +48,25 @@ def onnx_settings(attributes: Mapping[str, Any], answer: Shape) -> Settings:
     }
 
 
-def _strided(word: str, given: Sequence[Value], answer: Shape) -> bool:
+def _strided(word: str, inputs: Sequence[Value], answer: Shape) -> bool:
     if word in ELEMENTWISE:  # broadcast ones are read with strides too
-        return any(not value.contiguous or value.shape != answer for value in given if value.shape)
-    return any(not value.contiguous for value in (given if word == "concatenate" else given[:1]))
+        return any(not value.contiguous or value.shape != answer for value in inputs if value.shape)
+    return any(not value.contiguous for value in (inputs if word == "concatenate" else inputs[:1]))
 
 
-def _hyper_parameters(word: str, given: Sequence[Value], answer: Shape, settings: Settings) -> Hyper:
-    shape = given[0].shape
+def _hyper_parameters(word: str, inputs: Sequence[Value], answer: Shape, settings: Settings) -> Hyper:
+    shape = inputs[0].shape
     match word:
         case "convolution" | "transposed_convolution":
-            return _convolution(given, answer, settings)
+            return _convolution(inputs, answer, settings)
         case "linear" | "matmul":
             inner = shape[0 if settings.get("transposed") else -1]
             if settings.get("equation"):
-                inner = _summed(settings["equation"], given)
+                inner = _summed(settings["equation"], inputs)
             product = {"input_features": inner, "output_features": (1, *answer)[-1], "reduced": inner}
             return product if word == "linear" else {**product, "rows": answer[-2] if len(answer) > 1 else 1}
         case "attention":
-            return _attention(shape, given[1].shape, answer, settings)
+            return _attention(shape, inputs[1].shape, answer, settings)
         case "lstm" | "gru" | "rnn":
             directions = 2 if settings.get("bidirectional") else 1
             return {
@@ -95,10 +95,10 @@ def _hyper_parameters(word: str, given: Sequence[Value], answer: Shape, settings
     return {}
 
 
-def _convolution(given: Sequence[Value], answer: Shape, settings: Settings) -> Hyper:
-    image, groups = given[0].shape, settings.get("groups", 1)
+def _convolution(inputs: Sequence[Value], answer: Shape, settings: Settings) -> Hyper:
+    image, groups = inputs[0].shape, settings.get("groups", 1)
     # Scales of quantised ones come before the weight; an image may be without a batch.
-    weight = next((value for value in given[1:] if len(value.shape) == len(image)), given[1])
+    weight = next((value for value in inputs[1:] if len(value.shape) == len(image)), inputs[1])
     kernel = weight.shape[2:]
     channels = -1 - len(kernel)
     return {
@@ -113,11 +113,11 @@ def _convolution(given: Sequence[Value], answer: Shape, settings: Settings) -> H
     }
 
 
-def _summed(equation: str, given: Sequence[Value]) -> int:
+def _summed(equation: str, inputs: Sequence[Value]) -> int:
     """Elements over which an einsum sums: the sides of the axes that the answer does not have."""
     terms, _, answered = equation.replace(" ", "").partition("->")
     sides: dict[str, int] = {}
-    for axes, value in zip(terms.split(","), given, strict=True):
+    for axes, value in zip(terms.split(","), inputs, strict=True):
         if "..." not in axes:
             sides |= zip(axes, value.shape, strict=True)
     return math.prod(side for axis, side in sides.items() if axis not in answered)

@@ -27,7 +27,7 @@ _ANY = "give a trace of PyTorch's profiler (.json, .json.gz) or a CSV file of nc
 
 
 def read_any(path: Path) -> KernelFile:
-    """The kernels of a profile, its format told by its content; gzip is unpacked, ``-`` is standard input.
+    """The kernels of a profile, whose format is recognised by its content; gzip is unpacked, ``-`` is standard input.
 
     Raises:
         InputError: it is missing, damaged, of no known format, or holds no kernel.

@@ -20,7 +20,7 @@ class KernelFile:
     Attributes:
         format: what kind of file it is, for messages.
         table: the launches (``launch/kernel_table.py``).
-        limits: what the file itself tells of its GPUs, by the name in column ``gpu``.
+        limits: what the file itself says of its GPUs, by the name in column ``gpu``.
         passed_over: records that are no usable kernel launches, by kind.
     """
 
@@ -33,8 +33,8 @@ class KernelFile:
 def occupancy_rows(file: KernelFile, name: str, catalog: Catalog, gpu: Gpu | None = None) -> pd.DataFrame:
     """The file's table with occupancy (``kernel_table.with_occupancy``).
 
-    ``gpu`` takes the place of whatever the file tells: the same launches on another GPU. Without it a GPU of which the file
-    tells no more than the name is looked up in ``catalog``.
+    ``gpu`` takes the place of what the file says: the same launches on another GPU. Without it a GPU of which the file
+    holds only the name is looked up in ``catalog``.
 
     Raises:
         InputError: the GPU is not known, or there is neither a launch that it can run nor a measured occupancy.

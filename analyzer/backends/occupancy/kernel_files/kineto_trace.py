@@ -83,7 +83,7 @@ def _without_the_cpu(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _gpus(properties: Sequence[Any], name: str) -> dict[int, GpuLimits]:
-    """The GPUs of which the trace tells enough, by index; different ones have different names."""
+    """The GPUs that the trace describes well enough, by index; different ones have different names."""
     gpus: dict[int, GpuLimits] = {}
     for gpu in properties:
         if not isinstance(gpu, dict):

@@ -63,7 +63,7 @@ class _Launch(NamedTuple):
 
 
 def read(text: str, name: str) -> KernelFile:
-    """The profiled launches, with achieved occupancy and what else ncu was asked for.
+    """The profiled launches, with achieved occupancy and whatever else ncu collected.
 
     Raises:
         InputError: no launch was profiled, no usable metric was read, or a figure cannot be understood.
@@ -140,7 +140,7 @@ def _dimensions(launch: _Launch, which: str) -> dict[str, float]:
 
 
 def _gpu(launch: _Launch) -> GpuLimits | None:
-    """What the launch tells of its GPU; None without compute capability and SMs."""
+    """What the launch says of its GPU; None without compute capability and SMs."""
     sms, capability = _number(launch, _SMS), launch.columns.get("CC", "")
     if math.isnan(sms) or not re.fullmatch(r"\d+\.\d", capability):
         return None

@@ -21,7 +21,7 @@ KINETO_COLUMNS = {"trace", "device", "cc", "kernel", *_KINETO_NUMBERS}
 def read_kineto(table: pd.DataFrame, path: Path) -> KernelFile:
     """``kineto_kernels.csv.gz``: kernels of public profiler traces (TraceLens, HolisticTraceAnalysis); a trace is a workload.
 
-    The GPUs are as the traces tell: name, compute capability and SMs; where a trace tells none, ``device`` is empty.
+    The GPUs are as the traces describe them: name, compute capability and SMs; where a trace has none, ``device`` is empty.
     """
     numbers = {name: numeric_column(table[name], name, str(path)) for name in _KINETO_NUMBERS}
     gpus = table[table["device"].notna()].drop_duplicates("device")

@@ -52,7 +52,7 @@ def occupancies(table: pd.DataFrame, gpu: GpuLimits) -> pd.DataFrame:
     warp_registers = np.ceil(registers * WARP_SIZE / REGISTER_UNIT) * REGISTER_UNIT
     checked_warps = np.ceil(warps / REGISTER_CHECK_PARTITIONS) * REGISTER_CHECK_PARTITIONS
     allocated = np.ceil((shared + gpu.reserved_per_block) / gpu.shared_memory_unit) * gpu.shared_memory_unit
-    with np.errstate(divide="ignore", invalid="ignore"):  # a resource of which nothing is used allows any number of blocks
+    with np.errstate(divide="ignore", invalid="ignore"):  # an unused resource allows any number of blocks
         warps_of_a_partition = np.floor(gpu.registers // gpu.register_partitions / warp_registers)
         fits = np.stack(
             [

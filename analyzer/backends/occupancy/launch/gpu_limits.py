@@ -35,7 +35,7 @@ class GpuLimits:
         max_warps: resident warps.
         max_blocks: resident blocks.
         shared_memory: bytes, with the largest carve-out from the L1 cache.
-        shared_memory_per_block: bytes that one block may ask for (opt-in).
+        shared_memory_per_block: bytes that a block may request (opt-in).
         registers: 32-bit registers.
         registers_per_block: that one block may have.
         register_partitions: parts that the registers are divided into; a warp's lie in one.

@@ -24,7 +24,7 @@ COLUMNS = (*_TEXTS, "device", *CONFIGURATION, "start", "duration", "count", "ach
 workload: what the launch belongs to, where a file holds several; empty: one for all.
 gpu: name by the driver; empty: not known. device: index of the GPU, NaN if not known.
 kernel: name. The launch configuration (``CONFIGURATION``): whole numbers, shared memory in bytes per block; NaN: not known.
-start: seconds by the recorder's clock since the first kernel of the file began, on whichever GPU; NaN: not known.
+start: seconds by the recorder's clock since the first kernel of the file began, on any GPU; NaN: not known.
 duration: seconds of one launch. count: launches.
 achieved, theoretical: ncu's measured and theoretical occupancy, 0..1. estimate: Kineto's, 0..1 in steps of 0.01. NaN: none.
 """
@@ -53,7 +53,7 @@ def has_configuration(table: pd.DataFrame) -> pd.Series:
 def with_occupancy(table: pd.DataFrame, limits: Mapping[str, GpuLimits]) -> pd.DataFrame:
     """The table with the columns of ``calculator.occupancies``, ``sm_count``, and ``skipped``: why a row has no occupancy.
 
-    ``limits`` are by the name in column ``gpu``; rows of a GPU that is not among them have no occupancy. One is at least.
+    ``limits`` are by the name in column ``gpu``, of at least one row; rows of other GPUs have no occupancy.
     """
     known = table["gpu"].isin(list(limits))
     results = pd.concat([occupancies(rows, limits[str(gpu)]) for gpu, rows in table[known].groupby("gpu")])
@@ -86,7 +86,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Summary:
+class OccupancySummary:
     """Occupancy of a run.
 
     Attributes:
@@ -114,13 +114,13 @@ class Summary:
         return {"launches": answer.pop("launches"), "seconds": answer.pop("seconds"), **answer.pop("grid"), **answer}
 
 
-def summarise(rows: pd.DataFrame) -> Summary:
+def summarise(rows: pd.DataFrame) -> OccupancySummary:
     """Sum up rows that :func:`with_occupancy` gave."""
     known = rows[rows["grid"].notna()]
     seconds = known["duration"] * known["count"]
     total = float(seconds.sum(min_count=1))
     by_limiter = seconds.groupby(known["limiter"]).sum()
-    return Summary(
+    return OccupancySummary(
         launches=int(known["count"].sum()),
         seconds=total,
         grid=_aggregate(known, "grid"),

@@ -14,13 +14,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 BINS = 200
-"""As many as a figure shows well."""
+"""What a figure shows well."""
 
 _NOTHING = 1e-9  # shares of time this small are sums of rounding errors
 
 
 @dataclass(frozen=True)
-class Timeline:
+class OccupancyTimeline:
     """One GPU over n bins of time; ratios 0..1, arrays of shape (n,).
 
     Attributes:
@@ -43,10 +43,10 @@ class Timeline:
         return float(self.edges[-1] - self.edges[0])
 
 
-def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None], Timeline]:
+def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None], OccupancyTimeline]:
     """A timeline of each GPU that ran kernels, by its name and index, from the first kernel's begin to the last one's end.
 
-    ``rows`` are as ``with_occupancy`` gives them; of a format that tells no times there is none.
+    ``rows`` are as ``with_occupancy`` gives them; formats without times have no timeline.
     """
     timed = _timed(rows)
     edges = np.linspace(timed["start"].min(), (timed["start"] + timed["duration"]).max(), bins + 1)
@@ -57,7 +57,7 @@ def timelines(rows: pd.DataFrame, bins: int = 1) -> dict[tuple[str, int | None],
     return each
 
 
-def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
+def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> OccupancyTimeline:
     """The timeline of one GPU.
 
     Kernels that run side by side, on several streams, fill as much as all of them together, 1 at most: each one's occupancy is
@@ -75,7 +75,7 @@ def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
     starting, ending = np.searchsorted(times, begins), np.searchsorted(times, ends)
 
     def at_once(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Summed weights of the kernels that run between each two of the times."""
+        """Summed weights of the kernels that run between consecutive times."""
         change = np.bincount(starting, weights, times.size) - np.bincount(ending, weights, times.size)
         return np.cumsum(change)[:-1]
 
@@ -89,13 +89,13 @@ def timeline(rows: pd.DataFrame, edges: NDArray[np.float64]) -> Timeline:
     known = at_once(np.isfinite(occupancy).astype(np.float64)) > 0
     filled = share(np.where(known, np.clip(at_once(np.nan_to_num(occupancy)), 0.0, 1.0), 0.0))
     utilisation, unknown = share(busy.astype(np.float64)), share((busy & ~known).astype(np.float64))
-    return Timeline(
+    return OccupancyTimeline(
         edges, np.clip(utilisation, 0.0, 1.0), unknown, _ratio(filled, 1 - unknown), _ratio(filled, utilisation - unknown)
     )
 
 
 def _timed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Launches of which it is known when they ran."""
+    """Launches whose times are known."""
     return rows[rows["start"].notna() & (rows["duration"] > 0)]
 
 

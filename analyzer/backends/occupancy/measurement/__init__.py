@@ -1,7 +1,7 @@
 """The table of measured trainings: each network trains on the GPU at hand while the agent reads that GPU."""
 
 CONFIGURATION = ("network", "batch", "channels", "image_size", "sequence", "hidden", "layers", "precision")
-"""Columns of what was trained: the fields of Configuration, 0 where a size does not apply."""
+"""Columns of what was trained: the fields of NetworkConfiguration, 0 where a size does not apply."""
 
 FIGURES = {
     "peak_memory_mib": ("memory_used", 2.0**-20),

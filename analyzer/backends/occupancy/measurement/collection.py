@@ -22,7 +22,7 @@ from ....recording.record import record
 from ....traces.trace import read_trace
 from ...convmeter.measurement.collection import CollectionResult
 from ...growing_table import GrowingTable
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 from ..networks import complete
 from . import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
 
@@ -34,26 +34,28 @@ class _NoFiguresError(Exception):
     """Why there is no figure of a training."""
 
 
-def plan(networks: Sequence[str], batches: Sequence[int], seed: int) -> list[Configuration]:
+def plan(networks: Sequence[str], batches: Sequence[int], seed: int) -> list[NetworkConfiguration]:
     """Every network at every batch with its usual sizes, in random order: any beginning is a fair sample.
 
     Raises:
         InputError: a batch is too large.
     """
     planned = [
-        complete(Configuration(network, batch)) for network in dict.fromkeys(networks) for batch in dict.fromkeys(batches)
+        complete(NetworkConfiguration(network, batch))
+        for network in dict.fromkeys(networks)
+        for batch in dict.fromkeys(batches)
     ]
     Random(seed).shuffle(planned)
     return planned
 
 
 def collect(
-    planned: Sequence[Configuration],
+    planned: Sequence[NetworkConfiguration],
     path: Path,
     device: TrainingDevice,
     gpu: str,
     seconds: float,
-    budget_seconds: float,
+    deadline: float,
     progress: Callable[[int, int], None],
 ) -> CollectionResult:
     """Measure configurations in order; each is a row of the table as soon as it is measured.
@@ -64,30 +66,33 @@ def collect(
         device: where to train.
         gpu: its name in the catalogue.
         seconds: of steps per configuration.
-        budget_seconds: no new configuration begins after it.
+        deadline: seconds of ``time.monotonic``; only the first training may end later.
         progress: called with how many configurations are done, and how many there are.
 
     Raises:
         InputError: the file holds something else, or cannot be written; the agent does not read the device.
         AgentError: no agent can be had.
     """
-    begin = time.monotonic()
     file = GrowingTable(path, COLUMNS, {"gpu": gpu}, CONFIGURATION)
-    missing = [one for one in planned if asdict(one) not in file]
+    missing = [configuration for configuration in planned if asdict(configuration) not in file]
     reasons: Counter[str] = Counter()
-    before, done = file.rows, 0
-    while done < len(missing) and (done == 0 or time.monotonic() - begin < budget_seconds):
-        configuration = missing[done]
+    before, done, longest = file.rows, 0, 0.0
+    for configuration in missing:
+        begin = time.monotonic()
+        # A training's process starts by importing torch, which may take longer than its steps.
+        if done and begin + longest > deadline:
+            break
         try:
             file.append({**asdict(configuration), **measure(configuration, device, seconds)})
         except _NoFiguresError as reason:
             reasons[str(reason)] += 1
+        longest = max(longest, time.monotonic() - begin)
         done += 1
         progress(done, len(missing))
     return CollectionResult(file.rows, file.rows - before, len(missing) - done, sum(reasons.values()), reasons)
 
 
-def measure(configuration: Configuration, device: TrainingDevice, seconds: float) -> dict[str, float | str]:
+def measure(configuration: NetworkConfiguration, device: TrainingDevice, seconds: float) -> dict[str, float | str]:
     """Train a configuration in a process of its own while the agent reads the device; the columns FIGURES and ``status``.
 
     Raises:
@@ -112,7 +117,7 @@ def measure(configuration: Configuration, device: TrainingDevice, seconds: float
             return {**dict.fromkeys(FIGURES, -1), "status": OUT_OF_MEMORY}
         if "reason" in said:
             raise _NoFiguresError(said["reason"])
-        traces = [read_trace(one) for one in recording.traces]
+        traces = [read_trace(path) for path in recording.traces]
     own = [trace.frame for trace in traces if trace.uuid == device.uuid]
     if not own:
         raise InputError(f"the agent gave no sample of {device.name} ({device.uuid}); see: epochcast-agent check")

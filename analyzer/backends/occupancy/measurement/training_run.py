@@ -2,7 +2,7 @@
 
     python -m epochcast.analyzer.backends.occupancy.measurement.training_run CONFIGURATION DEVICE SECONDS FILE
 
-CONFIGURATION is the fields of Configuration as JSON. FILE becomes the JSON object that :func:`train` returns.
+CONFIGURATION is the fields of NetworkConfiguration as JSON. FILE becomes the JSON object that :func:`train` returns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from ...convmeter.measurement.phases import HostTimeline, training
 from ...distributed.precision import PRECISIONS
 from ...reader.failures import failure_reason
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 from ..networks import NETWORKS
 from ..networks.build_network import build_network
 
@@ -44,11 +44,11 @@ class OneTensor(nn.Module):
         answer = self.network(*inputs)
         if isinstance(answer, Tensor):
             return answer
-        outputs = [one.mean() for one in tree_leaves(answer) if isinstance(one, Tensor) and one.requires_grad]
+        outputs = [leaf.mean() for leaf in tree_leaves(answer) if isinstance(leaf, Tensor) and leaf.requires_grad]
         return torch.stack(outputs).sum()
 
 
-def train(configuration: Configuration, device: str, seconds: float) -> dict[str, float | str | bool]:
+def train(configuration: NetworkConfiguration, device: str, seconds: float) -> dict[str, float | str | bool]:
     """Train a network in FP32 with Adam on random data, with PyTorch's defaults: convolutions may compute in TF32.
 
     Returns:
@@ -57,7 +57,7 @@ def train(configuration: Configuration, device: str, seconds: float) -> dict[str
     """
     try:
         network, shapes = build_network(configuration, "cpu")
-        inputs = tree_map_only(Tensor, lambda one: _random(one, configuration.network, device), shapes)
+        inputs = tree_map_only(Tensor, lambda tensor: _random(tensor, configuration.network, device), shapes)
         # Without waiting for the device after each step: the host's clock is not read here, and training scripts run ahead too.
         step = training(OneTensor(network).to(device), inputs, PRECISIONS["fp32"], "adam", HostTimeline())
         step()
@@ -90,7 +90,7 @@ def main() -> None:
     """Train as the arguments say."""
     configuration, device, seconds, file = sys.argv[1:]
     faulthandler.dump_traceback_later(_PATIENCE_S + float(seconds), exit=True)
-    Path(file).write_text(json.dumps(train(Configuration(**json.loads(configuration)), device, float(seconds))))
+    Path(file).write_text(json.dumps(train(NetworkConfiguration(**json.loads(configuration)), device, float(seconds))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which kernels a graph would launch on a GPU, by rules and public traces: no GPU is asked and nothing here is measured on one.
+"""Which kernels a graph would launch on a GPU, by rules and public traces; nothing here is measured on a GPU.
 
 It exists so that occupancy can be estimated, and the whole path from graphs to packing exercised, where no measurement is.
 """

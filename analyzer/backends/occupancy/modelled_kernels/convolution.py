@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 
 from .memory_bound import strided
-from .operator import Kernel, Operator, Target, ceil_div
+from .operator import Kernel, ModelledOperator, Target, ceil_div
 from .products import fastest, product, tile_blocks
 
 _WINOGRAD_OUTPUT = 4
 _WINOGRAD_POINTS = 36
 
 
-def convolution(operator: Operator, target: Target) -> list[Kernel]:
+def convolution(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """All kernels of one convolution."""
     groups, inputs, outputs, inner = map(operator.side, ("groups", "input_features", "output_features", "reduced"))
     if 1 < groups == inputs:
@@ -43,7 +43,7 @@ def convolution(operator: Operator, target: Target) -> list[Kernel]:
     return kernels
 
 
-def _winograd(operator: Operator, target: Target) -> list[Kernel]:
+def _winograd(operator: ModelledOperator, target: Target) -> list[Kernel]:
     inputs, outputs = operator.side("input_features"), operator.side("output_features")
     side = math.sqrt(operator.written / (outputs * operator.samples))
     tiles = ceil_div(side, _WINOGRAD_OUTPUT) ** 2 * operator.samples
@@ -57,7 +57,7 @@ def _winograd(operator: Operator, target: Target) -> list[Kernel]:
     ]
 
 
-def _implicit(operator: Operator, target: Target, arithmetic: str) -> list[Kernel]:
+def _implicit(operator: ModelledOperator, target: Target, arithmetic: str) -> list[Kernel]:
     groups, inputs, outputs, inner = map(operator.side, ("groups", "input_features", "output_features", "reduced"))
 
     def turned(name: str, elements: float, channels: int, images: int) -> Kernel:

@@ -17,7 +17,7 @@ from ..launch.kernel_table import Aggregate, kernel_table, summarise, with_occup
 from . import memory_bound, products
 from .convolution import convolution
 from .launch_configurations import LaunchConfigurations, launch_configurations
-from .operator import WIDTHS, Kernel, Operator, Target
+from .operator import WIDTHS, Kernel, ModelledOperator, Target
 
 LAUNCH_ON_CPU = 5e-6
 """Seconds that PyTorch's eager mode spends on the CPU for one kernel; assumed.
@@ -29,7 +29,7 @@ in pytorch-gpu-benchmark's table. With such a CPU steps are longer and NVML util
 CONTEXT_BYTES = 600 * 2**20
 """Device memory of the CUDA context and of the workspaces of cuBLAS and cuDNN; assumed."""
 
-_RULES: Mapping[str, Callable[[Operator, Target], list[Kernel]]] = {
+_RULES: Mapping[str, Callable[[ModelledOperator, Target], list[Kernel]]] = {
     **dict.fromkeys(("convolution", "transposed_convolution"), convolution),
     **dict.fromkeys(("layer_norm", "rms_norm"), memory_bound.layer_norm),
     **dict.fromkeys(("reduce", "arg_reduce"), memory_bound.reduce),
@@ -126,10 +126,10 @@ def kernels_of(
     return kernel_table(gpu=gpu.name, **columns).assign(**{name: columns[name] for name in _COLUMNS[-3:]})
 
 
-def _operators(graph: ComputationGraph, precision: str) -> Iterator[Operator]:
+def _operators(graph: ComputationGraph, precision: str) -> Iterator[ModelledOperator]:
     for node, word in enumerate(graph.words):
         sizes = dict(zip(SIZES, graph.sizes[node].tolist(), strict=True))
-        yield Operator(
+        yield ModelledOperator(
             word=word,
             hyper=dict(zip(HYPER_PARAMETERS, graph.hyper_parameters[node].tolist(), strict=True)),
             read=sizes["read"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .operator import Kernel, Operator, Target, ceil_div
+from .operator import Kernel, ModelledOperator, Target, ceil_div
 
 _CLASSES = {
     "index": ("index", 4),
@@ -29,7 +29,7 @@ _PLANE = 49
 """Answers per channel of adaptive pooling to a size of its own: 7 x 7 and 6 x 6 are usual."""
 
 
-def elementwise(operator: Operator, target: Target) -> list[Kernel]:
+def elementwise(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """One kernel."""
     if operator.hyper["strided"] and operator.word not in _CLASSES:
         return [strided(operator, target, operator.written, operator.moved)]
@@ -37,14 +37,14 @@ def elementwise(operator: Operator, target: Target) -> list[Kernel]:
     return [target.flat(name, operator.written, of_a_thread, operator.moved)]
 
 
-def strided(operator: Operator, target: Target, elements: float, moved: float | None = None) -> Kernel:
+def strided(operator: ModelledOperator, target: Target, elements: float, moved: float | None = None) -> Kernel:
     """Over elements that do not lie side by side; ``moved`` in bytes, None: each is read and written."""
     of_a_thread = 2 if operator.width >= 4 else 4
     moved = 2 * operator.width * elements if moved is None else moved
     return target.flat("elementwise_strided", elements, of_a_thread, moved)
 
 
-def copy(operator: Operator, target: Target) -> list[Kernel]:
+def copy(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Into another order, or from one type to another.
 
     The answer of PyTorch's attention kernels lies as the copy after it would have it: none is launched.
@@ -56,12 +56,12 @@ def copy(operator: Operator, target: Target) -> list[Kernel]:
     return [target.flat("elementwise_cast", operator.written, 4, operator.moved)]
 
 
-def concatenate(operator: Operator, target: Target) -> list[Kernel]:
+def concatenate(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Two blocks per SM for each input."""
     return [target.kernel("concatenate", (2 * target.gpu.sm_count, max(2, len(operator.sources)), 1), operator.moved)]
 
 
-def embedding(operator: Operator, target: Target) -> list[Kernel]:
+def embedding(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Rows of a table: of up to 16 a thread per column, of more a thread per element in as many blocks as fit."""
     features = operator.side("output_features")
     few = ceil_div(operator.written, features) <= 16
@@ -70,20 +70,20 @@ def embedding(operator: Operator, target: Target) -> list[Kernel]:
     return [target.kernel(name, (min(blocks, 8 * target.gpu.sm_count), 1, 1), operator.moved)]
 
 
-def pad(operator: Operator, target: Target) -> list[Kernel]:
+def pad(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Everything is filled first, then the middle is copied into it."""
     filled = target.flat("elementwise", operator.written, 4, operator.width * operator.written)
     return [filled, strided(operator, target, operator.read)]
 
 
-def random(operator: Operator, target: Target) -> list[Kernel]:
+def random(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """A thread for four numbers, in as many blocks as the SMs hold at once."""
     threads = target.configurations.kernels["random"].threads
     resident = target.limits.max_warps * _WARP // threads * target.gpu.sm_count
     return [target.kernel("random", (min(ceil_div(operator.written, 4 * threads), resident), 1, 1), operator.moved)]
 
 
-def softmax(operator: Operator, target: Target) -> list[Kernel]:
+def softmax(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Rows of up to 1024 elements and 4 KiB: a warp for one or two of them; longer ones: a block for each."""
     length, known = operator.side("reduced"), target.configurations.kernels
     rows = ceil_div(operator.written, length)
@@ -99,7 +99,7 @@ def softmax(operator: Operator, target: Target) -> list[Kernel]:
     return [Kernel(configuration, (ceil_div(rows, rows_of_a_warp * warps), 1, 1), operator.moved)]
 
 
-def reduce(operator: Operator, target: Target) -> list[Kernel]:
+def reduce(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """PyTorch's reduction over elements side by side: threads along the row as far as it goes, further rows beside it.
 
     Where there are few answers of many elements each several blocks work on one.
@@ -117,19 +117,19 @@ def reduce(operator: Operator, target: Target) -> list[Kernel]:
     return [Kernel(configuration, (blocks, parts, 1), operator.moved)]
 
 
-def layer_norm(operator: Operator, target: Target) -> list[Kernel]:
+def layer_norm(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Layer and root-mean-square normalisation: a block per row."""
     return [target.kernel("layer_norm", (ceil_div(operator.written, operator.side("reduced")), 1, 1), operator.moved)]
 
 
-def group_norm(operator: Operator, target: Target) -> list[Kernel]:
+def group_norm(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Moments, a block per group and sample; then everything scaled and shifted."""
     groups = ceil_div(operator.written, operator.side("reduced"))
     moments = target.kernel("group_norm_moments", (groups, 1, 1), operator.width * operator.read)
     return [moments, strided(operator, target, operator.written, operator.moved)]
 
 
-def average_pool(operator: Operator, target: Target) -> list[Kernel]:
+def average_pool(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Windows side by side of three and more pixels are taken as whole channels, windows of one as adaptive pooling."""
     window, stride = operator.side("kernel_height"), operator.side("stride")
     if window == stride == 1:

@@ -42,7 +42,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Operator:
+class ModelledOperator:
     """One node of a graph: its type, hyper-parameters and sizes in elements, as in ``ComputationGraph``.
 
     Args:
@@ -93,7 +93,7 @@ class Target:
 
     @property
     def arithmetic(self) -> str:
-        """Of matrix products: PyTorch keeps TensorFloat-32 off for them unless asked."""
+        """Of matrix products: PyTorch keeps TensorFloat-32 off for them by default."""
         return "fp32" if self.precision == "fp32" else "half"
 
     @property
@@ -115,7 +115,7 @@ class Target:
         return Kernel(self.configurations.kernels[name], grid, moved)
 
     def flat(self, name: str, elements: float, of_a_thread: int, moved: float) -> Kernel:
-        """The same with a grid in one direction, whose threads take so many elements each."""
+        """The same with a one-dimensional grid, whose threads take so many elements each."""
         return self.kernel(name, (ceil_div(elements, of_a_thread * self.configurations.kernels[name].threads), 1, 1), moved)
 
     def seconds(self, kernel: Kernel) -> float:

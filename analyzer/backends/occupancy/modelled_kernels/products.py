@@ -1,6 +1,6 @@
 """Operators made of matrix products: which tile cuBLAS would take, in how many parts the inner side is split, and the grid.
 
-The tile is not known: of those that the traces show, the one is taken that a simple count of cycles finds fastest. The grid
+The tile is not known: of those that the traces show, the fastest by a simple count of cycles is taken. The grid
 is as the traces show it: SIMT kernels have a block per tile; CUTLASS's order their blocks in bundles of up to eight columns
 of tiles and round up to whole bundles; Hopper's are persistent and have no more blocks than fit.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from ..graph.operator_work import RECURRENT
 from .launch_configurations import Tile
 from .memory_bound import strided
-from .operator import WIDTHS, Kernel, Operator, Target, ceil_div
+from .operator import WIDTHS, Kernel, ModelledOperator, Target, ceil_div
 
 _L2_BYTES_PER_CYCLE = 64.0
 """That one SM gets from the L2 cache: the width of its path on V100 and later."""
@@ -30,7 +30,7 @@ _LEAST_INNER = 64
 _FLASH_QUERIES = 128
 
 
-def linear(operator: Operator, target: Target) -> list[Kernel]:
+def linear(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """A product with weights."""
     columns, inner = operator.side("output_features"), operator.side("reduced")
     rows = ceil_div(operator.written, columns)
@@ -41,13 +41,13 @@ def linear(operator: Operator, target: Target) -> list[Kernel]:
     return kernels
 
 
-def matmul(operator: Operator, target: Target) -> list[Kernel]:
+def matmul(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """A batch of products of activations."""
     rows, columns, inner = map(operator.side, ("rows", "output_features", "reduced"))
     return product(target, target.arithmetic, rows, columns, inner, ceil_div(operator.written, rows * columns))
 
 
-def attention(operator: Operator, target: Target) -> list[Kernel]:
+def attention(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """PyTorch's flash kernel in half precision, else its memory-efficient one; a block per head, sample and some queries."""
     features, queries, keys, heads = map(operator.side, ("output_features", "rows", "reduced", "heads"))
     known, limits, small = target.configurations.kernels, target.limits, features <= 64
@@ -66,7 +66,7 @@ def attention(operator: Operator, target: Target) -> list[Kernel]:
     return [Kernel(configuration, grid, operator.moved, waves * cycles / target.gpu.boost_clock)]
 
 
-def recurrent(operator: Operator, target: Target) -> list[Kernel]:
+def recurrent(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """All kernels of all layers, as cuDNN's standard algorithm runs them: assumed, for no public trace has one.
 
     Per layer and direction: one product of all steps with the input's weights, then per step a product with the state's weights

@@ -45,7 +45,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
+class ModelSettings:
     """Options of all models; each takes what it needs.
 
     Args:
@@ -59,14 +59,14 @@ class Settings:
     progress: Callable[[int, int, float], object] | None = None
 
 
-def _network(module: str, architecture: str) -> Callable[[Settings], Model]:
+def _network(module: str, architecture: str) -> Callable[[ModelSettings], Model]:
     """A network by its module here and its class."""
 
-    def made(settings: Settings) -> Model:
+    def made(settings: ModelSettings) -> Model:
         name = module.replace("_", "-")
-        training = _imported("training", name).Training(settings.epochs, settings.seed, progress=settings.progress)
+        fit_settings = _imported("training", name).FitSettings(settings.epochs, settings.seed, progress=settings.progress)
         architectures = _imported(module, name)
-        model: Model = _imported("graph_network", name).GraphNetwork(getattr(architectures, architecture), training)
+        model: Model = _imported("graph_network", name).GraphNetwork(getattr(architectures, architecture), fit_settings)
         return model
 
     return made
@@ -83,12 +83,12 @@ def _imported(module: str, name: str) -> Any:
         ) from error
 
 
-MODELS: Mapping[str, Callable[[Settings], Model]] = {
+MODELS: Mapping[str, Callable[[ModelSettings], Model]] = {
     "trees": lambda settings: StepTrees(settings.seed),
     "dnn-occu": _network("dnn_occu", "DnnOccu"),
-    "mlp": _network("mlp", "Mlp"),
+    "mlp": _network("mlp", "GraphMlp"),
     "lstm": _network("lstm", "Lstm"),
-    "transformer": _network("transformer", "Transformer"),
+    "transformer": _network("transformer", "GraphTransformer"),
     "dnnperf": _network("dnnperf", "DnnPerf"),
     "brp-nas": _network("brp_nas", "BrpNas"),
     "mean": lambda settings: Mean(),
@@ -97,14 +97,14 @@ MODELS: Mapping[str, Callable[[Settings], Model]] = {
 
 
 def make(name: str, **settings: Any) -> Model:
-    """An unfitted model by name, with fields of :class:`Settings`.
+    """An unfitted model by name, with fields of :class:`ModelSettings`.
 
     Raises:
         InputError: there is no such model, a library that it needs is missing, or there are no epochs.
     """
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}; known are {', '.join(MODELS)}")
-    chosen = Settings(**settings)
+    chosen = ModelSettings(**settings)
     if chosen.epochs < 1:
         raise InputError(f"cannot train for {chosen.epochs} epochs; give 1 or more")
     return MODELS[name](chosen)

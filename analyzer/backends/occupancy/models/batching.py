@@ -56,7 +56,7 @@ class GraphBatch:
 
     def to(self, device: torch.device) -> GraphBatch:
         """The same on another device."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return GraphBatch(**{name: value if value is None else value.to(device) for name, value in values.items()})
 
 
@@ -97,11 +97,11 @@ def _structures(structures: Sequence[Structure], most: int) -> tuple[Tensor | No
     count = len(structures)
     relations = np.full((count, most, most), PADDING, dtype=np.int32)
     edges_in, edges_out = np.zeros((2, count, most), dtype=np.int64)
-    for place, one in enumerate(structures):
-        n = len(one.edges_in)
-        relations[place, :n, :n] = one.relations
-        relations[place, n:, :n] = FAR  # nobody uses what padding sees, but it must see something: nothing at all is NaN
-        edges_in[place, :n], edges_out[place, :n] = one.edges_in, one.edges_out
+    for place, structure in enumerate(structures):
+        n = len(structure.edges_in)
+        relations[place, :n, :n] = structure.relations
+        relations[place, n:, :n] = FAR  # unused, but attention to nothing at all is NaN
+        edges_in[place, :n], edges_out[place, :n] = structure.edges_in, structure.edges_out
     return torch.from_numpy(edges_in), torch.from_numpy(edges_out), torch.from_numpy(relations)
 
 
@@ -118,7 +118,7 @@ def like_sizes(sizes: Sequence[int], chosen: Sequence[int], least_filled: float)
     """
     batch: list[int] = []
     operators = 0
-    for place in sorted(chosen, key=lambda one: -sizes[one]):
+    for place in sorted(chosen, key=lambda graph: -sizes[graph]):
         most, filled = sizes[batch[0]] if batch else 0, operators + sizes[place]
         if batch and ((len(batch) + 1) * most**2 > _MOST_PAIRS or filled < least_filled * most * (len(batch) + 1)):
             yield batch

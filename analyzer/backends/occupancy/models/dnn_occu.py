@@ -137,8 +137,8 @@ class DegreeEmbedding(nn.Module):
         super().__init__()
         self.of_in = nn.Embedding(MOST_EDGES + 1, width)
         self.of_out = nn.Embedding(MOST_EDGES + 1, width)
-        for one in (self.of_in, self.of_out):
-            nn.init.normal_(one.weight, std=0.02)
+        for embedding in (self.of_in, self.of_out):
+            nn.init.normal_(embedding.weight, std=0.02)
 
     def forward(self, edges_in: Tensor, edges_out: Tensor) -> Tensor:
         """Shape (B, N) twice -> (B, N, width)."""

@@ -17,7 +17,7 @@ from ..sample import Sample
 from .batching import EncodedGraph, encode
 from .output import Floats, Output
 from .structure import refuse_large
-from .training import Training, answers_of, train
+from .training import FitSettings, answers_of, train
 
 _AT_ONCE = 64
 """Samples whose features are in memory together when predicting."""
@@ -25,7 +25,7 @@ _AT_ONCE = 64
 _SCALES = ("mean", "scale")
 
 
-class Architecture(Protocol):
+class GraphArchitecture(Protocol):
     """A network's class.
 
     Attributes:
@@ -39,7 +39,7 @@ class Architecture(Protocol):
     least_filled: float
 
     def __call__(self, nodes: int, edges: int, **sizes: Any) -> nn.Module:
-        """Make the network for so many features of an operator and of an edge."""
+        """Make the network for these numbers of features of an operator and of an edge."""
         ...
 
 
@@ -48,18 +48,18 @@ class GraphNetwork:
 
     Args:
         architecture: of the network.
-        training: how it is fitted; the seed is also that of its first weights.
+        settings: how it is fitted; the seed is also that of its first weights.
         sizes: of the network, where they are not its own defaults.
     """
 
     def __init__(
         self,
-        architecture: Architecture,
-        training: Training,
+        architecture: GraphArchitecture,
+        settings: FitSettings,
         sizes: Mapping[str, Any] | None = None,
     ) -> None:
         self.architecture = architecture
-        self.training = training
+        self.settings = settings
         self.sizes = dict(sizes or {})
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -74,11 +74,11 @@ class GraphNetwork:
         self._edges = Standardiser.fit([edge_features(sample) for sample in samples])
         graphs = [self._encoded(sample) for sample in samples]
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(self.training.seed)
+            torch.default_generator.manual_seed(self.settings.seed)
             network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
         with _memory_refused():
             self._network = network.to(self._device)
-            train(self._network, graphs, self._output.learnt(values), self.training, self._device)
+            train(self._network, graphs, self._output.learnt(values), self.settings, self._device)
         return self
 
     def predict(self, samples: Sequence[Sample]) -> Floats:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .batching import GraphBatch, mean_over_present
 
 
-class Mlp(nn.Module):
+class GraphMlp(nn.Module):
     """Four layers, 80, 512, 512 and 256 wide. How the paper makes one row of many operators is not said: here by their mean."""
 
     structured = False

@@ -1,4 +1,4 @@
-"""Where operators stand in a graph: the hops between each two, for attention that looks at all of them at once."""
+"""Where operators stand in a graph: the hops between any two, for attention that looks at all of them at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ....errors import InputError
 from ..graph.computation_graph import EDGE_TYPES, ComputationGraph
 
 FARTHEST = 20
-"""Hops that are told apart."""
+"""Hops that are distinguished."""
 FAR = 2 * FARTHEST + 1
 """The relation of operators that are farther apart than FARTHEST hops, or that no path joins."""
 RELATIONS = FAR + 1
@@ -24,7 +24,7 @@ MOST_EDGES = 16
 """Edges into or out of an operator beyond which all counts are alike."""
 
 LARGEST_GRAPH = 4096
-"""Operators of the largest graph that attention takes: it has numbers for each two of them, in training of DNN-occu 1.3 GiB.
+"""Operators of the largest graph that attention takes: it has numbers for each pair of them, in training of DNN-occu 1.3 GiB.
 The largest graph of the paper has 2664."""
 
 _ROWS = 512
@@ -47,7 +47,7 @@ class Structure:
 def structure_of(graph: ComputationGraph) -> Structure:
     """Found once for all batch sizes of a network, and kept in memory.
 
-    Hops are Graphormer's shortest-path distances; its authors had undirected graphs, here the direction is told too.
+    Hops are Graphormer's shortest-path distances; its authors had undirected graphs; here the direction counts, too.
 
     Raises:
         InputError: the graph has more than LARGEST_GRAPH operators.
@@ -75,7 +75,7 @@ def _structure(n: int, edges: bytes) -> Structure:
     source, target = np.frombuffer(edges, dtype=np.int64).reshape(2, -1)
     arrows = csr_array((np.ones(len(source)), (source, target)), shape=(n, n))
     relations = np.full((n, n), FAR, dtype=np.uint8)
-    for first in range(0, n, _ROWS):  # 8 bytes for each two operators at once would be much for large graphs
+    for first in range(0, n, _ROWS):  # 8 bytes for every pair of operators would be too much for large graphs
         rows = np.arange(first, min(first + _ROWS, n))
         hops = dijkstra(arrows, indices=rows, unweighted=True, limit=FARTHEST)
         i, j = np.nonzero(np.isfinite(hops))

@@ -18,7 +18,7 @@ Progress = Callable[[int, int, float], object]
 
 
 @dataclass(frozen=True)
-class Training:
+class FitSettings:
     """How a network is fitted. The rates are the paper's; it gives neither epochs nor how many graphs a step sees.
 
     Args:
@@ -41,7 +41,7 @@ def train(
     network: nn.Module,
     graphs: Sequence[EncodedGraph],
     learnt: NDArray[np.float64],
-    training: Training,
+    settings: FitSettings,
     device: torch.device,
 ) -> None:
     """Fit in place; on one CPU with the same number of threads, the same seed gives the same weights.
@@ -53,37 +53,37 @@ def train(
         network: takes a GraphBatch, gives one number per graph; ``least_filled`` as of :func:`.batching.like_sizes`.
         graphs: to learn from, n.
         learnt: what the network should answer, shape (n,).
-        training: how.
+        settings: how.
         device: where the network is.
 
     Raises:
         InputError: the loss is no longer a number.
     """
-    optimizer = torch.optim.Adam(network.parameters(), training.learning_rate, weight_decay=training.weight_decay)
-    wanted = torch.tensor(learnt, dtype=torch.float32)
+    optimizer = torch.optim.Adam(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
+    targets = torch.tensor(learnt, dtype=torch.float32)
     sizes = [len(graph) for graph in graphs]
-    order = np.random.default_rng(training.seed)
+    order = np.random.default_rng(settings.seed)
     network.train()
-    for epoch in range(1, training.epochs + 1):
+    for epoch in range(1, settings.epochs + 1):
         total = 0.0
         places = order.permutation(len(graphs))
-        for first in range(0, len(places), training.graphs_per_step):
-            step = places[first : first + training.graphs_per_step]
+        for first in range(0, len(places), settings.graphs_per_step):
+            step = places[first : first + settings.graphs_per_step]
             optimizer.zero_grad()
             for group in like_sizes(sizes, step.tolist(), network.least_filled):
                 answers = network(collate([graphs[place] for place in group]).to(device))
-                squares = ((answers - wanted[group].to(device)) ** 2).sum()
+                squares = ((answers - targets[group].to(device)) ** 2).sum()
                 (squares / len(step)).backward()
                 total += float(squares.detach())
             optimizer.step()
         loss = total / len(graphs)
         if not math.isfinite(loss):
             raise InputError(
-                f"the loss became {loss} in epoch {epoch} of {training.epochs}, so nothing was learnt; "
+                f"the loss became {loss} in epoch {epoch} of {settings.epochs}, so nothing was learnt; "
                 "train with another seed, or leave out rows with extreme sizes"
             )
-        if training.progress is not None:
-            training.progress(epoch, training.epochs, loss)
+        if settings.progress is not None:
+            settings.progress(epoch, settings.epochs, loss)
 
 
 def answers_of(network: nn.Module, graphs: Sequence[EncodedGraph], device: torch.device) -> NDArray[np.float64]:

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from .batching import GraphBatch, mean_over_present
 
 
-class Transformer(nn.Module):
+class GraphTransformer(nn.Module):
     """Three encoder layers of four heads and 512 channels in the feed-forward network; the mean over operators is read.
 
-    The paper does not give the width of a row; positions are told by sines, as where transformers come from.
+    The paper does not give the width of a row; positions are encoded by sines, as in the first transformer.
     """
 
     structured = False

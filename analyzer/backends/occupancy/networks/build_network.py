@@ -16,7 +16,7 @@ from ...networks.find_network import built, find_network, import_torchvision
 from ...networks.plain import lenet5
 from ...reader.failures import one_line
 from ...user_factory import import_factory, module_and_inputs
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
 
 Built = tuple[nn.Module, tuple[Any, ...]]
@@ -25,7 +25,7 @@ _SMALLEST_LENET = 16
 """Pixels: below, two convolutions and two poolings leave nothing."""
 
 _USUAL = {**STEPS, **IMAGE}
-"""What a factory is called with that must have a size, where none is given."""
+"""Sizes for a factory that requires them, where none is given."""
 
 
 class Clip(nn.Module):
@@ -46,7 +46,7 @@ class Clip(nn.Module):
         return self.image(image), self.text(tokens).last_hidden_state
 
 
-def build_network(configuration: Configuration, device: str = "meta") -> Built:
+def build_network(configuration: NetworkConfiguration, device: str = "meta") -> Built:
     """Build a network, and what it is called with for a batch of the configuration's samples, without memory for either.
 
     On another device the network has weights and buffers, what it is called with lies on the meta device all the same.
@@ -76,7 +76,7 @@ def build_network(configuration: Configuration, device: str = "meta") -> Built:
     return network.to(device).eval(), inputs
 
 
-def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, ...] | None]:
+def _from_factory(configuration: NetworkConfiguration) -> tuple[nn.Module, tuple[Any, ...] | None]:
     """What a user's factory makes of the sizes that it has parameters for."""
     name = configuration.network
     factory = import_factory(name)
@@ -84,12 +84,12 @@ def _from_factory(configuration: Configuration) -> tuple[nn.Module, tuple[Any, .
     options = {"batch": 1} if "batch" in parameters else {}  # one sample is enough, of it a batch is made
     for size in SIZES:
         parameter = "sequence_length" if size == "sequence" and "sequence_length" in parameters else size
-        given = getattr(configuration, size)
+        value = getattr(configuration, size)
         if parameter in parameters:
-            if given or parameters[parameter].default is Parameter.empty:
-                options[parameter] = given or _USUAL[size].usual
-        elif given and size not in IMAGE:
-            raise InputError(f"the factory of {name!r} has no parameter {size} that could be {given}; leave it out")
+            if value or parameters[parameter].default is Parameter.empty:
+                options[parameter] = value or _USUAL[size].usual
+        elif value and size not in IMAGE:
+            raise InputError(f"the factory of {name!r} has no parameter {size} that could be {value}; leave it out")
     network, inputs = module_and_inputs(name, factory(**options))
     for size in IMAGE:
         if inputs is not None and getattr(configuration, size) and size not in parameters:
@@ -102,7 +102,7 @@ def _samples(tensor: Tensor, batch: int) -> Tensor:
     return torch.empty((batch, *tensor.shape[1:]) if tensor.dim() else (), dtype=tensor.dtype, device="meta")
 
 
-def _known(configuration: Configuration, device: str) -> nn.Module:
+def _known(configuration: NetworkConfiguration, device: str) -> nn.Module:
     name = configuration.network
     try:
         return built(name, lambda: (_of_library(configuration), None), device)[0]
@@ -116,7 +116,7 @@ def _known(configuration: Configuration, device: str) -> nn.Module:
         raise
 
 
-def _of_library(configuration: Configuration) -> nn.Module:
+def _of_library(configuration: NetworkConfiguration) -> nn.Module:
     """A network of NETWORKS, whose library is imported."""
     name, image_size = configuration.network, configuration.image_size
     match NETWORKS[name].library:
@@ -178,7 +178,7 @@ def _change_channels(network: nn.Module, channels: int, name: str) -> None:
     first.weight = nn.Parameter(0.05 * torch.randn(shape, dtype=first.weight.dtype, device=first.weight.device))
 
 
-def _inputs(configuration: Configuration) -> tuple[Tensor, ...]:
+def _inputs(configuration: NetworkConfiguration) -> tuple[Tensor, ...]:
     """What a network without inputs of its own is called with; a user's takes images alone."""
     batch, tokens = configuration.batch, (configuration.batch, configuration.sequence)
     if configuration.is_factory:

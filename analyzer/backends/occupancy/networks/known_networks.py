@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ....errors import InputError
-from ..configuration import Configuration
+from ..configuration import NetworkConfiguration
 
 SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
-"""Fields of Configuration that apply to some networks only."""
+"""Fields of NetworkConfiguration that apply to some networks only."""
 
 PRECISIONS = ("fp32", "fp16", "bf16")
 
@@ -25,13 +25,13 @@ class Size(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Network:
+class KnownNetwork:
     """A network by name.
 
     Args:
         library: that defines it: ``torchvision``, ``timm``, ``transformers``, ``torch``, or empty for our own modules.
-        sizes: by the names of Configuration's fields, those that apply.
-        tower: of a multimodal network, timm's name of the one for images.
+        sizes: by the names of NetworkConfiguration's fields, those that apply.
+        tower: of a multimodal network, timm's name of the image tower.
     """
 
     library: str
@@ -48,11 +48,11 @@ def _tokens(most: int) -> dict[str, Size]:
     return {"sequence": Size(min(128, most), most)}
 
 
-def _of(library: str, sizes: Mapping[str, Size], names: str) -> dict[str, Network]:
-    return {name: Network(library, sizes) for name in names.split()}
+def _of(library: str, sizes: Mapping[str, Size], names: str) -> dict[str, KnownNetwork]:
+    return {name: KnownNetwork(library, sizes) for name in names.split()}
 
 
-NETWORKS: Mapping[str, Network] = {
+NETWORKS: Mapping[str, KnownNetwork] = {
     **_of("", IMAGE, "lenet"),
     **_of("torchvision", IMAGE, "alexnet vgg11 vgg13 vgg16 resnet18 resnet34 resnet50 convnext_base mobilenet_v2"),
     **_of("torchvision", IMAGE, "efficientnet_b0 densenet121 squeezenet1_0 regnet_y_400mf shufflenet_v2_x1_0"),
@@ -62,7 +62,7 @@ NETWORKS: Mapping[str, Network] = {
     **_of("transformers", _tokens(512), "distilbert bert"),
     **_of("transformers", _tokens(1024), "gpt2"),
     **{
-        name: Network("timm and transformers", {**IMAGE, **_tokens(77)}, tower)
+        name: KnownNetwork("timm and transformers", {**IMAGE, **_tokens(77)}, tower)
         for name, tower in {
             "clip_rn50": "resnet50_clip",
             "clip_vit_b16": "vit_base_patch16_clip_224",
@@ -73,7 +73,7 @@ NETWORKS: Mapping[str, Network] = {
 """By name, in the default form of their library and with random weights: Table II's twenty, and ten more."""
 
 
-def complete(configuration: Configuration) -> Configuration:
+def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
     """The configuration with the usual value of every size that applies and is not given.
 
     A name that is not in NETWORKS (see :func:`.build_network.build_network`) may have any size; a network for images is then
@@ -95,14 +95,14 @@ def complete(configuration: Configuration) -> Configuration:
         sizes = IMAGE
     usual: dict[str, int] = {}
     for size in SIZES:
-        given, called = getattr(configuration, size), size.replace("_", " ")
-        if not given:
+        value, called = getattr(configuration, size), size.replace("_", " ")
+        if not value:
             usual[size] = sizes[size].usual if size in sizes else 0
         elif size not in sizes:
             known = ", ".join(own.replace("_", " ") for own in sizes)
             raise InputError(
-                f"{name} has no {called}, but {called} {given} is asked for; leave it out (its sizes are: {known})"
+                f"{name} has no {called}, but {called} {value} is asked for; leave it out (its sizes are: {known})"
             )
-        elif not 1 <= given <= sizes[size].most:
-            raise InputError(f"{name} cannot have {called} {given}; give one from 1 to {sizes[size].most}")
+        elif not 1 <= value <= sizes[size].most:
+            raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size].most}")
     return replace(configuration, **usual)  # type: ignore[arg-type]

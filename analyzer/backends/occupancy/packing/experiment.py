@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from .job import Job
+from .job import PackedJob
 from .policies import Policy
 from .simulation import Outcome, simulate
 from .slowdown import Slowdown
@@ -28,7 +28,7 @@ FIGURES = ("makespan", "nvml_utilisation", "occupancy", *_OF_JOBS, "failures")
 
 
 def compare(
-    runs: Sequence[Sequence[Job]],
+    runs: Sequence[Sequence[PackedJob]],
     gpus: int,
     memory: float,
     policies: Mapping[str, Policy],
@@ -60,13 +60,13 @@ def figures(outcome: Outcome) -> dict[str, float]:
         "makespan": outcome.makespan,
         "nvml_utilisation": outcome.nvml_utilisation,
         "occupancy": outcome.occupancy,
-        **{name: float(np.mean([getattr(one, name) for one in outcome.finished])) for name in _OF_JOBS},
-        "failures": float(sum(one.failures for one in outcome.finished)),
+        **{name: float(np.mean([getattr(job, name) for job in outcome.finished])) for name in _OF_JOBS},
+        "failures": float(sum(job.failures for job in outcome.finished)),
     }
 
 
 @dataclass(frozen=True)
-class Mean:
+class RunStatistics:
     """A mean over runs with their standard deviation and the mean's 95 % interval (Student's t); NaN of a single run."""
 
     mean: float
@@ -75,7 +75,7 @@ class Mean:
     high: float
 
     @classmethod
-    def of(cls, values: Any) -> Mean:
+    def of(cls, values: Any) -> RunStatistics:
         """Over one value per run."""
         values = np.asarray(values, dtype=float)
         mean = float(values.mean())
@@ -87,7 +87,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Summary:
+class PolicySummary:
     """One policy under one curve, over all runs.
 
     Attributes:
@@ -101,14 +101,14 @@ class Summary:
 
     slowdown: str
     policy: str
-    figures: Mapping[str, Mean]
+    figures: Mapping[str, RunStatistics]
     makespan_gain: float
     utilisation_gain: float
-    run_gain: Mean
+    run_gain: RunStatistics
     won: float
 
 
-def summarise(rows: pd.DataFrame) -> list[Summary]:
+def summarise(rows: pd.DataFrame) -> list[PolicySummary]:
     """Over the rows of :func:`compare`, curve by curve; slot-packing and another policy must be among them."""
     summaries = []
     for curve, of_curve in rows.groupby("slowdown", sort=False):
@@ -118,13 +118,13 @@ def summarise(rows: pd.DataFrame) -> list[Summary]:
         for policy, own in of_curve.groupby("policy", sort=False):
             others = makespan.drop(columns=policy).min(axis=1)
             summaries.append(
-                Summary(
+                PolicySummary(
                     str(curve),
                     str(policy),
-                    {name: Mean.of(own[name]) for name in FIGURES},
+                    {name: RunStatistics.of(own[name]) for name in FIGURES},
                     makespan_gain=float(1 - own["makespan"].mean() / base["makespan"].mean()),
                     utilisation_gain=float(own["nvml_utilisation"].mean() / busy - 1) if busy > 0 else np.nan,
-                    run_gain=Mean.of(1 - makespan[policy] / makespan[BASELINE]),
+                    run_gain=RunStatistics.of(1 - makespan[policy] / makespan[BASELINE]),
                     won=float((makespan[policy] < others * (1 - 1e-9)).mean()),
                 )
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Job:
+class PackedJob:
     """A job of one GPU.
 
     Attributes:
@@ -50,11 +50,11 @@ class JobKind:
 
 
 @dataclass(eq=False)
-class Gpu:
+class PackedGpu:
     """One GPU: its memory in bytes and the jobs that run on it now."""
 
     memory: float
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[PackedJob] = field(default_factory=list)
 
     @property
     def free_memory(self) -> float:

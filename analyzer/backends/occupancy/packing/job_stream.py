@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....errors import InputError
-from .job import Job, JobKind
+from .job import JobKind, PackedJob
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class StreamShape:
     arrival_rate: float | None = None
 
 
-def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Generator) -> list[Job]:
+def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Generator) -> list[PackedJob]:
     """Draw a stream; predictions in it are right.
 
     Raises:
-        InputError: no job is asked for, there is no kind, or a figure of the shape is not above zero.
+        InputError: there are no jobs or no kinds, or a figure of the shape is not above zero.
     """
     if not kinds or shape.jobs < 1:
         raise InputError(f"a stream of {shape.jobs} jobs from {len(kinds)} kinds is empty; ask for one or more")
@@ -50,23 +50,23 @@ def job_stream(kinds: Sequence[JobKind], shape: StreamShape, rng: np.random.Gene
     gaps = np.zeros(shape.jobs) if shape.arrival_rate is None else rng.exponential(1 / shape.arrival_rate, shape.jobs)
     arrivals = np.cumsum(gaps) - gaps[0]
     return [
-        Job(
-            name=f"{number} {one.key}",
+        PackedJob(
+            name=f"{number} {kind.key}",
             arrival=arrival,
             duration=duration,
-            occupancy=one.occupancy,
-            predicted_occupancy=one.occupancy,
-            nvml_utilisation=one.nvml_utilisation,
-            memory=one.memory,
-            predicted_memory=one.memory,
-            kind=one.key,
+            occupancy=kind.occupancy,
+            predicted_occupancy=kind.occupancy,
+            nvml_utilisation=kind.nvml_utilisation,
+            memory=kind.memory,
+            predicted_memory=kind.memory,
+            kind=kind.key,
         )
-        for number, (one, arrival, duration) in enumerate(
+        for number, (kind, arrival, duration) in enumerate(
             zip((kinds[index] for index in drawn), arrivals.tolist(), durations.tolist(), strict=True), start=1
         )
     ]
 
 
-def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int) -> list[Sequence[Job]]:
-    """So many streams; each depends on the seed and its own number alone."""
+def streams(kinds: Sequence[JobKind], shape: StreamShape, runs: int, seed: int) -> list[Sequence[PackedJob]]:
+    """``runs`` streams; each depends on the seed and its own number alone."""
     return [job_stream(kinds, shape, np.random.default_rng([seed, run, 0])) for run in range(runs)]

@@ -15,7 +15,7 @@ from ....csv_text import numeric_column, parse_csv, read_text, source_name
 from ....errors import InputError
 from ..measurement import SUCCESSFUL
 from ..training_jobs import GPU
-from .job import Job, JobKind
+from .job import JobKind, PackedJob
 
 _TEXTS = ("name", "key", "network", "batch", "gpu", "status")
 _SHORTEST = 1e-6  # seconds; nothing runs shorter, and results divide by it
@@ -37,7 +37,7 @@ class JobKinds:
     left_out: int = 0
 
 
-def read_jobs(path: Path) -> list[Job]:
+def read_jobs(path: Path) -> list[PackedJob]:
     """Jobs of a CSV table, in the order of its rows.
 
     Arrivals count from the first one: a clock since 1970 would leave few digits for what happens after it.
@@ -61,7 +61,7 @@ def read_jobs(path: Path) -> list[Job]:
         memory,
         table.numbers("predicted_memory_bytes", instead=memory),
     )
-    return [Job(*row) for row in _rows(columns)]
+    return [PackedJob(*row) for row in _rows(columns)]
 
 
 def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds:
@@ -133,8 +133,8 @@ class _Table:
         values = numeric_column(self._column(column), column, self.name)
         if instead is not None:
             values = values.fillna(instead)
-        wanted = f"a number of {least:g} or more" if most == np.inf else f"a number from {least:g} to {most:g}"
-        self._refuse(column, ~values.between(least, most), f"give {wanted}")
+        allowed = f"a number of {least:g} or more" if most == np.inf else f"a number from {least:g} to {most:g}"
+        self._refuse(column, ~values.between(least, most), f"give {allowed}")
         return values
 
     def _column(self, column: str) -> pd.Series[Any]:

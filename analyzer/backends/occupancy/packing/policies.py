@@ -13,34 +13,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .job import Gpu, Job
+from .job import PackedGpu, PackedJob
 
 Placement = tuple[int, int]
 """Position in the queue, position of the GPU."""
 
-Policy = Callable[[Sequence[Job], Sequence[Gpu]], Placement | None]
+Policy = Callable[[Sequence[PackedJob], Sequence[PackedGpu]], Placement | None]
 
 _ROUNDING = 1e-9
 """Shares that add up to one but for this are one."""
 
 
-def slot(queue: Sequence[Job], gpus: Sequence[Gpu]) -> Placement | None:
+def slot(queue: Sequence[PackedJob], gpus: Sequence[PackedGpu]) -> Placement | None:
     """Slot packing: every job has its GPU for itself."""
     idle = next((index for index, gpu in enumerate(gpus) if not gpu.jobs), None)
     return None if idle is None or not queue else (0, idle)
 
 
-def nvml_util(queue: Sequence[Job], gpus: Sequence[Gpu]) -> Placement | None:
+def nvml_util(queue: Sequence[PackedJob], gpus: Sequence[PackedGpu]) -> Placement | None:
     """Bin packing with at most 100 % of cumulative NVML utilisation on a GPU [6], [7]."""
     return _bin_packing(queue, gpus, lambda job: job.nvml_utilisation)
 
 
-def occu(queue: Sequence[Job], gpus: Sequence[Gpu]) -> Placement | None:
+def occu(queue: Sequence[PackedJob], gpus: Sequence[PackedGpu]) -> Placement | None:
     """Bin packing with at most 100 % of cumulative predicted occupancy on a GPU: the paper's."""
     return _bin_packing(queue, gpus, lambda job: job.predicted_occupancy)
 
 
-def _bin_packing(queue: Sequence[Job], gpus: Sequence[Gpu], share: Callable[[Job], float]) -> Placement | None:
+def _bin_packing(
+    queue: Sequence[PackedJob], gpus: Sequence[PackedGpu], share: Callable[[PackedJob], float]
+) -> Placement | None:
     """The first job that any GPU takes, on the fullest of those; the first of equals."""
     filled = [sum(map(share, gpu.jobs)) for gpu in gpus]
     free = [gpu.free_memory for gpu in gpus]

@@ -23,7 +23,7 @@ from typing import Any
 import simpy
 
 from ....errors import InputError
-from .job import Gpu, Job
+from .job import PackedGpu, PackedJob
 from .policies import Policy
 from .slowdown import Slowdown
 
@@ -40,7 +40,7 @@ class Finished:
         failures: how often it ran out of memory before.
     """
 
-    job: Job
+    job: PackedJob
     gpu: int
     start: float
     finish: float
@@ -78,7 +78,7 @@ class Outcome:
     finished: tuple[Finished, ...]
 
 
-def simulate(jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> Outcome:
+def simulate(jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> Outcome:
     """Run the jobs on that many GPUs of ``memory`` bytes each.
 
     Raises:
@@ -102,14 +102,14 @@ class _Running:
     """A job on a GPU; ``slowdown`` holds until the process is interrupted."""
 
     number: int
-    job: Job
+    job: PackedJob
     start: float
     slowdown: float = 1.0
     process: simpy.Process | None = None
 
 
 @dataclass(eq=False)
-class _SharedGpu(Gpu):
+class _SharedGpu(PackedGpu):
     """A GPU with its running jobs, in the order of ``jobs``, and its integrals over time."""
 
     running: list[_Running] = field(default_factory=list)
@@ -127,39 +127,39 @@ class _SharedGpu(Gpu):
 
     def retune(self, slowdown: Slowdown) -> None:
         """Set the slowdown of every running job, and what the GPU is filled with from now on."""
-        for one, each in zip(self.running, slowdown(self.jobs), strict=True):
-            if not 1 <= each < float("inf"):
-                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {each}")
-            one.slowdown = each
-        self.nvml = min(1.0, sum(one.job.nvml_utilisation / one.slowdown for one in self.running))
-        self.occupancy = min(1.0, sum(one.job.occupancy / one.slowdown for one in self.running))
+        for running, factor in zip(self.running, slowdown(self.jobs), strict=True):
+            if not 1 <= factor < float("inf"):
+                raise ValueError(f"{[job.name for job in self.jobs]} cannot run together: slowdown {factor}")
+            running.slowdown = factor
+        self.nvml = min(1.0, sum(running.job.nvml_utilisation / running.slowdown for running in self.running))
+        self.occupancy = min(1.0, sum(running.job.occupancy / running.slowdown for running in self.running))
 
 
 class _Cluster:
-    def __init__(self, jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> None:
+    def __init__(self, jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown) -> None:
         self.env = simpy.Environment()
         self.jobs = jobs
         self.gpus = [_SharedGpu(memory) for _ in range(gpus)]
         self.policy, self.slowdown = policy, slowdown
-        self.queue: list[tuple[int, Job]] = []
+        self.queue: list[tuple[int, PackedJob]] = []
         self.failures = [0] * len(jobs)
         self.finished: dict[int, Finished] = {}
 
     def run(self) -> Outcome:
         self.env.process(self._arrivals())
         self.env.run()
-        first, last = min(job.arrival for job in self.jobs), max(one.finish for one in self.finished.values())
-        whole = (last - first) * len(self.gpus)
+        first, last = min(job.arrival for job in self.jobs), max(job.finish for job in self.finished.values())
+        gpu_seconds = (last - first) * len(self.gpus)
         return Outcome(
             makespan=last - first,
-            nvml_utilisation=sum(one.nvml_seconds for one in self.gpus) / whole,
-            occupancy=sum(one.occupancy_seconds for one in self.gpus) / whole,
+            nvml_utilisation=sum(gpu.nvml_seconds for gpu in self.gpus) / gpu_seconds,
+            occupancy=sum(gpu.occupancy_seconds for gpu in self.gpus) / gpu_seconds,
             finished=tuple(self.finished[number] for number in range(len(self.jobs))),
         )
 
     def _arrivals(self) -> Generator[simpy.Event, Any, None]:
-        in_order = sorted(enumerate(self.jobs), key=lambda one: one[1].arrival)
-        for arrival, group in groupby(in_order, key=lambda one: one[1].arrival):
+        in_order = sorted(enumerate(self.jobs), key=lambda numbered: numbered[1].arrival)
+        for arrival, group in groupby(in_order, key=lambda numbered: numbered[1].arrival):
             if arrival > self.env.now:
                 yield self.env.timeout(arrival - self.env.now)
             self.queue.extend(group)  # all at once: the policy chooses among them
@@ -183,24 +183,24 @@ class _Cluster:
         for gpu in changed:
             gpu.account(self.env.now)
             gpu.retune(self.slowdown)
-            for one in gpu.running:
-                if one.process is None:
-                    one.process = self.env.process(self._work(one, gpu))
+            for running in gpu.running:
+                if running.process is None:
+                    running.process = self.env.process(self._work(running, gpu))
                 else:
-                    one.process.interrupt()
+                    running.process.interrupt()
 
-    def _work(self, one: _Running, gpu: _SharedGpu) -> Generator[simpy.Event, Any, None]:
-        remaining = one.job.duration
+    def _work(self, running: _Running, gpu: _SharedGpu) -> Generator[simpy.Event, Any, None]:
+        remaining = running.job.duration
         while remaining > 0:
-            began, slowdown = self.env.now, one.slowdown
+            began, slowdown = self.env.now, running.slowdown
             try:
                 yield self.env.timeout(remaining * slowdown)
                 break
             except simpy.Interrupt:
                 remaining -= (self.env.now - began) / slowdown
-        place = gpu.running.index(one)
+        place = gpu.running.index(running)
         del gpu.running[place], gpu.jobs[place]
-        self.finished[one.number] = Finished(
-            self.jobs[one.number], self.gpus.index(gpu), one.start, self.env.now, self.failures[one.number]
+        self.finished[running.number] = Finished(
+            self.jobs[running.number], self.gpus.index(gpu), running.start, self.env.now, self.failures[running.number]
         )
         self._place(left=gpu)

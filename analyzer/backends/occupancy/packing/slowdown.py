@@ -9,21 +9,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .job import Job
+from .job import PackedJob
 
-Slowdown = Callable[[Sequence[Job]], Sequence[float]]
+Slowdown = Callable[[Sequence[PackedJob]], Sequence[float]]
 
 FIG7_ANCHORS = ((0.0, 1.10), (1.0, 1.20), (1.5, 1.60))
 """Cumulative occupancy and slowdown. Fig. 7 is known here by its text alone: JCT rises by 10 % to 60 %, and dramatically
 beyond 100 %. The two ends and the knee at 100 % are the paper's; 20 % at the knee and 150 % for the end are assumed."""
 
 
-def none(jobs: Sequence[Job]) -> Sequence[float]:
+def none(jobs: Sequence[PackedJob]) -> Sequence[float]:
     """Sharing costs nothing: what packing could gain at the very most."""
     return [1.0] * len(jobs)
 
 
-def fig7(jobs: Sequence[Job]) -> Sequence[float]:
+def fig7(jobs: Sequence[PackedJob]) -> Sequence[float]:
     """The paper's Fig. 7: all jobs slow down with their cumulative occupancy, in straight lines between the anchors.
 
     Beyond the last anchor it goes on as steeply, but never below the cumulative occupancy: all jobs together have no more than
@@ -40,7 +40,7 @@ def fig7(jobs: Sequence[Job]) -> Sequence[float]:
     return [max(slowdown, cumulative)] * len(jobs)
 
 
-def utilisation(jobs: Sequence[Job]) -> Sequence[float]:
+def utilisation(jobs: Sequence[PackedJob]) -> Sequence[float]:
     """Time slicing: kernels of different jobs never overlap, so busy times add up, and beyond 100 % all are stretched alike.
 
     Processes that share a GPU without MPS take turns in this way; occupancy plays no part.

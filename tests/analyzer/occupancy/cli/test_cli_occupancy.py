@@ -8,7 +8,7 @@ import pytest
 from made_trainings import activation, convolution, ends, trainings
 
 from epochcast.analyzer.backends.occupancy import question
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer, graph_of_layers
 from epochcast.analyzer.cli import main
@@ -20,7 +20,7 @@ PREDICT = ("predict-model", "occupancy", "--network")
 def _made_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs that names decide, in place of exports by PyTorch: ``alexnet`` is wider, ``bert`` has what no training had."""
 
-    def graph_of(configuration: Configuration, cache: bool = True) -> ComputationGraph:
+    def graph_of(configuration: NetworkConfiguration, cache: bool = True) -> ComputationGraph:
         width = 64 if configuration.network == "lenet" else 128
         extra = [ListedLayer("gelu", width * 16**2, 0)] if configuration.network == "bert" else []
         layers = [convolution(3, width, 16), *extra, activation(width, 16), convolution(width, width, 16), *ends(width, 10)]
@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_the_fit(
     def fit(*_: object) -> None:
         raise AssertionError("the fit began")
 
-    monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor.Predictor.fit", fit)
+    monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor.OccupancyPredictor.fit", fit)
     (tmp_path / "taken").write_text("")
     said = refused("fit", "occupancy", "--data", table, "--out", tmp_path / "taken")
     assert "holds no model of `epochcast fit occupancy`; name a new folder" in said

@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
@@ -50,7 +50,7 @@ def saved(tmp_path: Path, made: Any) -> str:
 
 
 def read(tmp_path: Path, made: Any, batch: int = 4, **sizes: Any) -> ComputationGraph:
-    return graph_of_onnx(saved(tmp_path, made), Configuration("net.onnx", batch, **sizes))
+    return graph_of_onnx(saved(tmp_path, made), NetworkConfiguration("net.onnx", batch, **sizes))
 
 
 def test_a_convolution_and_what_follows(tmp_path: Path) -> None:
@@ -232,13 +232,13 @@ def test_two_files_are_two_towers(tmp_path: Path) -> None:
     texts = model([node("Gather", "table x", "y")], {"x": ["batch", "seq"]}, [weight("table", 99, 8)], TensorProto.INT64)
     for name, made in {"image": images, "text": texts}.items():
         onnx.save(made, str(tmp_path / f"{name}.onnx"))
-    asked = Configuration(f"{tmp_path}/image.onnx,{tmp_path}/text.onnx", 2, image_size=32, sequence=7)
+    asked = NetworkConfiguration(f"{tmp_path}/image.onnx,{tmp_path}/text.onnx", 2, image_size=32, sequence=7)
     graph = graph_of(asked)
     assert graph.words == ("average_pool", "embedding")
     assert graph.edges.shape == (2, 0)
     assert graph.column("written").tolist() == [6, 2 * 7 * 8]
     with pytest.raises(InputError, match=r"no axis of the inputs of .* is its hidden, but hidden 5 is asked for"):
-        graph_of(Configuration(asked.network, 2, image_size=32, sequence=7, hidden=5))
+        graph_of(NetworkConfiguration(asked.network, 2, image_size=32, sequence=7, hidden=5))
 
 
 def test_a_chain_of_thousands_of_nodes_is_read(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_chain_of_thousands_of_nodes_is_read(tmp_path: Path) -> None:
     kinds = ("Relu", "Sigmoid", "Tanh", "Exp")
     nodes = [helper.make_node(kinds[place % 4], [a], [b]) for place, (a, b) in enumerate(pairwise(names))]
     path = saved(tmp_path, model(nodes, {"v0": ["batch", 8]}))
-    graph = graph_of_onnx(path, Configuration(path, 2))
+    graph = graph_of_onnx(path, NetworkConfiguration(path, 2))
     assert len(graph) == 5_000
     assert graph.edges.shape == (2, 4_999)
 
@@ -333,9 +333,9 @@ def test_damaged_files(tmp_path: Path) -> None:
     for damaged in (b"", b"no onnx at all" * 9, content[: len(content) // 2]):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"is no ONNX file that can be read: .*; export the network again"):
-            graph_of_onnx(path, Configuration("net.onnx", 1))
+            graph_of_onnx(path, NetworkConfiguration("net.onnx", 1))
     with pytest.raises(InputError, match=r"no such file: .*; give the path of an ONNX file"):
-        graph_of_onnx(tmp_path / "missing.onnx", Configuration("net.onnx", 1))
+        graph_of_onnx(tmp_path / "missing.onnx", NetworkConfiguration("net.onnx", 1))
 
 
 def test_weights_in_a_file_that_is_missing_are_not_needed(tmp_path: Path) -> None:
@@ -343,5 +343,5 @@ def test_weights_in_a_file_that_is_missing_are_not_needed(tmp_path: Path) -> Non
     path = tmp_path / "net.onnx"
     onnx.save(made, str(path), save_as_external_data=True, location="weights.bin", size_threshold=16)
     (tmp_path / "weights.bin").unlink()
-    graph = graph_of_onnx(path, Configuration("net.onnx", 2))
+    graph = graph_of_onnx(path, NetworkConfiguration("net.onnx", 2))
     assert (graph.words, graph.weight_elements) == (("linear",), 2400)

@@ -14,7 +14,7 @@ if find_spec("torchvision") is None:
     pytest.skip("torchvision is not installed (extra convnets)", allow_module_level=True)
 
 from epochcast.analyzer.backends.occupancy import graph_of as module  # noqa: E402
-from epochcast.analyzer.backends.occupancy.configuration import Configuration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
@@ -57,7 +57,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_products_as_torchvision_states_them() -> None:
-    graph = graph_of(Configuration("resnet18", 1, channels=3, image_size=224))
+    graph = graph_of(NetworkConfiguration("resnet18", 1, channels=3, image_size=224))
     products = sum(graph.column("flops")[place] for place, word in enumerate(graph.words) if word in PRODUCTS) / 2
     assert products / 1e9 == pytest.approx(1.81, abs=0.01)
 
@@ -65,13 +65,13 @@ def test_products_as_torchvision_states_them() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        Configuration("lenet", 5, channels=7, image_size=64),
-        Configuration("lstm", 6, sequence=9, hidden=32, layers=2),
-        Configuration("resnet18", 3, channels=1, image_size=64),
+        NetworkConfiguration("lenet", 5, channels=7, image_size=64),
+        NetworkConfiguration("lstm", 6, sequence=9, hidden=32, layers=2),
+        NetworkConfiguration("resnet18", 3, channels=1, image_size=64),
     ],
     ids=lambda one: one.network,
 )
-def test_a_kept_graph_is_the_one_of_the_network_at_that_batch(asked: Configuration) -> None:
+def test_a_kept_graph_is_the_one_of_the_network_at_that_batch(asked: NetworkConfiguration) -> None:
     network, inputs = build_network(asked)
     assert all(one.is_meta for one in network.parameters())
     fresh = graph_as_given(network, inputs, asked.network, asked.batch)
@@ -85,7 +85,7 @@ def test_towers_are_apart() -> None:
     for library in ("timm", "transformers"):
         if find_spec(library) is None:
             pytest.skip(f"{library} is not installed (extra occupancy)")
-    graph = graph_of(Configuration("clip_vit_b32", 8))
+    graph = graph_of(NetworkConfiguration("clip_vit_b32", 8))
     assert graph.words.count("attention") == 24
     assert not graph.unknown
     first = graph.words.index("embedding")
@@ -97,28 +97,28 @@ def test_a_graph_is_exported_once(cache: Path, monkeypatch: pytest.MonkeyPatch) 
     export = module._export
     monkeypatch.setattr(module, "_export", lambda asked: exported.append(asked) or export(asked))
     for batch in (1, 4, 4):
-        graph_of(Configuration("lenet", batch))
+        graph_of(NetworkConfiguration("lenet", batch))
     module._kept.cache_clear()  # as in another process
-    graph = graph_of(Configuration("lenet", 7, precision="fp16"))
+    graph = graph_of(NetworkConfiguration("lenet", 7, precision="fp16"))
     assert [one.batch for one in exported] == [1]
     assert (graph.batch, len(list(cache.iterdir()))) == (7, 1)
-    graph_of(Configuration("lenet", 1, image_size=64))
+    graph_of(NetworkConfiguration("lenet", 1, image_size=64))
     assert len(exported) == 2
 
 
 def test_a_damaged_file_is_written_anew(cache: Path) -> None:
-    whole = graph_of(Configuration("lenet", 1))
+    whole = graph_of(NetworkConfiguration("lenet", 1))
     (file,) = cache.iterdir()
     file.write_bytes(file.read_bytes()[:100])
     module._kept.cache_clear()
-    np.testing.assert_array_equal(graph_of(Configuration("lenet", 1)).sizes, whole.sizes)
+    np.testing.assert_array_equal(graph_of(NetworkConfiguration("lenet", 1)).sizes, whole.sizes)
     module._kept.cache_clear()
     assert file.stat().st_size > 100
 
 
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "epochcast").write_text("a file where the folder should be")
-    assert len(graph_of(Configuration("lenet", 1))) == 11
+    assert len(graph_of(NetworkConfiguration("lenet", 1))) == 11
 
 
 def test_a_full_disk_is_no_obstacle_and_gets_no_fuller(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,45 +127,47 @@ def test_a_full_disk_is_no_obstacle_and_gets_no_fuller(cache: Path, monkeypatch:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(module, "write_graph", full)
-    assert len(graph_of(Configuration("lenet", 1))) == 11
+    assert len(graph_of(NetworkConfiguration("lenet", 1))) == 11
     assert list(cache.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Configuration("lstm", 1, image_size=5), r"lstm has no image size, but image size 5 is asked for; leave it out"),
-        (Configuration("bert", 1, sequence=513), r"bert cannot have sequence 513; give one from 1 to 512"),
-        (Configuration("lenet", 1, image_size=9), r"lenet cannot have image size 9; give 16 or more"),
-        (Configuration("lenet", 0), r"lenet cannot run with a batch of 0"),
-        (Configuration("lenet", 1, precision="int3"), r"unknown precision 'int3'; give one of fp32, fp16, bf16"),
-        (Configuration("resnet99", 1), r"unknown network 'resnet99'; did you mean"),
+        (NetworkConfiguration("lstm", 1, image_size=5), r"lstm has no image size, but image size 5 is asked for; leave it out"),
+        (NetworkConfiguration("bert", 1, sequence=513), r"bert cannot have sequence 513; give one from 1 to 512"),
+        (NetworkConfiguration("lenet", 1, image_size=9), r"lenet cannot have image size 9; give 16 or more"),
+        (NetworkConfiguration("lenet", 0), r"lenet cannot run with a batch of 0"),
+        (NetworkConfiguration("lenet", 1, precision="int3"), r"unknown precision 'int3'; give one of fp32, fp16, bf16"),
+        (NetworkConfiguration("resnet99", 1), r"unknown network 'resnet99'; did you mean"),
         (
-            Configuration("alexnet", 1, image_size=32),
+            NetworkConfiguration("alexnet", 1, image_size=32),
             r"alexnet cannot be traced at alexnet.py line \d+ .* Output size is too small",
         ),
     ],
 )
-def test_what_does_not_apply_is_one_sentence(asked: Configuration, said: str) -> None:
+def test_what_does_not_apply_is_one_sentence(asked: NetworkConfiguration, said: str) -> None:
     with pytest.raises(InputError, match=said) as raised:
         graph_of(asked)
     assert "\n" not in str(raised.value)
 
 
 def test_what_is_not_given_is_usual() -> None:
-    assert complete(Configuration("clip_rn50", 2)) == Configuration("clip_rn50", 2, channels=3, image_size=224, sequence=77)
-    assert complete(Configuration("gru", 2, hidden=8)) == Configuration("gru", 2, sequence=64, hidden=8, layers=1)
-    assert complete(Configuration("own:net", 2)) == Configuration("own:net", 2)
+    assert complete(NetworkConfiguration("clip_rn50", 2)) == NetworkConfiguration(
+        "clip_rn50", 2, channels=3, image_size=224, sequence=77
+    )
+    assert complete(NetworkConfiguration("gru", 2, hidden=8)) == NetworkConfiguration("gru", 2, sequence=64, hidden=8, layers=1)
+    assert complete(NetworkConfiguration("own:net", 2)) == NetworkConfiguration("own:net", 2)
 
 
 def test_a_users_factory_is_read_every_time(own: str, cache: Path) -> None:
-    graph = graph_of(Configuration(f"{own}:tokens", 6, sequence=5))
+    graph = graph_of(NetworkConfiguration(f"{own}:tokens", 6, sequence=5))
     assert graph.words == ("embedding", "linear")
     assert graph.column("written").tolist() == [6 * 5 * 8, 6 * 5 * 2]
-    assert graph_of(Configuration(f"{own}:tokens", 6, sequence=5, hidden=4)).column("written")[0] == 6 * 5 * 4
-    wider = graph_of(Configuration(f"{own}:image", 2, channels=5, image_size=10))
+    assert graph_of(NetworkConfiguration(f"{own}:tokens", 6, sequence=5, hidden=4)).column("written")[0] == 6 * 5 * 4
+    wider = graph_of(NetworkConfiguration(f"{own}:image", 2, channels=5, image_size=10))
     assert wider.column("read").tolist() == [2 * 5 * 100]
-    assert graph_of(Configuration(f"{own}:apart", 2, channels=3, image_size=10)).words == ("copy", "convolution")
+    assert graph_of(NetworkConfiguration(f"{own}:apart", 2, channels=3, image_size=10)).words == ("copy", "convolution")
     assert not cache.exists()
 
 
@@ -180,4 +182,4 @@ def test_a_users_factory_is_read_every_time(own: str, cache: Path) -> None:
 )
 def test_what_is_wrong_with_a_factory_is_one_sentence(own: str, factory: str, sizes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        graph_of(Configuration(f"{own}:{factory}", 2, **sizes))
+        graph_of(NetworkConfiguration(f"{own}:{factory}", 2, **sizes))

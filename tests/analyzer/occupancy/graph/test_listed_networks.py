@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 
 from torch import nn  # noqa: E402
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.features import edge_features, node_features  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer, graph_of_layers  # noqa: E402
@@ -94,7 +94,7 @@ def assert_same(own: ComputationGraph, listed: ComputationGraph, image: bool) ->
     assert own.words == listed.words
     for name in ("hyper_parameters", "sizes", "fixed", "floating", "edges", "edge_types", "edge_elements", "edge_fixed"):
         np.testing.assert_array_equal(getattr(own, name), getattr(listed, name), err_msg=name)
-    configuration = Configuration(listed.name, listed.batch, image_size=16 if image else 0)
+    configuration = NetworkConfiguration(listed.name, listed.batch, image_size=16 if image else 0)
     one, other = (Sample(configuration, graph, A100) for graph in (own, listed))
     for features in (step_features, node_features, edge_features, estimate):
         np.testing.assert_array_equal(features(one), features(other))
@@ -163,5 +163,5 @@ def test_an_onnx_file_without_dropout(tmp_path: Path) -> None:
         opset_version=18,
         training=torch.onnx.TrainingMode.TRAINING,  # so that batch normalisation is not folded into convolutions
     )
-    own = graph_of_onnx(tmp_path / "net.onnx", Configuration("net.onnx", 9))
+    own = graph_of_onnx(tmp_path / "net.onnx", NetworkConfiguration("net.onnx", 9))
     assert_same(own.in_training(), listed, image=True)

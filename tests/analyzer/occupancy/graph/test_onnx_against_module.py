@@ -14,7 +14,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch import nn  # noqa: E402
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration  # noqa: E402
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
@@ -68,7 +68,7 @@ def both(
     torch.onnx.export(
         network, (inputs,), str(path), dynamo=False, input_names=["x"], dynamic_axes=axes, opset_version=18, **kept
     )
-    from_file = graph_of_onnx(path, Configuration("net.onnx", batch, **sizes))
+    from_file = graph_of_onnx(path, NetworkConfiguration("net.onnx", batch, **sizes))
     return from_file, graph_of_module(network, (inputs,), "net", len(inputs)).at_batch(batch)
 
 
@@ -92,7 +92,7 @@ def test_equal_biases_that_an_export_keeps_once(tmp_path: Path) -> None:
     for layer in network:
         nn.init.zeros_(layer.bias)
     torch.onnx.export(network, (tokens,), str(tmp_path / "net.onnx"), dynamo=False)
-    from_file = graph_of_onnx(tmp_path / "net.onnx", Configuration("net.onnx", 2))
+    from_file = graph_of_onnx(tmp_path / "net.onnx", NetworkConfiguration("net.onnx", 2))
     assert from_file.words == graph_of_module(network, (tokens,), "net", 2).words == ("linear", "linear")
 
 

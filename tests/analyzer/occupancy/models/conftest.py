@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES, ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.analyzer.backends.occupancy.sample import Sample
@@ -48,6 +48,6 @@ def made_sample() -> MadeSample:
 
     def make(nodes: int, seed: int = 0, batch: int = 4, precision: str = "fp32", gpu: str = "T4") -> Sample:
         graph = random_graph(nodes, seed).at_batch(batch)
-        return Sample(Configuration(graph.name, batch, precision=precision), graph, catalog.resolve(gpu))
+        return Sample(NetworkConfiguration(graph.name, batch, precision=precision), graph, catalog.resolve(gpu))
 
     return make

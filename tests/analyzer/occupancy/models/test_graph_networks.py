@@ -27,9 +27,9 @@ from epochcast.analyzer.backends.occupancy.models.dnn_occu import DnnOccu
 from epochcast.analyzer.backends.occupancy.models.dnnperf import DnnPerf
 from epochcast.analyzer.backends.occupancy.models.graph_network import GraphNetwork
 from epochcast.analyzer.backends.occupancy.models.lstm import Lstm
-from epochcast.analyzer.backends.occupancy.models.mlp import Mlp
-from epochcast.analyzer.backends.occupancy.models.training import Training, train
-from epochcast.analyzer.backends.occupancy.models.transformer import Transformer
+from epochcast.analyzer.backends.occupancy.models.mlp import GraphMlp
+from epochcast.analyzer.backends.occupancy.models.training import FitSettings, train
+from epochcast.analyzer.backends.occupancy.models.transformer import GraphTransformer
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 
@@ -37,22 +37,24 @@ MadeSample = Callable[..., Sample]
 
 SMALL = {
     "DnnOccu": {"width": 16, "heads": 2, "seeds": 2},
-    "Mlp": {"widths": [8, 16]},
+    "GraphMlp": {"widths": [8, 16]},
     "Lstm": {"width": 16},
-    "Transformer": {"width": 16, "heads": 2, "feed_forward": 16},
+    "GraphTransformer": {"width": 16, "heads": 2, "feed_forward": 16},
     "DnnPerf": {"width": 16},
     "BrpNas": {"width": 16},
 }
 GRAPHS = ("DnnOccu", "DnnPerf", "BrpNas")
-SEQUENCES = ("Lstm", "Transformer")
-SETS = (*GRAPHS, "Mlp")
+SEQUENCES = ("Lstm", "GraphTransformer")
+SETS = (*GRAPHS, "GraphMlp")
 CPU = torch.device("cpu")
 
 
 def named(name: str) -> type:
     """BrpNas is imported where it is asked for: torch_geometric takes seconds, of each worker that collects this file."""
     if name != "BrpNas":
-        return {one.__name__: one for one in (DnnOccu, Mlp, Lstm, Transformer, DnnPerf)}[name]
+        return {architecture.__name__: architecture for architecture in (DnnOccu, GraphMlp, Lstm, GraphTransformer, DnnPerf)}[
+            name
+        ]
     pytest.importorskip("torch_geometric")
     from epochcast.analyzer.backends.occupancy.models.brp_nas import BrpNas
 
@@ -195,7 +197,7 @@ def test_groups_of_a_step_have_the_gradient_of_all(samples: list[Sample]) -> Non
     graphs = encoded(samples, DnnOccu)
     grouped, whole = network_of(DnnOccu), network_of(DnnOccu)
     assert len(list(like_sizes([len(graph) for graph in graphs], range(len(graphs)), DnnOccu.least_filled))) > 2
-    train(grouped, graphs, learnt, Training(epochs=1), CPU)
+    train(grouped, graphs, learnt, FitSettings(epochs=1), CPU)
     optimizer = torch.optim.Adam(whole.parameters(), 1e-4, weight_decay=1e-4)
     wanted = torch.tensor(learnt, dtype=torch.float32)
     torch.nn.functional.mse_loss(whole(collate(graphs)), wanted).backward()
@@ -204,13 +206,13 @@ def test_groups_of_a_step_have_the_gradient_of_all(samples: list[Sample]) -> Non
         torch.testing.assert_close(one.grad, other.grad, atol=1e-6, rtol=1e-3)
 
 
-@pytest.mark.parametrize("architecture", ["Mlp", "BrpNas"], indirect=True)
+@pytest.mark.parametrize("architecture", ["GraphMlp", "BrpNas"], indirect=True)
 def test_a_few_graphs_are_learnt_by_heart(architecture: type, made_sample: MadeSample) -> None:
     few = [made_sample(6, seed) for seed in range(4)]
     labels = np.linspace(0.1, 0.9, 4)
     losses: list[float] = []
-    training = Training(epochs=80, learning_rate=1e-2, weight_decay=0, progress=lambda *state: losses.append(state[2]))
-    model = GraphNetwork(architecture, training, sizes=SMALL[architecture.__name__]).fit(few, labels)
+    settings = FitSettings(epochs=80, learning_rate=1e-2, weight_decay=0, progress=lambda *state: losses.append(state[2]))
+    model = GraphNetwork(architecture, settings, sizes=SMALL[architecture.__name__]).fit(few, labels)
     assert len(losses) == 80
     assert losses[0] > 0.02
     assert np.mean((model.predict(few) - labels) ** 2) < 1e-3
@@ -218,7 +220,7 @@ def test_a_few_graphs_are_learnt_by_heart(architecture: type, made_sample: MadeS
 
 def fitted(samples: list[Sample], seed: int = 0) -> GraphNetwork:
     labels = np.linspace(0.1, 0.9, len(samples))
-    return GraphNetwork(DnnOccu, Training(2, seed), SMALL["DnnOccu"]).fit(samples, labels)
+    return GraphNetwork(DnnOccu, FitSettings(2, seed), SMALL["DnnOccu"]).fit(samples, labels)
 
 
 def test_a_seed_gives_the_same_network_and_leaves_others_dice_alone(samples: list[Sample]) -> None:
@@ -233,7 +235,7 @@ def test_a_seed_gives_the_same_network_and_leaves_others_dice_alone(samples: lis
 
 def test_the_first_answers_are_about_the_mean_label(samples: list[Sample]) -> None:
     rare = np.full(len(samples), 0.05)
-    untrained = GraphNetwork(DnnOccu, Training(1, learning_rate=0.0), SMALL["DnnOccu"]).fit(samples, rare)
+    untrained = GraphNetwork(DnnOccu, FitSettings(1, learning_rate=0.0), SMALL["DnnOccu"]).fit(samples, rare)
     assert 0.02 < untrained.predict(samples).mean() < 0.15
 
 
@@ -241,11 +243,11 @@ def test_the_first_answers_are_about_the_mean_label(samples: list[Sample]) -> No
 @pytest.mark.parametrize("unit", [1.0, 1e10])
 def test_what_is_kept_answers_alike(architecture: type, unit: float, samples: list[Sample], tmp_path: Path) -> None:
     labels = np.linspace(0.1, 0.9, len(samples)) * unit
-    model = GraphNetwork(architecture, Training(1), SMALL[architecture.__name__]).fit(samples, labels)
+    model = GraphNetwork(architecture, FitSettings(1), SMALL[architecture.__name__]).fit(samples, labels)
     settings, arrays = model.state()
     np.savez(tmp_path / "arrays.npz", **arrays)
     with np.load(tmp_path / "arrays.npz", allow_pickle=False) as kept:
-        restored = GraphNetwork(architecture, Training(1)).restore(json.loads(json.dumps(settings)), dict(kept))
+        restored = GraphNetwork(architecture, FitSettings(1)).restore(json.loads(json.dumps(settings)), dict(kept))
     answers = restored.predict(samples)
     np.testing.assert_array_equal(answers, model.predict(samples))
     assert (answers > 0).all() and 0.05 * unit < answers.mean() < 2 * unit
@@ -256,21 +258,21 @@ def test_weights_of_another_version_are_one_sentence(lost: str, samples: list[Sa
     settings, arrays = fitted(samples).state()
     del arrays[lost]
     with pytest.raises(InputError, match="the weights are not of this version's network; train the predictor anew"):
-        GraphNetwork(DnnOccu, Training(1)).restore(settings, arrays)
+        GraphNetwork(DnnOccu, FitSettings(1)).restore(settings, arrays)
 
 
 def test_a_loss_that_is_no_number_is_one_sentence(samples: list[Sample]) -> None:
-    training = Training(epochs=9, learning_rate=float("inf"))
+    settings = FitSettings(epochs=9, learning_rate=float("inf"))
     with pytest.raises(InputError, match=r"the loss became nan in epoch \d of 9, so nothing was learnt"):
-        GraphNetwork(Mlp, training, sizes=SMALL["Mlp"]).fit(samples, np.linspace(0.1, 0.9, len(samples)))
+        GraphNetwork(GraphMlp, settings, sizes=SMALL["GraphMlp"]).fit(samples, np.linspace(0.1, 0.9, len(samples)))
 
 
-@pytest.mark.parametrize(("architecture", "takes"), [("Transformer", False), ("Lstm", True)], indirect=["architecture"])
+@pytest.mark.parametrize(("architecture", "takes"), [("GraphTransformer", False), ("Lstm", True)], indirect=["architecture"])
 def test_attention_alone_refuses_twenty_thousand_operators(
     architecture: type, takes: bool, made_sample: MadeSample, samples: list[Sample]
 ) -> None:
     labels = np.linspace(0.1, 0.9, len(samples))
-    model = GraphNetwork(architecture, Training(1), sizes=SMALL[architecture.__name__]).fit(samples, labels)
+    model = GraphNetwork(architecture, FitSettings(1), sizes=SMALL[architecture.__name__]).fit(samples, labels)
     if takes:
         assert 0 < model.predict([made_sample(20_000), samples[0]])[0] < 1
         return

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.packing.job import Gpu, Job
+from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.policies import Policy
 from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
 
 
-def job(name: str = "job", **changed: Any) -> Job:
+def job(name: str = "job", **changed: Any) -> PackedJob:
     """A job of 10 s with 40 % occupancy, 50 % NVML utilisation and 1 GB."""
     told: dict[str, Any] = {"arrival": 0.0, "duration": 10.0, "occupancy": 0.4, "nvml_utilisation": 0.5, "memory": 1e9}
     told |= changed
     told.setdefault("predicted_occupancy", told["occupancy"])
     told.setdefault("predicted_memory", told["memory"])
-    return Job(name, **told)
+    return PackedJob(name, **told)
 
 
-def random_jobs(seed: int, count: int = 9, most_memory: float = 4e9) -> list[Job]:
+def random_jobs(seed: int, count: int = 9, most_memory: float = 4e9) -> list[PackedJob]:
     """Jobs of about 1.5 s that arrive within 4 s, with predictions that are off."""
     rng = np.random.default_rng(seed)
     return [
@@ -48,12 +48,12 @@ class Stepped:
 
 
 def in_small_steps(
-    jobs: Sequence[Job], gpus: int, memory: float, policy: Policy, slowdown: Slowdown, step: float = 2e-3
+    jobs: Sequence[PackedJob], gpus: int, memory: float, policy: Policy, slowdown: Slowdown, step: float = 2e-3
 ) -> Stepped:
     """The same rules on a clock that ticks: in each step every running job gets ``step`` / slowdown done."""
-    machines = [Gpu(memory) for _ in range(gpus)]
+    machines = [PackedGpu(memory) for _ in range(gpus)]
     left = {one.name: one.duration for one in jobs}
-    waiting: list[Job] = []
+    waiting: list[PackedJob] = []
     coming = sorted(jobs, key=lambda one: one.arrival)
     found, tick = Stepped(), 0
     while len(found.finish) < len(jobs):

@@ -7,7 +7,7 @@ from scipy import stats
 
 from epochcast.analyzer.backends.occupancy.packing.experiment import (
     FIGURES,
-    Mean,
+    RunStatistics,
     compare,
     figures,
     orderings,
@@ -76,11 +76,11 @@ def test_equal_runs_are_won_by_nobody() -> None:
 
 def test_intervals_are_students() -> None:
     values = np.random.default_rng(0).normal(5, 2, 30)
-    found = Mean.of(values)
+    found = RunStatistics.of(values)
     low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert (found.mean, found.sd) == (pytest.approx(values.mean()), pytest.approx(values.std(ddof=1)))
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    assert np.isnan(Mean.of([3.0]).low)
+    assert np.isnan(RunStatistics.of([3.0]).low)
 
 
 def test_a_row_for_each_curve_policy_and_run() -> None:

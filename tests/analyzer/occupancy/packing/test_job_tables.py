@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.occupancy.packing.job import Job, JobKind
+from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
 from epochcast.analyzer.backends.occupancy.packing.policies import slot
 from epochcast.analyzer.backends.occupancy.packing.simulation import simulate
@@ -35,7 +35,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_jobs_are_read_with_right_predictions_unless_given(tmp_path: Path) -> None:
     first, second = read_jobs(write(tmp_path, JOBS))
-    assert first == Job("first", 0.0, 12.5, 0.4, 0.4, 0.9, 2e9, 2e9)
+    assert first == PackedJob("first", 0.0, 12.5, 0.4, 0.4, 0.9, 2e9, 2e9)
     assert (second.arrival, second.nvml_utilisation, second.memory) == (3, 1, 1e6)
     text = JOBS.replace("memory_bytes", "memory_bytes,predicted_occupancy,predicted_memory_bytes")
     first, second = read_jobs(write(tmp_path, text.replace("2e9\n", "2e9,0.6,1e9\n").replace("1000000\n", "1000000,,\n")))

@@ -24,7 +24,7 @@ from benchmarks.occupancy.packing_interference import (
 )
 from made_jobs import job
 
-from epochcast.analyzer.backends.occupancy.packing.job import Gpu, Job
+from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
 
 TYPES = {f"{model} (batch size {batch})": (model, 20.0 / batch) for model in ("A", "B", "C") for batch in (1, 2, 4)}
 NAMES = list(TYPES)
@@ -148,11 +148,11 @@ def test_self_pairs_without_a_measurement_take_turns(pairs: Pairs) -> None:
     assert features[:, 3] == pytest.approx(np.log(np.where(without["other"] == NAMES[0], 2.0, 3.0)))
 
 
-def gpus(*kinds: str) -> list[Gpu]:
-    return [Gpu(1.0, [job(kind=kind)] if kind else []) for kind in kinds]
+def gpus(*kinds: str) -> list[PackedGpu]:
+    return [PackedGpu(1.0, [job(kind=kind)] if kind else []) for kind in kinds]
 
 
-def light(jobs: Sequence[Job]) -> Sequence[float]:
+def light(jobs: Sequence[PackedJob]) -> Sequence[float]:
     """Each kind says how many times as long others take beside it; nothing runs beside "alone"."""
     slow = {"a": 1.2, "b": 1.5, "busy": 2.0, "alone": float("inf")}
     return [

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 from made_jobs import job
 
-from epochcast.analyzer.backends.occupancy.packing.job import Gpu, Job
+from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.policies import Policy, nvml_util, occu, slot
 
 GB = 1e9
 
 
-def gpus(*filled: Sequence[Job], memory: float = 10 * GB) -> list[Gpu]:
-    return [Gpu(memory, list(jobs)) for jobs in filled]
+def gpus(*filled: Sequence[PackedJob], memory: float = 10 * GB) -> list[PackedGpu]:
+    return [PackedGpu(memory, list(jobs)) for jobs in filled]
 
 
 HALF, THIRD, FULL = job("half", occupancy=0.5), job("third", occupancy=0.3), job("full", occupancy=0.95)
@@ -39,5 +39,7 @@ HALF, THIRD, FULL = job("half", occupancy=0.5), job("third", occupancy=0.3), job
         (occu, [job(predicted_memory=99 * GB)], gpus([]), (0, 0)),  # an empty GPU takes any job
     ],
 )
-def test_placements_by_hand(policy: Policy, queue: list[Job], state: list[Gpu], placement: tuple[int, int] | None) -> None:
+def test_placements_by_hand(
+    policy: Policy, queue: list[PackedJob], state: list[PackedGpu], placement: tuple[int, int] | None
+) -> None:
     assert policy(queue, state) == placement

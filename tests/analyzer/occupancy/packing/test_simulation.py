@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_jobs import in_small_steps, job, random_jobs
 
-from epochcast.analyzer.backends.occupancy.packing.job import Job
+from epochcast.analyzer.backends.occupancy.packing.job import PackedJob
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES, occu, slot
 from epochcast.analyzer.backends.occupancy.packing.simulation import Finished, Outcome, simulate
 from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS, Slowdown, fig7, none, utilisation
@@ -18,7 +18,7 @@ MEMORY = 8e9
 STEP = 2e-3
 
 
-def _twice(jobs: Sequence[Job]) -> Sequence[float]:
+def _twice(jobs: Sequence[PackedJob]) -> Sequence[float]:
     return [float(len(jobs))] * len(jobs)
 
 
@@ -80,7 +80,7 @@ def test_slots_are_list_scheduling(seed: int, gpus: int) -> None:
     assert simulate(jobs, gpus, MEMORY, slot, fig7).makespan == pytest.approx(max(finish))
 
 
-def _beside(one: Finished, outcome: Outcome) -> list[Job]:
+def _beside(one: Finished, outcome: Outcome) -> list[PackedJob]:
     """Jobs on the GPU when this one has started."""
     return [
         other.job
@@ -144,13 +144,13 @@ def test_a_job_without_the_memory_it_needs_is_submitted_again() -> None:
         ([job("huge", memory=9e9)], 1, MEMORY, "'huge' needs 9e\\+09 bytes and a GPU has 8e\\+09"),
     ],
 )
-def test_what_cannot_run_is_refused(jobs: list[Job], gpus: int, memory: float, message: str) -> None:
+def test_what_cannot_run_is_refused(jobs: list[PackedJob], gpus: int, memory: float, message: str) -> None:
     with pytest.raises(InputError, match=message):
         simulate(jobs, gpus, memory, slot, none)
 
 
 def test_a_policy_may_not_place_what_cannot_run_together() -> None:
-    def never(jobs: Sequence[Job]) -> Sequence[float]:
+    def never(jobs: Sequence[PackedJob]) -> Sequence[float]:
         return [1.0 if len(jobs) == 1 else float("inf")] * len(jobs)
 
     with pytest.raises(ValueError, match="cannot run together"):
