@@ -108,6 +108,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
     left_out = set(question.model_fields)  # a field has its own
     left_out |= {"plot"} if kind.Answer.chart is Answer.chart else set()
     left_out |= set() if getattr(kind, "configurable", predicts) else {"config"}
+    left_out |= set() if getattr(kind, "reads_catalog", True) else {"gpus_file"}
     left_out |= set() if predicts else {"question_file", "write_question"}
     params: list[click.Parameter] = [*options.values(), *(option for option in common if option.name not in left_out)]
     return click.Command(kind.name, callback=run, help=getattr(kind, "manual", kind.summary), params=params)

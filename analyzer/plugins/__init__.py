@@ -56,8 +56,8 @@ class Backend(Protocol):
             from its fields. (A plain pydantic model is a request's body alone: such a backend has no command.)
         Answer: what it answers, an :class:`.answer.Answer`.
 
-    It may have ``manual``, the text of its command's help, ``models``, folders of fitted models by name, and ``configurable``,
-    False where a table ``[backends.NAME]`` means nothing to it.
+    It may have ``manual``, the text of its command's help, ``models``, folders of fitted models by name, and flags, False where
+    the setting means nothing to it: ``configurable`` for the table ``[backends.NAME]``, ``reads_catalog`` for the user's GPUs.
     """
 
     name: ClassVar[str]
