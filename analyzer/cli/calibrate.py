@@ -11,7 +11,7 @@ import click
 from ...regressor import LatencyPredictor, load_catalog
 from ...regressor.model_folder import is_kind
 from ..backends.distributed.fit import fit_coefficients
-from ..backends.distributed.fitted_model import DistributedManifest, FittedModel
+from ..backends.distributed.fitted_model import DistributedManifest, DistributedModel
 from ..corpus.training_data import load_training_data
 from ..plugins import Settings
 from . import progress, terminal
@@ -66,7 +66,7 @@ def _is_distributed(model: str) -> bool:
 
 def _calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Fit the coefficients of MODEL anew on measured runs, held by what they are in it; the folder may be the same."""
-    before = FittedModel.load() if model == "distributed" else FittedModel.load(Path(model))
+    before = DistributedModel.load() if model == "distributed" else DistributedModel.load(Path(model))
     fitted, runs = fit_coefficients(data, before.coefficients, Settings(progress=progress.show))
     progress.clear()
     # The shipped operator times serve models that have none of their own.

@@ -27,7 +27,7 @@ _NAMES = tuple(one.name for one in fields(Coefficients))
 
 
 @dataclass(frozen=True)
-class Measured:
+class CalibrationSample:
     """A run ready to be fitted: its prepared job, where the work of its operators is kept, and its seconds."""
 
     prepared: PreparedJob
@@ -35,7 +35,7 @@ class Measured:
     seconds: float
 
     @classmethod
-    def of(cls, prepared: PreparedJob, seconds: float) -> Measured:
+    def of(cls, prepared: PreparedJob, seconds: float) -> CalibrationSample:
         """Collect what no coefficient changes."""
         job = prepared.job
         times = CalibratedTimes(prepared.cluster.gpu, precision_named(job.precision), Coefficients(), job.fused_kernels)
@@ -47,7 +47,7 @@ class Measured:
 
 
 def fit(
-    runs: Sequence[Measured], belief: Coefficients | None = None, progress: Callable[[int], object] | None = None
+    runs: Sequence[CalibrationSample], belief: Coefficients | None = None, progress: Callable[[int], object] | None = None
 ) -> Coefficients:
     """Fit all coefficients on measured runs, starting from and held by ``belief`` (default: what is believed without any run).
 

@@ -20,7 +20,7 @@ from ...plugins.question import Option, Question
 from ...tables import table
 from .backend import require_torch
 from .coefficients import Coefficients
-from .fitted_model import DistributedManifest, FittedModel
+from .fitted_model import DistributedManifest, DistributedModel
 from .runs import read_runs
 
 
@@ -129,7 +129,7 @@ class Fit:
         """Fit, and write the model's folder; raises InputError."""
         began = time.monotonic()
         require_place(question.out, DistributedManifest)
-        model, runs, operators = replace(FittedModel.load(), operators=None), None, None
+        model, runs, operators = replace(DistributedModel.load(), operators=None), None, None
         if question.data:
             model, runs = fit_coefficients(question.data, None, self._settings)
         if question.operators is not None:
@@ -137,7 +137,7 @@ class Fit:
         model.save(question.out)
         return FitAnswer(runs=runs, operators=operators, seconds=round(time.monotonic() - began, 1), out=question.out)
 
-    def _with_operators(self, model: FittedModel, path: Path) -> tuple[FittedModel, FittedOperators]:
+    def _with_operators(self, model: DistributedModel, path: Path) -> tuple[DistributedModel, FittedOperators]:
         """The model with operator times fitted to a corpus."""
         from .operator_time.corpus import read_corpus
         from .operator_time.fitting import fit_operators
@@ -151,7 +151,7 @@ class Fit:
 
 def fit_coefficients(
     data: Sequence[Path], prior: Coefficients | None, settings: Settings
-) -> tuple[FittedModel, FittedCoefficients]:
+) -> tuple[DistributedModel, FittedCoefficients]:
     """Fit the coefficients to the runs of CSV files, held by ``prior`` (None: the built-in ones); raises InputError."""
     runs = [run for path in data for run in read_runs(path)]
     require_torch()
@@ -161,7 +161,7 @@ def fit_coefficients(
     coefficients = evaluator.fit(runs, prior)
     scores = score(np.array([run.seconds for run in runs]), evaluator.predict(runs, coefficients))
     gpus = sorted({run.gpu for run in runs})
-    model = FittedModel(
+    model = DistributedModel(
         coefficients,
         runs=len(runs),
         gpus=tuple(gpus),

@@ -74,7 +74,7 @@ class DistributedManifest(Manifest):
 
 
 @dataclass(frozen=True)
-class FittedModel:
+class DistributedModel:
     """What was fitted.
 
     Attributes:
@@ -113,7 +113,7 @@ class FittedModel:
         save(folder, DistributedManifest, state, arrays)
 
     @classmethod
-    def load(cls, folder: Path = SHIPPED) -> FittedModel:
+    def load(cls, folder: Path = SHIPPED) -> DistributedModel:
         """Read what :meth:`save` wrote, the shipped model unless another is named.
 
         Raises:

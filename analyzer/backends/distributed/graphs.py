@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from ...errors import InputError
-from .graph import Block, Extraction, Graph
-from .job import Job
+from .graph import Extraction, Graph, ModelBlock
+from .job import TrainingConfiguration
 from .models import Architecture, UserModule, resolve
 from .models.building import build, example_inputs
 from .models.user_module import find_blocks, load
@@ -53,7 +53,7 @@ class ModelGraphs:
         """Resolve a model by :func:`.models.resolve`; raises InputError."""
         return cls(resolve(text), device_type, plan, extraction)
 
-    def graph(self, job: Job) -> Graph:
+    def graph(self, job: TrainingConfiguration) -> Graph:
         """The graph of one micro-batch of the job on one of its tensor ranks.
 
         Raises:
@@ -64,19 +64,19 @@ class ModelGraphs:
             self._known[key] = self._at(job)
         return cast("Graph", self._known[key])
 
-    def _at(self, job: Job) -> Graph:
+    def _at(self, job: TrainingConfiguration) -> Graph:
         if isinstance(self.model, UserModule):
             return self._traced(job, job.micro_batch)
         small, large = (self._cached(job, size) for size in _TRACED)
         return at_micro_batch(small, large, job.micro_batch)
 
-    def _cached(self, job: Job, micro_batch: int) -> Graph:
+    def _cached(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
         key = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length, "traced", micro_batch)
         if key not in self._known:
             self._known[key] = self._traced(job, micro_batch)
         return cast("Graph", self._known[key])
 
-    def _traced(self, job: Job, micro_batch: int) -> Graph:
+    def _traced(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
         precision = precision_named(job.precision)
         if isinstance(self.model, UserModule):
             made = load(self.model.name, micro_batch, job.sequence_length)
@@ -93,7 +93,7 @@ class ModelGraphs:
             return repeat_block(graph, self.model.layers)
         return graph
 
-    def _built(self, job: Job, layers: int | None) -> nn.Module:
+    def _built(self, job: TrainingConfiguration, layers: int | None) -> nn.Module:
         key = ("module", job.attention)
         if key not in self._known:
             self._known[key] = build(cast("Architecture", self.model), job.attention, layers)
@@ -126,8 +126,8 @@ def at_micro_batch(small: Graph, large: Graph, micro_batch: int) -> Graph:
     share = (micro_batch - small.micro_batch) / (large.micro_batch - small.micro_batch)
 
     @cache
-    def block(index: int) -> Block:
-        return cast("Block", _between(small.blocks[index], large.blocks[index], share))
+    def block(index: int) -> ModelBlock:
+        return cast("ModelBlock", _between(small.blocks[index], large.blocks[index], share))
 
     first = {id(one): index for index, one in reversed(list(enumerate(small.blocks)))}
     return replace(

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from .coefficients import Coefficients
 from .communication import Cluster, all_gather_seconds, all_reduce_seconds, point_to_point_seconds, reduce_scatter_seconds
-from .graph import Block, Graph, Operator
-from .job import Job
+from .graph import Graph, ModelBlock, Operator
+from .job import TrainingConfiguration
 from .memory import memory_of
 from .operator_time import OperatorTimes
 from .optimizer import moved_bytes, update_is_plain
@@ -55,7 +55,7 @@ class _Chunk(NamedTuple):
 class PreparedJob:
     """All of a job that does not depend on how fast its operators are: its stages, and what its links ask for by themselves."""
 
-    job: Job
+    job: TrainingConfiguration
     cluster: Cluster
     stages: tuple[Stage, ...]
     tied_bytes: float
@@ -136,7 +136,7 @@ class PreparedJob:
         return ranks
 
 
-def prepare(graph: Graph, job: Job, cluster: Cluster) -> PreparedJob:
+def prepare(graph: Graph, job: TrainingConfiguration, cluster: Cluster) -> PreparedJob:
     """Cut the graph for the job; raises InputError for what does not divide."""
     tied = sum(weight.tensor.bytes for weight in graph.after.weights if weight.name in graph.tied)
     return PreparedJob(job, cluster, partition(graph, job), tied)
@@ -175,7 +175,7 @@ def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> lis
     known: dict[tuple[int, str], _Pass] = {}
     speed = _reached(prepared.cluster, prepared.job.tensor, 1, c)
 
-    def run(block: Block, part: str) -> _Pass:
+    def run(block: ModelBlock, part: str) -> _Pass:
         key = (id(block), part)
         if key not in known:
             operators: tuple[Operator, ...] = getattr(block, part)
@@ -195,7 +195,7 @@ def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> lis
     return [_chunk(stage.blocks, again, run) for stage in prepared.stages]
 
 
-def _chunk(blocks: Sequence[Block], again: str | None, run: Callable[[Block, str], _Pass]) -> _Chunk:
+def _chunk(blocks: Sequence[ModelBlock], again: str | None, run: Callable[[ModelBlock, str], _Pass]) -> _Chunk:
     """Add up blocks; ``again`` is the part of each layer that the backward pass runs once more."""
     compute: dict[str, float] = defaultdict(float)
     exchange = forward = backward = 0.0

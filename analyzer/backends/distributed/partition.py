@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 
 from ...errors import InputError
-from .graph import DTYPE_BYTES, Block, Graph, Operator, Tensor
-from .job import Job
+from .graph import DTYPE_BYTES, Graph, ModelBlock, Operator, Tensor
+from .job import TrainingConfiguration
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Stage:
 
     rank: int
     chunk: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[ModelBlock, ...]
     received: Tensor | None = None
 
     @property
@@ -54,11 +54,11 @@ class Stage:
         return sum_over(self.blocks, _gradient_bytes)
 
 
-def _gradient_bytes(block: Block) -> float:
+def _gradient_bytes(block: ModelBlock) -> float:
     return sum(weight.tensor.elements * DTYPE_BYTES[weight.gradient] for weight in block.weights)
 
 
-def sum_over(blocks: Sequence[Block], of: Callable[[Block], float]) -> float:
+def sum_over(blocks: Sequence[ModelBlock], of: Callable[[ModelBlock], float]) -> float:
     """The sum of ``of`` over blocks, computed once for each that stands there several times."""
     times = Counter(map(id, blocks))
     return float(sum(times[key] * of(block) for key, block in {id(block): block for block in blocks}.items()))
@@ -96,7 +96,7 @@ def assign_layers(layers: int, pipeline: int, virtual: int = 1, given: Sequence[
     return tuple(range(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0)))
 
 
-def partition(graph: Graph, job: Job) -> tuple[Stage, ...]:
+def partition(graph: Graph, job: TrainingConfiguration) -> tuple[Stage, ...]:
     """Cut the graph of one tensor rank into the p x virtual stages chunks of ``job``, in the order of the model.
 
     Tied weights count at both ends of a pipeline, and once where both ends lie in one chunk.
@@ -120,7 +120,7 @@ def partition(graph: Graph, job: Job) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def subgraphs(stages: Sequence[Stage], job: Job) -> Iterator[tuple[tuple[int, int, int], tuple[Stage, ...]]]:
+def subgraphs(stages: Sequence[Stage], job: TrainingConfiguration) -> Iterator[tuple[tuple[int, int, int], tuple[Stage, ...]]]:
     """The paper's set S: ranks (data, tensor, pipeline) of each GPU and the chunks that it runs."""
     for pipeline, data, tensor in product(range(job.pipeline), range(job.data), range(job.tensor)):
         yield (data, tensor, pipeline), tuple(stage for stage in stages if stage.rank == pipeline)

@@ -27,15 +27,15 @@ from .symbolic import forward_by_fx
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorReference:
     """Stands for a tensor in a recorded call: its number in the order in which tensors appeared."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Call:
-    """One aten call; tensors are :class:`Place`. ``trained`` is False within ``torch.no_grad()``."""
+class RecordedCall:
+    """One aten call; tensors are :class:`TensorReference`. ``trained`` is False within ``torch.no_grad()``."""
 
     operator: Any
     arguments: tuple[Any, ...]
@@ -46,10 +46,10 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Recording:
+class ForwardRecording:
     """A forward pass: its calls, the tensors that were there before it, and what it answered."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[RecordedCall, ...]
     given: Mapping[int, Tensor]
     parameters: Mapping[str, int]
     answer: Any
@@ -80,7 +80,7 @@ class _Recorder(TorchDispatchMode):
     def __init__(self, device: str, where: Callable[[], str]) -> None:
         super().__init__()
         self.device, self.where = device, where
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
         self.given: dict[int, Tensor] = {}
         self.paused = False
         self.trained = True
@@ -119,7 +119,7 @@ class _Recorder(TorchDispatchMode):
         answer = tree_map_only(Tensor, self.wrap, answer)
         if not self.paused:
             places = tree_map_only(_OnDevice, _place, (args, kwargs, answer))
-            self.calls.append(Call(operator, tuple(places[0]), places[1], places[2], self.where(), self.trained))
+            self.calls.append(RecordedCall(operator, tuple(places[0]), places[1], places[2], self.where(), self.trained))
         return answer
 
 
@@ -201,13 +201,13 @@ def _meta(tensor: _OnDevice) -> Tensor:
     return tensor.meta
 
 
-def _place(tensor: _OnDevice) -> Place:
-    return Place(tensor.number)
+def _place(tensor: _OnDevice) -> TensorReference:
+    return TensorReference(tensor.number)
 
 
 def record(
     module: nn.Module, inputs: tuple[Any, ...], precision: Precision, device_type: str, extraction: Extraction = "recording"
-) -> Recording:
+) -> ForwardRecording:
     """Record ``module(*inputs)`` in training as a device of ``device_type`` (``cuda``, ``cpu``) would run it.
 
     Parameters, buffers and floating inputs count as of the precision's dtype, whatever the module holds; the module itself is
@@ -243,7 +243,7 @@ def record(
         stack.enter_context(_Functions(recorder))
         answer = torch.func.functional_call(module, state, given, tie_weights=False)
     places = tree_map(lambda leaf: _place(leaf) if isinstance(leaf, _OnDevice) else leaf, answer)
-    return Recording(tuple(recorder.calls), recorder.given, parameters, places)
+    return ForwardRecording(tuple(recorder.calls), recorder.given, parameters, places)
 
 
 @contextmanager

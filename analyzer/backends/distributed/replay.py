@@ -21,11 +21,11 @@ from ..reader.failures import one_line
 from ..reader.running_modules import storage_of
 from .attention_operator import flops_of
 from .graph import Phase
-from .recording import Place, Recording
+from .recording import ForwardRecording, TensorReference
 
 
 @dataclass
-class Event:
+class ReplayedOperator:
     """One operator that ran in the replay: ``call`` is the index of the forward call that it belongs to."""
 
     operator: Any
@@ -37,10 +37,10 @@ class Event:
     flops: float
 
 
-class _Events(TorchDispatchMode):
+class _ReplayLog(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
-        self.events: list[Event] = []
+        self.events: list[ReplayedOperator] = []
         self.call = -1
         self.phase: Phase = "forward"
 
@@ -54,7 +54,7 @@ class _Events(TorchDispatchMode):
             tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
             outputs = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
             self.events.append(
-                Event(
+                ReplayedOperator(
                     operator=operator,
                     call=self.call,
                     phase=self.phase,
@@ -79,17 +79,17 @@ class Replay:
         events: what ran.
     """
 
-    recording: Recording
+    recording: ForwardRecording
     tensors: dict[int, Tensor] = field(default_factory=dict)
     saved: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
     core_inputs: dict[int, tuple[int, float]] = field(default_factory=dict)
-    events: _Events = field(default_factory=_Events)
+    events: _ReplayLog = field(default_factory=_ReplayLog)
 
     def run(self, what: str) -> None:
         """Forward and backward; raises InputError if torch's meta device or autograd cannot."""
         try:
             self._forward()
-            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, Place)]
+            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, TensorReference)]
             if ends := [tensor for tensor in ends if tensor.requires_grad]:
                 self._backward(ends)
                 return
@@ -118,7 +118,7 @@ class Replay:
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.events:
             for index, call in enumerate(self.recording.calls):
                 self.events.call = index
-                args, kwargs = tree_map_only(Place, self._tensor, (call.arguments, call.options))
+                args, kwargs = tree_map_only(TensorReference, self._tensor, (call.arguments, call.options))
                 if in_core(call.module):
                     for tensor in (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)):
                         maker = makers.get(storage_of(tensor))
@@ -127,7 +127,7 @@ class Replay:
                 with torch.set_grad_enabled(call.trained):
                     answer = call.operator(*args, **kwargs)
                 for place, tensor in zip(tree_leaves(call.answer), tree_leaves(answer), strict=True):
-                    if isinstance(place, Place):
+                    if isinstance(place, TensorReference):
                         self.tensors[place.number] = tensor
                         makers.setdefault(storage_of(tensor), index)
                         if tensor.grad_fn is not None:
@@ -141,7 +141,7 @@ class Replay:
         with self.events:
             torch.autograd.backward(ends, cast("Sequence[Tensor]", gradients))
 
-    def _tensor(self, place: Place) -> Tensor:
+    def _tensor(self, place: TensorReference) -> Tensor:
         return self.tensors[place.number]
 
 

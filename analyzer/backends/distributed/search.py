@@ -9,17 +9,17 @@ from typing import Literal
 
 from ....regressor import Gpu
 from ...errors import InputError
-from .job import Job, Recomputation
+from .job import Recomputation, TrainingConfiguration
 from .precision import PRECISIONS, precision_named, require
 from .prediction import Iteration
-from .predictor import Predictor
+from .predictor import IterationPredictor
 from .rent import Rent
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = ("none", "selective", "full")
 
 
 @dataclass(frozen=True)
-class Space:
+class SearchSpace:
     """What is tried; None: everything.
 
     Attributes:
@@ -43,7 +43,7 @@ class Candidate:
     """One configuration that fits."""
 
     gpu: Gpu
-    job: Job
+    job: TrainingConfiguration
     iteration: Iteration
     rent: Rent | None
 
@@ -54,7 +54,7 @@ class Candidate:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search found.
 
     Attributes:
@@ -78,13 +78,13 @@ class Found:
 
 
 def search(
-    predictor: Predictor,
-    template: Job,
+    predictor: IterationPredictor,
+    template: TrainingConfiguration,
     gpus: Sequence[tuple[Gpu, int]],
-    space: Space,
+    space: SearchSpace,
     rent_of: Callable[[Gpu, int], Rent | None] = lambda gpu, count: None,
     progress: Callable[[int], object] | None = None,
-) -> Found:
+) -> SearchResult:
     """Predict every configuration of ``space`` on each (GPU, count) that fits into memory, in no order yet.
 
     Degrees are all d x t x p of the count, micro-batches all divisors of a data rank's share of the global batch up to the
@@ -93,7 +93,7 @@ def search(
     Raises:
         InputError: every configuration is impossible, with the first reason.
     """
-    found = Found()
+    found = SearchResult()
     for gpu, count in gpus:
         try:
             rent = rent_of(gpu, count)
@@ -110,7 +110,14 @@ def search(
     return found
 
 
-def _outlines(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: Space, found: Found) -> Iterator[Job]:
+def _outlines(
+    predictor: IterationPredictor,
+    template: TrainingConfiguration,
+    gpu: Gpu,
+    count: int,
+    space: SearchSpace,
+    found: SearchResult,
+) -> Iterator[TrainingConfiguration]:
     """Jobs of one sample per micro-batch, one for each precision, sharding and (d, t, p) that is possible at all."""
     predictor.cluster(gpu, count)
     for tensor, precision in _slices(predictor, template, gpu, count, space, found):
@@ -129,7 +136,14 @@ def _outlines(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: 
             yield from jobs
 
 
-def _slices(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: Space, found: Found) -> Iterator[tuple[int, str]]:
+def _slices(
+    predictor: IterationPredictor,
+    template: TrainingConfiguration,
+    gpu: Gpu,
+    count: int,
+    space: SearchSpace,
+    found: SearchResult,
+) -> Iterator[tuple[int, str]]:
     """Tensor ranks over which the model divides, with each precision that the GPU has."""
     for name in space.precisions:
         require(gpu, precision_named(name))
@@ -169,7 +183,14 @@ def available(gpu: Gpu) -> tuple[str, ...]:
     return tuple(able)
 
 
-def _fill(predictor: Predictor, gpu: Gpu, outline: Job, space: Space, rent: Rent | None, found: Found) -> None:
+def _fill(
+    predictor: IterationPredictor,
+    gpu: Gpu,
+    outline: TrainingConfiguration,
+    space: SearchSpace,
+    rent: Rent | None,
+    found: SearchResult,
+) -> None:
     """Every micro-batch of an outline, with the least recomputation that fits."""
     choices = RECOMPUTATIONS if space.recomputation is None else (space.recomputation,)
     for micro_batch in divisors(outline.global_batch // outline.data):

@@ -17,8 +17,8 @@ from ..reader.failures import one_line, place_of, why_untraceable
 from ..reader.running_modules import storage_of
 from . import graph as g
 from .precision import Precision
-from .recording import Place, Recording, record
-from .replay import Event, Replay, in_core
+from .recording import ForwardRecording, TensorReference, record
+from .replay import Replay, ReplayedOperator, in_core
 
 
 def trace(
@@ -62,7 +62,7 @@ def trace(
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
 
-def _read(event: Event) -> list[int]:
+def _read(event: ReplayedOperator) -> list[int]:
     return g.read_bytes(_name(event.operator), [_spec(one) for one in event.inputs], [_spec(one) for one in event.outputs])
 
 
@@ -86,7 +86,7 @@ def _graph(
     module: nn.Module,
     precision: Precision,
     inputs: tuple[Any, ...],
-    recording: Recording,
+    recording: ForwardRecording,
     replay: Replay,
     container: str | None,
 ) -> g.Graph:
@@ -130,8 +130,10 @@ def _graph(
     weights, tied = _weights(module, recording, replay, places)
     ends = _ends(recording, replay, places)
 
-    def block(name: str) -> g.Block:
-        return g.Block(name, tuple(operators[name]), tuple(weights[name]), saved[name], max(0.0, core[name]), ends.get(name))
+    def block(name: str) -> g.ModelBlock:
+        return g.ModelBlock(
+            name, tuple(operators[name]), tuple(weights[name]), saved[name], max(0.0, core[name]), ends.get(name)
+        )
 
     first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)), None)
     return g.Graph(
@@ -176,13 +178,13 @@ def _owner(path: str, names: set[str]) -> str | None:
 
 
 def _weights(
-    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str]
+    module: nn.Module, recording: ForwardRecording, replay: Replay, places: Sequence[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
     for index, call in enumerate(recording.calls):
         for leaf in tree_leaves((call.arguments, call.options)):
-            if isinstance(leaf, Place):
+            if isinstance(leaf, TensorReference):
                 users[leaf.number].append(index)
     sliced = {name for name, one in module.named_parameters() if getattr(one, "tensor_sliced", False)}
     weights: dict[str, list[g.Weight]] = defaultdict(list)
@@ -209,11 +211,11 @@ def _weights(
     return weights, tuple(tied)
 
 
-def _ends(recording: Recording, replay: Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
+def _ends(recording: ForwardRecording, replay: Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
     """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
     ends: dict[str, g.Tensor] = {}
     for call, place in zip(recording.calls, places, strict=True):
-        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.answer) if isinstance(leaf, Place)]
+        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.answer) if isinstance(leaf, TensorReference)]
         if floating := [tensor for tensor in made if tensor.is_floating_point()]:
             ends[place] = _spec(floating[0])
     return ends

@@ -19,7 +19,7 @@ from ..precision import Precision
 from .arguments import RandomMemory, runnable
 from .operator_text import operator_text
 from .profile_cache import ProfileCache
-from .timing import Clock, Timing, clock_of, time_in_rounds
+from .timing import DeviceClock, Timing, clock_of, time_in_rounds
 
 Device = Literal["cpu", "cuda"]
 
@@ -53,7 +53,7 @@ class ProfiledTimes:
         budget_seconds: float = 60.0,
         most_rounds: int = 25,
         progress: Callable[[int, int], None] | None = None,
-        clock: Clock | None = None,
+        clock: DeviceClock | None = None,
     ) -> None:
         check_device(device)
         self.device, self.precision, self.cache = device, precision, cache
@@ -123,7 +123,7 @@ class ProfiledTimes:
             self._bandwidth = copy_bandwidth(self.device, self._clock_here())
         self.timings[operator] = Timing(operator.bytes / self._bandwidth, 0.0, 0)
 
-    def _clock_here(self) -> Clock:
+    def _clock_here(self) -> DeviceClock:
         if self._clock is None:
             self._clock = clock_of(self.device)
         return self._clock
@@ -194,7 +194,7 @@ def optimizer_step(weights: Sequence[Weight], optimizer: Literal["adam", "sgd"],
     return lambda: update.step()
 
 
-def copy_bandwidth(device: Device, clock: Clock | None = None) -> float:
+def copy_bandwidth(device: Device, clock: DeviceClock | None = None) -> float:
     """Bytes per second, read and written, of a copy that no cache holds."""
     clock = clock or clock_of(device)
     source = torch.ones(4 * clock.cache_bytes, dtype=torch.uint8, device=device)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..coefficients import Coefficients
 from ..communication import Cluster
-from ..job import Job
+from ..job import TrainingConfiguration
 from ..operator_time import OperatorTimes
 from ..prediction import Iteration
 from . import vtrain_style
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def predict(
-    graphs: Graphs, job: Job, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
 ) -> Iteration:
     """The FP32 answer less the communication and waiting of all parallelisms but one."""
     whole = vtrain_style.predict(graphs, job, cluster, coefficients, times)
