@@ -23,7 +23,7 @@ from .precision import precision_named
 _NOISE = 0.05
 """Standard deviation of the log of a time that the model explains."""
 
-_NAMES = tuple(one.name for one in fields(Coefficients))
+_NAMES = tuple(coefficient.name for coefficient in fields(Coefficients))
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def fit(
         return np.concatenate([errors, (x - start) / spread])
 
     start = np.clip(start, low, high)
-    found = least_squares(residuals, start, bounds=(low, high), x_scale=spread, xtol=1e-3, ftol=1e-3)
-    return _coefficients(found.x)
+    solution = least_squares(residuals, start, bounds=(low, high), x_scale=spread, xtol=1e-3, ftol=1e-3)
+    return _coefficients(solution.x)
 
 
 def _logs(coefficients: Coefficients) -> NDArray[np.float64]:

@@ -120,7 +120,7 @@ def _read(text: str) -> list[Degrees]:
 
 def _precisions(names: Sequence[str], gpu: Gpu) -> Sequence[str]:
     """Those asked for, which the GPU must have; else all that it has."""
-    given = dict.fromkeys(names)
-    for name in given:
+    requested = dict.fromkeys(names)
+    for name in requested:
         require(gpu, precision_named(name))
-    return tuple(given) or available(gpu)
+    return tuple(requested) or available(gpu)

@@ -74,8 +74,8 @@ class RunEvaluator:
     def parameters(self, runs: Sequence[MeasuredIteration]) -> tuple[float, float]:
         """Parameters of the smallest and of the largest model of runs."""
         unsplit: dict[str, Any] = {"data": 1, "tensor": 1, "pipeline": 1, "virtual_stages": 1, "layers_per_stage": None}
-        whole = {run.model: replace(run.job, **unsplit) for run in runs}
-        sizes = [self._graphs[model].graph(job).parameters for model, job in whole.items()]
+        jobs = {run.model: replace(run.job, **unsplit) for run in runs}
+        sizes = [self._graphs[model].graph(job).parameters for model, job in jobs.items()]
         return min(sizes), max(sizes)
 
     def measured(self, run: MeasuredIteration) -> CalibrationSample:
@@ -141,18 +141,18 @@ def by_split(
 
 def _held_out(
     evaluator: RunEvaluator,
-    known: Sequence[MeasuredIteration],
-    asked: Sequence[MeasuredIteration],
+    fit_runs: Sequence[MeasuredIteration],
+    test_runs: Sequence[MeasuredIteration],
     splits: Sequence[Split],
     recipe: str,
 ) -> RecipePredictions:
     def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
-        fitted = list(compress(known, train))
+        fitted = list(compress(fit_runs, train))
         coefficients = evaluator.fit(fitted) if fitted else Coefficients()
-        return evaluator.predict(list(compress(asked, test)), coefficients, recipe)
+        return evaluator.predict(list(compress(test_runs, test)), coefficients, recipe)
 
-    points = pd.DataFrame([{"size": run.group, "parallelism": strategy(run), **asdict(run.job)} for run in asked])
-    answers = hold_out(points, np.array([run.seconds for run in asked]), splits, predict, score)
+    points = pd.DataFrame([{"size": run.group, "parallelism": strategy(run), **asdict(run.job)} for run in test_runs])
+    answers = hold_out(points, np.array([run.seconds for run in test_runs]), splits, predict, score)
     if answers.reason:  # of a run that the analytical model cannot answer the user should know first
         raise InputError(answers.reason)
     return answers

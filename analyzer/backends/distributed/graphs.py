@@ -105,8 +105,8 @@ def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
 
     They are as they should be where the factory takes ``batch``.
     """
-    tensors = [one for one in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(one, Tensor)]
-    batch = next((one.shape[0] for one in tensors if one.dim()), None)
+    tensors = [tensor for tensor in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(tensor, Tensor)]
+    batch = next((tensor.shape[0] for tensor in tensors if tensor.dim()), None)
     if batch is None:
         raise InputError(f"the example inputs of {model.name} hold no tensor with a batch axis; return one from the factory")
 
@@ -129,12 +129,12 @@ def at_micro_batch(small: Graph, large: Graph, micro_batch: int) -> Graph:
     def block(index: int) -> ModelBlock:
         return cast("ModelBlock", _between(small.blocks[index], large.blocks[index], share))
 
-    first = {id(one): index for index, one in reversed(list(enumerate(small.blocks)))}
+    first = {id(small_block): index for index, small_block in reversed(list(enumerate(small.blocks)))}
     return replace(
         small,
         micro_batch=micro_batch,
         before=_between(small.before, large.before, share),
-        blocks=tuple(block(first[id(one)]) for one in small.blocks),
+        blocks=tuple(block(first[id(small_block)]) for small_block in small.blocks),
         after=_between(small.after, large.after, share),
     )
 
@@ -148,8 +148,8 @@ def _between(small: Any, large: Any, share: float) -> Any:
     if isinstance(small, float):
         return small if small == large else small + share * (large - small)
     if isinstance(small, tuple):
-        return tuple(_between(one, other, share) for one, other in zip(small, large, strict=True))
+        return tuple(_between(*pair, share) for pair in zip(small, large, strict=True))
     if is_dataclass(small) and not isinstance(small, type):
-        values = {one.name: _between(getattr(small, one.name), getattr(large, one.name), share) for one in fields(small)}
-        return type(small)(**values)
+        names = [field.name for field in fields(small)]
+        return type(small)(**{name: _between(getattr(small, name), getattr(large, name), share) for name in names})
     return small

@@ -73,8 +73,8 @@ class PreparedJob:
     def _exchange(self, operator: Operator) -> float:
         if operator.kind != "communication":
             return 0.0
-        whole = max(tensor.bytes for tensor in (*operator.inputs, *operator.outputs))
-        return _EXCHANGES[operator.name](self.cluster, whole, self.job.tensor, 1)
+        full_bytes = max(tensor.bytes for tensor in (*operator.inputs, *operator.outputs))
+        return _EXCHANGES[operator.name](self.cluster, full_bytes, self.job.tensor, 1)
 
     @cached_property
     def tied(self) -> float:
@@ -267,10 +267,10 @@ def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
 def _update(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> float:
     """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by what it moves."""
     job = prepared.job
-    whole = job.gpus == job.data and not job.zero and prepared.memory.fits
+    unsharded = job.gpus == job.data and not job.zero and prepared.memory.fits
     weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
     measured = getattr(times, "optimizer_seconds", None)
-    if measured is not None and whole and update_is_plain(weights, job):
+    if measured is not None and unsharded and update_is_plain(weights, job):
         return float(measured(weights, job.optimizer))
     return prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * c.optimizer)
 
@@ -284,9 +284,9 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     job, c = prepared.job, coefficients
     chunks = _chunks(prepared, times, c)
     slots = _slots(prepared, chunks, c)
-    whole = pipeline_seconds(slots, job.pipeline, job.micro_batches, job.schedule)
+    with_sends = pipeline_seconds(slots, job.pipeline, job.micro_batches, job.schedule)
     unsent = [StageTimes(slot.forward, slot.backward, 0.0) for slot in slots]
-    without = pipeline_seconds(unsent, job.pipeline, job.micro_batches, job.schedule)
+    without_sends = pipeline_seconds(unsent, job.pipeline, job.micro_batches, job.schedule)
     ranks = _on_ranks(prepared, chunks)
     busy = [sum(chunk.forward + chunk.backward for chunk in own) for own in ranks]
     slowest = ranks[busy.index(max(busy))]
@@ -298,14 +298,14 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     if prepared.tied:
         reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
     update = _update(prepared, times, c)
-    bubble = max(0.0, without - max(busy) * job.micro_batches)
+    bubble = max(0.0, without_sends - max(busy) * job.micro_batches)
     return Iteration(
-        seconds=sum(compute.values()) + exchange + bubble + (whole - without) + reduction + update,
+        seconds=sum(compute.values()) + exchange + bubble + (with_sends - without_sends) + reduction + update,
         compute=dict(compute),
         bubble=bubble,
         tensor_parallel=exchange,
         data_parallel=reduction,
-        pipeline_parallel=whole - without,
+        pipeline_parallel=with_sends - without_sends,
         optimizer=update,
         memory=prepared.memory,
         notes=prepared.notes,

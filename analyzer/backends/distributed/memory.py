@@ -63,7 +63,7 @@ def _fullest(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes
     groups = sum(degree > 1 for degree in (job.data, job.tensor, job.pipeline))
     capacity = max(0.0, capacity_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES - groups * COMMUNICATOR_BYTES)
     ranks = [(rank, _rank_memory(stages, job, rank, capacity)) for rank in range(job.pipeline)]
-    return max(ranks, key=lambda one: one[1].total)
+    return max(ranks, key=lambda entry: entry[1].total)
 
 
 def _rank_memory(stages: Sequence[Stage], job: TrainingConfiguration, rank: int, capacity: float) -> Memory:
@@ -95,12 +95,12 @@ def _kept_bytes(stage: Stage, job: TrainingConfiguration) -> float:
     if job.recomputation == "full":
         outputs = [block.output for block in stage.blocks]
         kept = 0.0
-        for block, given in zip(stage.blocks, [stage.received, *outputs[:-1]], strict=True):
-            kept += block.saved_bytes if _whole(block) else _bytes(given)
+        for block, received in zip(stage.blocks, [stage.received, *outputs[:-1]], strict=True):
+            kept += block.saved_bytes if _never_recomputed(block) else _bytes(received)
         return kept
     saved = sum_over(stage.blocks, lambda block: block.saved_bytes)
     if job.recomputation == "selective":
-        saved -= sum_over(stage.blocks, lambda block: 0.0 if _whole(block) else block.core_saved_bytes)
+        saved -= sum_over(stage.blocks, lambda block: 0.0 if _never_recomputed(block) else block.core_saved_bytes)
     return saved
 
 
@@ -109,10 +109,10 @@ def _working_bytes(block: ModelBlock, job: TrainingConfiguration) -> float:
     again = {"none": 0.0, "selective": block.core_saved_bytes, "full": block.saved_bytes}[job.recomputation]
     operators = [(operator.inputs[:1], operator.outputs) for operator in block.backward]
     moving = max((sum(tensor.bytes for tensor in (*read, *made)) for read, made in operators), default=0)
-    return moving + (0.0 if _whole(block) else again)
+    return moving + (0.0 if _never_recomputed(block) else again)
 
 
-def _whole(block: ModelBlock) -> bool:
+def _never_recomputed(block: ModelBlock) -> bool:
     """Whether recomputation leaves the block alone: Megatron-LM recomputes layers, not embedding and loss."""
     return block.name in ("before", "after")
 

@@ -64,7 +64,9 @@ def sum_over(blocks: Sequence[ModelBlock], of: Callable[[ModelBlock], float]) ->
     return float(sum(times[key] * of(block) for key, block in {id(block): block for block in blocks}.items()))
 
 
-def assign_layers(layers: int, pipeline: int, virtual: int = 1, given: Sequence[int] | None = None) -> tuple[range, ...]:
+def assign_layers(
+    layers: int, pipeline: int, virtual: int = 1, layers_per_chunk: Sequence[int] | None = None
+) -> tuple[range, ...]:
     """Cut ``layers`` into ``pipeline`` x ``virtual`` chunks in the order of the model (assign_layers of Algorithm 1).
 
     Chunk i runs on rank i mod ``pipeline``. Balanced: every chunk has the whole part of layers / chunks, and what is left over
@@ -74,20 +76,20 @@ def assign_layers(layers: int, pipeline: int, virtual: int = 1, given: Sequence[
         layers: repeated blocks of the model.
         pipeline: pipeline ranks.
         virtual: chunks per rank (Narayanan et al. 2021, section 2.2).
-        given: layers of each chunk instead.
+        layers_per_chunk: layers of each chunk; None: balanced.
 
     Raises:
-        InputError: fewer layers than chunks, or ``given`` has another length, an empty chunk or another sum.
+        InputError: fewer layers than chunks, or ``layers_per_chunk`` has another length, an empty chunk or another sum.
     """
     chunks = pipeline * virtual
     if chunks > max(layers, 1):
         how = f" x {virtual} virtual stages" if virtual > 1 else ""
         raise InputError(f"{layers} layers cannot fill {pipeline} pipeline ranks{how}; take {max(layers, 1)} chunks or fewer")
-    if given is None:
-        whole, left = divmod(layers, chunks)
-        sizes = [whole + (chunk < left) for chunk in range(chunks)]
+    if layers_per_chunk is None:
+        least, extra = divmod(layers, chunks)
+        sizes = [least + (chunk < extra) for chunk in range(chunks)]
     else:
-        sizes = list(given)
+        sizes = list(layers_per_chunk)
         listed = ", ".join(map(str, sizes))
         if len(sizes) != chunks:
             raise InputError(f"layers per stage are given for {len(sizes)} stages ({listed}) of {chunks}; give one number each")

@@ -119,23 +119,23 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
         values = {str(name): value for name, value in row.items()}
         if not all(pd.notna(value) and isinstance(value, (int, float)) and value > 0 for value in values.values()):
             raise InputError(f"{str(path)!r} row {index + 2}: {values}; every figure must be a number above 0")
-        whole = {name: int(value) for name, value in values.items()}
+        counts = {name: int(value) for name, value in values.items()}
         job = TrainingConfiguration(
-            data=whole["data"],
-            tensor=whole["tensor"],
-            pipeline=whole["pipeline"],
-            micro_batch=whole["micro_batch"],
-            global_batch=whole["global_batch"],
-            sequence_length=whole["sequence_length"],
+            data=counts["data"],
+            tensor=counts["tensor"],
+            pipeline=counts["pipeline"],
+            micro_batch=counts["micro_batch"],
+            global_batch=counts["global_batch"],
+            sequence_length=counts["sequence_length"],
             precision="fp16",
             recomputation="full",
             attention="eager",
             fused_kernels=True,
             tensor_overlap=True,
         )
-        if job.gpus != whole["gpus"]:
-            raise InputError(f"{str(path)!r} row {index + 2}: {job.gpus} ranks on {whole['gpus']} GPUs; make them equal")
-        model = f"gpt:hidden={whole['hidden']},layers={whole['layers']},heads={whole['heads']},vocab=51200"
+        if job.gpus != counts["gpus"]:
+            raise InputError(f"{str(path)!r} row {index + 2}: {job.gpus} ranks on {counts['gpus']} GPUs; make them equal")
+        model = f"gpt:hidden={counts['hidden']},layers={counts['layers']},heads={counts['heads']},vocab=51200"
         runs.append(
             MeasuredIteration(
                 model=model,
@@ -154,14 +154,14 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
 def _own(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
     runs = []
     for index, values in enumerate(table.to_dict("records")):
-        given = {str(name): value for name, value in values.items() if pd.notna(value)}
+        cells = {str(name): value for name, value in values.items() if pd.notna(value)}
         try:
-            row = _Row.model_validate(given)
+            row = _Row.model_validate(cells)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise InputError(
-                f"{str(path)!r} row {index + 2}: {where}: {first['msg']} (seen: {given.get(where)!r}); columns are those of "
+                f"{str(path)!r} row {index + 2}: {where}: {first['msg']} (seen: {cells.get(where)!r}); columns are those of "
                 f"vTrain's table or {', '.join(_Row.model_fields)}"
             ) from error
         settings = row.model_dump()

@@ -81,15 +81,15 @@ class SearchAnswer(Answer):
 def search_all(resolved: Resolved) -> SearchAnswer:
     """Rank all configurations of a question; raises InputError where every one is impossible."""
     question, progress = resolved.question, resolved.progress
-    given = question.given
+    explicit = question.explicit
     space = SearchSpace(
-        data=given("dp"),
-        tensor=given("tp"),
-        pipeline=given("pp"),
-        micro_batch=given("micro_batch"),
+        data=explicit("dp"),
+        tensor=explicit("tp"),
+        pipeline=explicit("pp"),
+        micro_batch=explicit("micro_batch"),
         precisions=tuple(question.precision or ()),
-        recomputation=given("recomputation"),
-        zero=given("zero"),
+        recomputation=explicit("recomputation"),
+        zero=explicit("zero"),
     )
 
     @cache

@@ -62,8 +62,10 @@ def trace(
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
 
-def _read(event: ReplayedOperator) -> list[int]:
-    return g.read_bytes(_name(event.operator), [_spec(one) for one in event.inputs], [_spec(one) for one in event.outputs])
+def _read(replayed: ReplayedOperator) -> list[int]:
+    return g.read_bytes(
+        _name(replayed.operator), [_spec(tensor) for tensor in replayed.inputs], [_spec(tensor) for tensor in replayed.outputs]
+    )
 
 
 def _spec(tensor: Tensor) -> g.Tensor:
@@ -90,33 +92,33 @@ def _graph(
     replay: Replay,
     container: str | None,
 ) -> g.Graph:
-    events = replay.events.events
+    log = replay.log.operators
     traffic = [
         g.Traffic(
-            cast("Kind", kind_of(event.operator)),
-            event.phase,
-            tuple(zip(map(storage_of, event.inputs), _read(event), strict=True)),
-            tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in event.outputs),
-            max((tensor.numel() for tensor in event.outputs), default=0),
+            cast("Kind", kind_of(entry.operator)),
+            entry.phase,
+            tuple(zip(map(storage_of, entry.inputs), _read(entry), strict=True)),
+            tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in entry.outputs),
+            max((tensor.numel() for tensor in entry.outputs), default=0),
         )
-        for event in events
+        for entry in log
     ]
     paths = [call.module for call in recording.calls]
     names = _block_names(paths, container)
     places = _places(paths, names)
     operators: dict[str, list[g.Operator]] = defaultdict(list)
-    for event, one, fused in zip(events, traffic, g.fused_bytes(traffic), strict=True):
-        operators[places[event.call]].append(
+    for entry, moved, fused in zip(log, traffic, g.fused_bytes(traffic), strict=True):
+        operators[places[entry.call]].append(
             g.Operator(
-                name=_name(event.operator),
-                kind=one.kind,
-                phase=event.phase,
-                inputs=tuple(_spec(tensor) for tensor in event.inputs),
-                outputs=tuple(_spec(tensor) for tensor in event.outputs),
-                flops=event.flops,
+                name=_name(entry.operator),
+                kind=moved.kind,
+                phase=entry.phase,
+                inputs=tuple(_spec(tensor) for tensor in entry.inputs),
+                outputs=tuple(_spec(tensor) for tensor in entry.outputs),
+                flops=entry.flops,
                 fused_bytes=fused,
-                arguments=_plain(event.arguments),
-                module=paths[event.call],
+                arguments=_plain(entry.arguments),
+                module=paths[entry.call],
             )
         )
     saved: dict[str, float] = defaultdict(float)
@@ -186,7 +188,7 @@ def _weights(
         for leaf in tree_leaves((call.arguments, call.options)):
             if isinstance(leaf, TensorReference):
                 users[leaf.number].append(index)
-    sliced = {name for name, one in module.named_parameters() if getattr(one, "tensor_sliced", False)}
+    sliced = {name for name, parameter in module.named_parameters() if getattr(parameter, "tensor_sliced", False)}
     weights: dict[str, list[g.Weight]] = defaultdict(list)
     tied = []
     for name, number in recording.parameters.items():
@@ -197,7 +199,7 @@ def _weights(
             replay.tensors[leaf.number].dtype
             for index in calls
             if recording.calls[index].operator is torch.ops.aten._to_copy.default
-            for leaf in tree_leaves(recording.calls[index].answer)
+            for leaf in tree_leaves(recording.calls[index].result)
         ]
         weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
         homes = list(dict.fromkeys(places[index] for index in calls)) or ["before"]
@@ -215,7 +217,7 @@ def _ends(recording: ForwardRecording, replay: Replay, places: Sequence[str]) ->
     """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
     ends: dict[str, g.Tensor] = {}
     for call, place in zip(recording.calls, places, strict=True):
-        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.answer) if isinstance(leaf, TensorReference)]
+        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.result) if isinstance(leaf, TensorReference)]
         if floating := [tensor for tensor in made if tensor.is_floating_point()]:
             ends[place] = _spec(floating[0])
     return ends

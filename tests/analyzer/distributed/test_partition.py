@@ -87,12 +87,12 @@ def test_balanced_chunks_differ_by_one_at_most_and_the_first_are_the_longer(
 
 
 def test_given_layers_are_kept() -> None:
-    assert assign_layers(10, 3, given=(4, 4, 2)) == (range(4), range(4, 8), range(8, 10))
+    assert assign_layers(10, 3, layers_per_chunk=(4, 4, 2)) == (range(4), range(4, 8), range(8, 10))
 
 
 def test_a_model_without_repeated_layers_runs_as_one_chunk() -> None:
     assert assign_layers(0, 1) == (range(0),)
-    assert assign_layers(0, 1, given=(0,)) == (range(0),)
+    assert assign_layers(0, 1, layers_per_chunk=(0,)) == (range(0),)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def work_of(operators: Sequence[Operator], gpu: Gpu, precision: Precision, fused
             # A kernel of attention streams over the keys, which are its depth as K is a product's.
             depth[index] = n if operator.kind == "attention" else k
             peak[index] = peak_flops(gpu, operator.dtype, precision.tf32)
-    return OperatorWork(*(np.array(one, dtype=float) for one in (flops, sizes, tiles, depth, peak)))
+    return OperatorWork(*(np.array(column, dtype=float) for column in (flops, sizes, tiles, depth, peak)))
 
 
 _TWO_PASSES = {

@@ -107,17 +107,19 @@ def _of_model(name: str, precision: Precision, device: Device) -> Iterator[Plann
     dtype = getattr(torch, precision.weights)
     seen = set()
     for batch, length in itertools.product(_BATCHES, _SEQUENCES):
-        found = resolve(name, batch, length)
-        if isinstance(found, Architecture):
-            module: torch.nn.Module = build(found, layers=1 if found.alike else None)
-            inputs: tuple[Any, ...] = example_inputs(found, batch, min(length, found.positions or length))
+        model = resolve(name, batch, length)
+        if isinstance(model, Architecture):
+            module: torch.nn.Module = build(model, layers=1 if model.alike else None)
+            inputs: tuple[Any, ...] = example_inputs(model, batch, min(length, model.positions or length))
         else:
-            module, inputs = found.module, found.inputs
-        sizes = tuple(tuple(one.shape) for one in inputs if isinstance(one, torch.Tensor))
+            module, inputs = model.module, model.inputs
+        sizes = tuple(tuple(tensor.shape) for tensor in inputs if isinstance(tensor, torch.Tensor))
         if sizes in seen:  # images have no sequence, and a model may have fewer positions than the longest
             continue
         seen.add(sizes)
-        inputs = tuple(one.to(dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in inputs)
+        inputs = tuple(
+            tensor.to(dtype) if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() else tensor for tensor in inputs
+        )
         graph = trace(module.to(dtype), inputs, precision, device, name=name)
         for block in (graph.before, *graph.blocks, graph.after):
             yield from (PlannedOperator(operator, precision) for operator in block.operators)
@@ -171,10 +173,10 @@ def _identity(item: PlannedOperator) -> tuple[str, str, str, str]:
 
 
 def _row(item: PlannedOperator, times: ProfiledTimes, place: tuple[str, str, str]) -> tuple[object, ...]:
-    timing, one = times.timings[item.operator], item.operator
+    timing, operator = times.timings[item.operator], item.operator
     name, phase, computed, shape = _identity(item)
     gpu, software, driver = place
-    return gpu, name, shape, computed, phase, timing.seconds, timing.iqr, one.flops, one.bytes, software, driver
+    return gpu, name, shape, computed, phase, timing.seconds, timing.iqr, operator.flops, operator.bytes, software, driver
 
 
 def _write(path: Path, rows: pd.DataFrame) -> None:

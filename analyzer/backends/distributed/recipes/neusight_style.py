@@ -25,14 +25,14 @@ def predict(
     graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
 ) -> Iteration:
     """The FP32 answer less the communication and waiting of all parallelisms but one."""
-    whole = vtrain_style.predict(graphs, job, cluster, coefficients, times)
+    prediction = vtrain_style.predict(graphs, job, cluster, coefficients, times)
     degrees = {"data_parallel": job.data, "tensor_parallel": job.tensor, "pipeline_parallel": job.pipeline}
     kept = max(degrees, key=lambda name: degrees[name])
-    bubble = whole.bubble if kept == "pipeline_parallel" else 0.0
-    parts = {name: getattr(whole, name) if name == kept else 0.0 for name in degrees}
+    bubble = prediction.bubble if kept == "pipeline_parallel" else 0.0
+    parts = {name: getattr(prediction, name) if name == kept else 0.0 for name in degrees}
     return replace(
-        whole,
-        seconds=sum(whole.compute.values()) + bubble + sum(parts.values()) + whole.optimizer,
+        prediction,
+        seconds=sum(prediction.compute.values()) + bubble + sum(parts.values()) + prediction.optimizer,
         bubble=bubble,
         tensor_parallel=parts["tensor_parallel"],
         data_parallel=parts["data_parallel"],
