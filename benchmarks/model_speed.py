@@ -22,11 +22,11 @@ from epochcast.analyzer.backends.convmeter import predictor as convmeter
 from epochcast.analyzer.backends.convmeter.counting import count
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
-from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import Job
-from epochcast.analyzer.backends.distributed.predictor import Predictor
-from epochcast.analyzer.backends.distributed.search import Space, search
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
+from epochcast.analyzer.backends.distributed.search import SearchSpace, search
 from epochcast.analyzer.backends.networks.find_network import find_network
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
@@ -48,17 +48,17 @@ GRAPHS = 600
 def distributed() -> Iterator[str]:
     """A process's first prediction of a large model, the command, and a search."""
 
-    def predictor() -> Predictor:
-        return Predictor(ModelGraphs.of(MODEL), fitted=FittedModel.load())
+    def predictor() -> IterationPredictor:
+        return IterationPredictor(ModelGraphs.of(MODEL), fitted=DistributedModel.load())
 
-    gpu, job = load_catalog()[GPU], Job(data=8, tensor=8, pipeline=8, global_batch=1536, recomputation="full")
+    gpu, job = load_catalog()[GPU], TrainingConfiguration(data=8, tensor=8, pipeline=8, global_batch=1536, recomputation="full")
     began = time.perf_counter()
     predictor().iteration(gpu, job)
     yield f"{MODEL} on 512 GPUs in process: {time.perf_counter() - began:.2f} s"
     flags = ["--dp", "8", "--tp", "8", "--pp", "8", "--global-batch", "1536", "--recomputation", "full"]
     yield f"as a command: {command('distributed', '--model', MODEL, '--gpu', GPU, *flags):.1f} s"
     began = time.perf_counter()
-    answer = search(predictor(), Job(global_batch=1536), [(gpu, 512)], Space())
+    answer = search(predictor(), TrainingConfiguration(global_batch=1536), [(gpu, 512)], SearchSpace())
     yield f"search over 512 GPUs: {len(answer.candidates)} configurations fit; {time.perf_counter() - began:.1f} s"
 
 

@@ -10,10 +10,11 @@ import click
 
 from ...regressor import LatencyPredictor, load_catalog
 from ...regressor.model_folder import is_kind
-from ..backends.distributed.fitted_model import DistributedManifest, FittedModel
+from ..backends.distributed.fit import fit_coefficients
+from ..backends.distributed.fitted_model import DistributedManifest, DistributedModel
 from ..corpus.training_data import load_training_data
-from . import terminal
-from .fit.distributed import fit_runs, fitted_text
+from ..plugins import Settings
+from . import progress, terminal
 from .shared_options import gpus_option, json_option, model_out_option
 
 
@@ -65,12 +66,13 @@ def _is_distributed(model: str) -> bool:
 
 def _calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Fit the coefficients of MODEL anew on measured runs, held by what they are in it; the folder may be the same."""
-    before = FittedModel.load() if model == "distributed" else FittedModel.load(Path(model))
-    fitted, answer = fit_runs(data, before.coefficients)
+    before = DistributedModel.load() if model == "distributed" else DistributedModel.load(Path(model))
+    fitted, runs = fit_coefficients(data, before.coefficients, Settings(progress=progress.show))
+    progress.clear()
     # The shipped operator times serve models that have none of their own.
     replace(fitted, operators=None if model == "distributed" else before.operators).save(out)
     if as_json:
-        click.echo(json.dumps(answer))
+        click.echo(json.dumps(runs.model_dump()))
         return 0
-    terminal.say(fitted_text(answer, out, before.coefficients))
+    terminal.say(runs.text(out, before.coefficients))
     return 0

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_split
-from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, FittedModel
+from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
 from epochcast.analyzer.backends.distributed.runs import read_runs
 
 from ..page import options, public
@@ -27,7 +27,7 @@ def main() -> None:
     if write:
         gpus, precisions = (tuple(sorted(names)) for names in ({run.gpu for run in runs}, {run.job.precision for run in runs}))
         replace(
-            FittedModel.load(),
+            DistributedModel.load(),
             coefficients=fitted,
             runs=len(runs),
             gpus=gpus,

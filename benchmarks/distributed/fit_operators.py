@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, FittedModel
+from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
 from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
 from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
 from epochcast.regressor import load_catalog
@@ -30,7 +30,7 @@ def main() -> None:
     parser = options(__doc__, page=False)
     parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: beside the code]")
     out, corpus = parser.parse_args().out, public_operators()
-    replace(FittedModel.load(), operators=fit_operators(corpus, load_catalog())).save(out)
+    replace(DistributedModel.load(), operators=fit_operators(corpus, load_catalog())).save(out)
     print(f"{len(corpus)} operators of {corpus['gpu'].nunique()} GPUs, {sum(f.stat().st_size for f in out.iterdir())} bytes")
 
 

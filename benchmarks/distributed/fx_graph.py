@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from epochcast.analyzer.backends.distributed.graph import Extraction, Graph, Operator
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.models import NAMED
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
@@ -48,7 +48,7 @@ HUGGING_FACE = ("gpt2", "llama", "bert", "opt", "qwen2", "vit", "distilbert")
 
 def built_in(name: str, extraction: Extraction) -> Graph:
     """A model of ours."""
-    job = Job(micro_batch=SAMPLES, global_batch=SAMPLES, sequence_length=TOKENS, precision=PRECISION)
+    job = TrainingConfiguration(micro_batch=SAMPLES, global_batch=SAMPLES, sequence_length=TOKENS, precision=PRECISION)
     return ModelGraphs.of(name, extraction=extraction).graph(job)
 
 

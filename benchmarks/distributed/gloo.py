@@ -31,7 +31,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from epochcast.analyzer.backends.distributed.communication import AllReduceTable, fit_all_reduce
-from epochcast.analyzer.backends.distributed.graph import Block, Operator, Weight
+from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Weight
 from epochcast.analyzer.backends.distributed.operator_time.profile import ProfiledTimes, cpu_name
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
@@ -111,7 +111,7 @@ def predicted(cell: Cell, all_reduce: Callable, send: Callable) -> dict[str, flo
     times = ProfiledTimes("cpu", FP32, most_rounds=ROUNDS)
     times.seconds([*(one for block in whole for one in block.operators), *map(_added, weights)])  # in the same rounds
 
-    def seconds(blocks: tuple[Block, ...], phase: str) -> float:
+    def seconds(blocks: tuple[ModelBlock, ...], phase: str) -> float:
         return float(times.seconds([one for block in blocks for one in block.operators if one.phase == phase]).sum())
 
     activations = 4.0 * cell.batch * cell.hidden

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_size
-from epochcast.analyzer.backends.distributed.evidence import TABLE, HeldOut
-from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
+from epochcast.analyzer.backends.distributed.evidence import TABLE, HeldOutErrors
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph, Operator
 from epochcast.analyzer.backends.distributed.iteration import iteration
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
@@ -38,7 +38,7 @@ from epochcast.analyzer.backends.distributed.operator_time.learned import Learne
 from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
 from epochcast.analyzer.backends.distributed.precision import precision_named
-from epochcast.analyzer.backends.distributed.runs import Run, read_runs
+from epochcast.analyzer.backends.distributed.runs import MeasuredIteration, read_runs
 from epochcast.common.files import write_whole
 from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor.scoring import LEVEL, absolute_percentage_errors, conformal_quantile
@@ -50,10 +50,10 @@ from .fit_operators import public_operators
 Floats = NDArray[np.float64]
 
 CATALOG = load_catalog()
-SHIPPED = FittedModel.load()
+SHIPPED = DistributedModel.load()
 
 
-def rows() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
+def rows() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """Each line of the table, with its rows: measured, predicted and roofline seconds, group."""
     yield from products_in_32_bits()
     yield from products_in_16_bits()
@@ -62,7 +62,7 @@ def rows() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
     yield from exchanges()
 
 
-def products_in_32_bits() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
+def products_in_32_bits() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """NeuSight's measured models."""
     measured = read_end_to_end(public("distributed/neusight_end_to_end.csv"), CATALOG, NAMES).rows
     corpus, fp32 = public_operators(), precision_named("fp32")
@@ -94,7 +94,7 @@ def products_in_32_bits() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
     yield line("products", 32, "new", "calibrated", calibrated, what, "none of which were fitted on")
 
 
-def products_in_16_bits() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
+def products_in_16_bits() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """vTrain's runs."""
     runs, evaluator = read_runs(public("distributed/vtrain_multi_node.csv")), RunEvaluator()
     answers = {recipe: by_size(evaluator, runs, recipe) for recipe in ("default", "roofline")}
@@ -110,7 +110,7 @@ def products_in_16_bits() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
     yield line("products", 16, "measured", "learned", learned, what, "with the model size left out")
 
 
-def learned_without_size(evaluator: RunEvaluator, runs: Sequence[Run]) -> Floats:
+def learned_without_size(evaluator: RunEvaluator, runs: Sequence[MeasuredIteration]) -> Floats:
     """Seconds of runs with learned operator times; the other efficiencies are fitted without the run's size."""
     assert SHIPPED.operators is not None
     times = LearnedTimes(CATALOG[runs[0].gpu], SHIPPED.operators)
@@ -121,7 +121,7 @@ def learned_without_size(evaluator: RunEvaluator, runs: Sequence[Run]) -> Floats
     return np.array(seconds)
 
 
-def convolutions() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
+def convolutions() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """torchvision's steps on one GPU."""
     steps = pd.read_csv(public("convnets/torchvision_step_times.csv.gz")).query("kind == 'train' and ngpu == 1")
     measured = steps.groupby(["dev", "prec", "model"])["ms"].median() / 1e3
@@ -159,14 +159,14 @@ def computing(graph: Graph) -> list[Operator]:
     return [operator for block in blocks for operator in block.operators if operator.kind != "communication"]
 
 
-def own_operators() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
+def own_operators() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """Iterations on a CPU by their operators."""
     table = pd.read_csv(cpu_iterations.ROWS).query("clock == 'wall'")
     table = table.assign(seconds=table["measured_s"], predicted=table["predicted_s"], roofline=np.nan, group=table["model"])
     yield line("operators", 0, "measured", "profile", table, "measured iterations on a CPU", "none of which were fitted on")
 
 
-def exchanges() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
+def exchanges() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
     """All-reduces within a node, all octaves of sizes alike."""
     found: dict[str, list[pd.DataFrame]] = {"latency and bandwidth": [], "data sheet": []}
     for name, gpus, table in all_reduce.tables():
@@ -194,13 +194,13 @@ def exchanges() -> Iterator[tuple[HeldOut, pd.DataFrame]]:
 
 def line(
     kind: str, bits: int, gpu: str, source: str, table: pd.DataFrame, measured: str, left_out: str
-) -> tuple[HeldOut, pd.DataFrame]:
+) -> tuple[HeldOutErrors, pd.DataFrame]:
     """One line of the table, and its rows."""
     seconds, predicted = table["seconds"].to_numpy(dtype=float), table["predicted"].to_numpy(dtype=float)
     errors = np.log(seconds / predicted)
     of_sheets = absolute_percentage_errors(seconds, table["roofline"].to_numpy(dtype=float))
     roofline = of_sheets.mean() if len(of_sheets) else float("nan")  # a CPU has no data sheet here
-    row = HeldOut(
+    row = HeldOutErrors(
         kind=kind,  # type: ignore[arg-type]
         bits=bits,
         gpu=gpu,  # type: ignore[arg-type]
@@ -239,7 +239,7 @@ def coverage(table: pd.DataFrame, new: bool) -> float:
     return 100 * float(inside.mean())
 
 
-def lines(found: Sequence[tuple[HeldOut, pd.DataFrame]]) -> Iterator[str]:
+def lines(found: Sequence[tuple[HeldOutErrors, pd.DataFrame]]) -> Iterator[str]:
     """The table with the coverage of each interval, groups left out in turn."""
     header = ("rows", "GPU", "source", "n", "groups", "MAPE %", "data sheets", "90 % interval", "rows inside, group left out")
     cells = []
@@ -273,10 +273,10 @@ def lines(found: Sequence[tuple[HeldOut, pd.DataFrame]]) -> Iterator[str]:
             yield f"NeuSight's {len(table)} rows with default options, by GPU (by data sheets): {by_name}."
 
 
-def save(found: Sequence[tuple[HeldOut, pd.DataFrame]]) -> None:
+def save(found: Sequence[tuple[HeldOutErrors, pd.DataFrame]]) -> None:
     """Write the table that answers rest on."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(HeldOut)], lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(HeldOutErrors)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(row) for row, _ in found)
     write_whole(TABLE, lambda file: file.write(text.getvalue().encode()))

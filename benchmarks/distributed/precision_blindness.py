@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 from epochcast.analyzer.backends import networks
 from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named
 from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.regressor import Gpu, load_catalog
@@ -77,7 +77,7 @@ def lines() -> Iterator[str]:
 def graph_of(name: str, precision: str) -> Graph:
     """One training step of a ConvNet."""
     if name in RESNETS:
-        return ModelGraphs.of(name).graph(Job(micro_batch=BATCH, global_batch=BATCH, precision=precision))
+        return ModelGraphs.of(name).graph(TrainingConfiguration(micro_batch=BATCH, global_batch=BATCH, precision=precision))
     with torch.device("meta"):
         module = networks.build(OTHERS[name], SIDE, 1000)
         images = torch.empty(BATCH, 3, SIDE, SIDE)

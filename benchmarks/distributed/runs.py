@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from epochcast.analyzer.backends.distributed.communication import cluster_for
 from epochcast.analyzer.backends.distributed.evaluation import (
-    Answers,
+    RecipePredictions,
     RunEvaluator,
     by_rows,
     by_size,
@@ -18,7 +18,7 @@ from epochcast.analyzer.backends.distributed.evaluation import (
 )
 from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
-from epochcast.analyzer.backends.distributed.runs import Run, read_runs
+from epochcast.analyzer.backends.distributed.runs import MeasuredIteration, read_runs
 from epochcast.regressor.scoring import score
 
 from ..page import DISTRIBUTED, markdown_table, options, public, publish
@@ -72,14 +72,14 @@ def lines() -> Iterator[str]:
     )
 
 
-def fits(evaluator: RunEvaluator, run: Run, recomputation: str) -> bool:
+def fits(evaluator: RunEvaluator, run: MeasuredIteration, recomputation: str) -> bool:
     """Whether a run would fit into its GPUs with another kind of recomputation."""
     job = replace(run.job, recomputation=recomputation)
     cluster = cluster_for(run.gpu, job.gpus, run.gpus_per_node, run.intra, run.inter)
     return prepare(evaluator.graphs(run).graph(job), job, cluster).memory.fits
 
 
-def figures(answer: Answers) -> tuple[str, str]:
+def figures(answer: RecipePredictions) -> tuple[str, str]:
     """MAPE and median."""
     return f"{answer.figures.mape:.1f}", f"{answer.figures.median_ape:.1f}"
 

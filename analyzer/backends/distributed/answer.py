@@ -12,7 +12,7 @@ from ...tables import seconds_text, table, with_prefix
 from ...words import count, money, number
 from .graph import Extraction
 from .job import Attention, Recomputation, ScheduleName
-from .prediction import EXCHANGES
+from .prediction import EXCHANGES, Memory
 
 
 class _Read(AnswerPart):
@@ -49,18 +49,6 @@ class Parts(_Read):
         return dict(sorted(self.compute.items(), key=lambda part: -part[1])) | others
 
 
-class Memory(_Read):
-    """Bytes on the fullest GPU."""
-
-    weights: Annotated[float, Field(title="weights")]
-    gradients: Annotated[float, Field(title="gradients")]
-    optimizer: Annotated[float, Field(title="optimizer states")]
-    activations: Annotated[float, Field(title="activations")]
-    total: Annotated[float, Field(title="in all")]
-    capacity: Annotated[float, Field(title="available")]
-    fits: bool
-
-
 class IterationCost(Rented):
     """The cheapest way to rent the GPUs, on demand and whole instances."""
 
@@ -69,10 +57,10 @@ class IterationCost(Rented):
 
     def text(self, iterations: int | None) -> str:
         """In a sentence."""
-        whole = "" if self.usd is None else f", {money(self.usd)} for {iterations} iterations"
+        total = "" if self.usd is None else f", {money(self.usd)} for {iterations} iterations"
         region = "" if self.region == "any" else f" in {self.region}"
         return (
-            f"cost: {money(self.usd_per_iteration)} per iteration{whole}, on {self.count} x {self.instance} "
+            f"cost: {money(self.usd_per_iteration)} per iteration{total}, on {self.count} x {self.instance} "
             f"({count(self.gpus_each, 'GPU')}) of {self.cloud}{region} at {money(self.usd_per_hour)}/h (price of "
             f"{self.price_of})"
         )
@@ -121,7 +109,7 @@ class DistributedJob(_Read):
         return ", ".join(part for part in (degrees, f"micro-batch {self.micro_batch}", self.precision, *more) if part)
 
 
-class Timed(AnswerPart):
+class IterationTime(AnswerPart):
     """A job and how long an iteration of it takes."""
 
     job: DistributedJob
@@ -140,7 +128,7 @@ class Timed(AnswerPart):
         return f" (90 % interval {seconds_text(self.low)} to {seconds_text(self.high)})" if known else ""
 
 
-class Configuration(Timed):
+class IterationPrediction(IterationTime):
     """A job on its GPUs."""
 
     gpu: Annotated[str, Field(description="Or the CPU that was measured.")]
@@ -155,7 +143,7 @@ class Configuration(Timed):
     cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
 
 
-class DistributedAnswer(Configuration, Answer):
+class DistributedAnswer(IterationPrediction, Answer):
     """One training iteration."""
 
     model: str

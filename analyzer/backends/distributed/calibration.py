@@ -23,11 +23,11 @@ from .precision import precision_named
 _NOISE = 0.05
 """Standard deviation of the log of a time that the model explains."""
 
-_NAMES = tuple(one.name for one in fields(Coefficients))
+_NAMES = tuple(coefficient.name for coefficient in fields(Coefficients))
 
 
 @dataclass(frozen=True)
-class Measured:
+class CalibrationSample:
     """A run ready to be fitted: its prepared job, where the work of its operators is kept, and its seconds."""
 
     prepared: PreparedJob
@@ -35,7 +35,7 @@ class Measured:
     seconds: float
 
     @classmethod
-    def of(cls, prepared: PreparedJob, seconds: float) -> Measured:
+    def of(cls, prepared: PreparedJob, seconds: float) -> CalibrationSample:
         """Collect what no coefficient changes."""
         job = prepared.job
         times = CalibratedTimes(prepared.cluster.gpu, precision_named(job.precision), Coefficients(), job.fused_kernels)
@@ -47,7 +47,7 @@ class Measured:
 
 
 def fit(
-    runs: Sequence[Measured], belief: Coefficients | None = None, progress: Callable[[int], object] | None = None
+    runs: Sequence[CalibrationSample], belief: Coefficients | None = None, progress: Callable[[int], object] | None = None
 ) -> Coefficients:
     """Fit all coefficients on measured runs, starting from and held by ``belief`` (default: what is believed without any run).
 
@@ -75,8 +75,8 @@ def fit(
         return np.concatenate([errors, (x - start) / spread])
 
     start = np.clip(start, low, high)
-    found = least_squares(residuals, start, bounds=(low, high), x_scale=spread, xtol=1e-3, ftol=1e-3)
-    return _coefficients(found.x)
+    solution = least_squares(residuals, start, bounds=(low, high), x_scale=spread, xtol=1e-3, ftol=1e-3)
+    return _coefficients(solution.x)
 
 
 def _logs(coefficients: Coefficients) -> NDArray[np.float64]:

@@ -10,8 +10,9 @@ from ...errors import InputError
 from ...plugins.answer import Answer, AnswerPart
 from ...plugins.chart import Bars
 from ...tables import seconds_text, table
-from .answer import DistributedJob, Memory, Timed
+from .answer import DistributedJob, IterationTime
 from .precision import precision_named, require
+from .prediction import Memory
 from .resolved import Resolved, interval
 from .search import available, degrees
 
@@ -20,7 +21,7 @@ Degrees = tuple[int, int, int]
 _STRATEGY = re.compile(r"(\d+),(\d+),(\d+)")
 
 
-class Compared(Timed):
+class Compared(IterationTime):
     """A job, and whether it fits."""
 
     memory: Memory
@@ -92,7 +93,7 @@ def compare(resolved: Resolved) -> ComparisonAnswer:
             try:
                 job = resolved.job(data=data, tensor=tensor, pipeline=pipeline, precision=precision)
                 iteration = resolved.predictor.iteration(gpu, job)
-                memory = Memory.model_validate(resolved.predictor.prepared(gpu, job).memory)
+                memory = resolved.predictor.prepared(gpu, job).memory
             except InputError as error:
                 refused[data, tensor, pipeline] = str(error)
                 continue
@@ -119,7 +120,7 @@ def _read(text: str) -> list[Degrees]:
 
 def _precisions(names: Sequence[str], gpu: Gpu) -> Sequence[str]:
     """Those asked for, which the GPU must have; else all that it has."""
-    given = dict.fromkeys(names)
-    for name in given:
+    requested = dict.fromkeys(names)
+    for name in requested:
         require(gpu, precision_named(name))
-    return tuple(given) or available(gpu)
+    return tuple(requested) or available(gpu)

@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 from ....regressor.scoring import Scores, score
 from ...errors import InputError
 from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out
-from .calibration import Measured, fit
+from .calibration import CalibrationSample, fit
 from .coefficients import Coefficients
 from .communication import cluster_for
 from .graphs import ModelGraphs
 from .iteration import prepare
 from .recipes import RECIPES
-from .runs import Run
+from .runs import MeasuredIteration
 
 SEEDS = range(12)
 
-Answers = HeldOut[Scores]
+RecipePredictions = HeldOut[Scores]
 """What one recipe says of runs, in seconds; points have ``size``, ``parallelism`` and the settings of each job."""
 
 
-def strategy(run: Run) -> str:
+def strategy(run: MeasuredIteration) -> str:
     """The kinds of parallelism that a run mixes, such as ``DP+TP``."""
     degrees = {"DP": run.job.data, "TP": run.job.tensor, "PP": run.job.pipeline}
     return "+".join(name for name, degree in degrees.items() if degree > 1) or "one GPU"
 
 
-def regret(answers: Answers) -> dict[str, float]:
+def regret(answers: RecipePredictions) -> dict[str, float]:
     """Percent that the configuration predicted to be fastest takes longer than the fastest, by model size."""
     costs = {}
     for size in np.unique(answers.points["size"].to_numpy(dtype=np.str_)):
@@ -48,15 +48,15 @@ class RunEvaluator:
 
     def __init__(self, progress: Progress | None = None) -> None:
         self._graphs: dict[str, ModelGraphs] = {}
-        self._measured: dict[Run, Measured] = {}
-        self._fits: dict[tuple[Run, ...], Coefficients] = {}
+        self._measured: dict[MeasuredIteration, CalibrationSample] = {}
+        self._fits: dict[tuple[MeasuredIteration, ...], Coefficients] = {}
         self._progress = progress or (lambda _: None)
 
-    def graphs(self, run: Run) -> ModelGraphs:
+    def graphs(self, run: MeasuredIteration) -> ModelGraphs:
         """The graphs of a run's model."""
         return self._graphs.setdefault(run.model, ModelGraphs.of(run.model))
 
-    def fit(self, runs: Sequence[Run], belief: Coefficients | None = None) -> Coefficients:
+    def fit(self, runs: Sequence[MeasuredIteration], belief: Coefficients | None = None) -> Coefficients:
         """Fit the coefficients on runs, once where the belief is the default.
 
         Raises:
@@ -71,22 +71,24 @@ class RunEvaluator:
             self._fits[key] = fitted
         return fitted
 
-    def parameters(self, runs: Sequence[Run]) -> tuple[float, float]:
+    def parameters(self, runs: Sequence[MeasuredIteration]) -> tuple[float, float]:
         """Parameters of the smallest and of the largest model of runs."""
         unsplit: dict[str, Any] = {"data": 1, "tensor": 1, "pipeline": 1, "virtual_stages": 1, "layers_per_stage": None}
-        whole = {run.model: replace(run.job, **unsplit) for run in runs}
-        sizes = [self._graphs[model].graph(job).parameters for model, job in whole.items()]
+        jobs = {run.model: replace(run.job, **unsplit) for run in runs}
+        sizes = [self._graphs[model].graph(job).parameters for model, job in jobs.items()]
         return min(sizes), max(sizes)
 
-    def measured(self, run: Run) -> Measured:
+    def measured(self, run: MeasuredIteration) -> CalibrationSample:
         """A run with what no coefficient changes, made once; raises InputError where it cannot be predicted."""
         if run not in self._measured:
             cluster = cluster_for(run.gpu, run.job.gpus, run.gpus_per_node, run.intra, run.inter)
             prepared = prepare(self.graphs(run).graph(run.job), run.job, cluster)
-            self._measured[run] = Measured.of(prepared, run.seconds)
+            self._measured[run] = CalibrationSample.of(prepared, run.seconds)
         return self._measured[run]
 
-    def predict(self, runs: Sequence[Run], coefficients: Coefficients, recipe: str = "default") -> NDArray[np.float64]:
+    def predict(
+        self, runs: Sequence[MeasuredIteration], coefficients: Coefficients, recipe: str = "default"
+    ) -> NDArray[np.float64]:
         """Seconds of each run under a recipe, shape (n,); raises InputError for an unknown recipe."""
         if recipe not in RECIPES:
             raise InputError(f"unknown recipe {recipe!r}; choose one of {', '.join(RECIPES)}")
@@ -99,7 +101,7 @@ class RunEvaluator:
         return np.array(seconds)
 
 
-def by_size(evaluator: RunEvaluator, runs: Sequence[Run], recipe: str = "default") -> Answers:
+def by_size(evaluator: RunEvaluator, runs: Sequence[MeasuredIteration], recipe: str = "default") -> RecipePredictions:
     """Leave one model size out: fit on all others, predict it.
 
     Raises:
@@ -112,7 +114,9 @@ def by_size(evaluator: RunEvaluator, runs: Sequence[Run], recipe: str = "default
     return _held_out(evaluator, runs, runs, splits, recipe)
 
 
-def by_rows(evaluator: RunEvaluator, runs: Sequence[Run], rows: int, recipe: str = "default") -> Answers:
+def by_rows(
+    evaluator: RunEvaluator, runs: Sequence[MeasuredIteration], rows: int, recipe: str = "default"
+) -> RecipePredictions:
     """Fit on ``rows`` random runs, predict the others, for each of twelve seeds (0 rows: what is believed without any run).
 
     Raises:
@@ -127,22 +131,28 @@ def by_rows(evaluator: RunEvaluator, runs: Sequence[Run], rows: int, recipe: str
     return _held_out(evaluator, runs, runs, [Split(train, {name: ~train}) for name, train in chosen.items()], recipe)
 
 
-def by_split(evaluator: RunEvaluator, train: Sequence[Run], test: Sequence[Run], recipe: str = "default") -> Answers:
+def by_split(
+    evaluator: RunEvaluator, train: Sequence[MeasuredIteration], test: Sequence[MeasuredIteration], recipe: str = "default"
+) -> RecipePredictions:
     """Fit on one set of runs, predict another; raises InputError where a run cannot be predicted."""
     split = Split(np.ones(len(train), dtype=bool), {"test": np.ones(len(test), dtype=bool)})
     return _held_out(evaluator, train, test, [split], recipe)
 
 
 def _held_out(
-    evaluator: RunEvaluator, known: Sequence[Run], asked: Sequence[Run], splits: Sequence[Split], recipe: str
-) -> Answers:
+    evaluator: RunEvaluator,
+    fit_runs: Sequence[MeasuredIteration],
+    test_runs: Sequence[MeasuredIteration],
+    splits: Sequence[Split],
+    recipe: str,
+) -> RecipePredictions:
     def predict(train: Rows, test: Rows) -> NDArray[np.float64]:
-        fitted = list(compress(known, train))
+        fitted = list(compress(fit_runs, train))
         coefficients = evaluator.fit(fitted) if fitted else Coefficients()
-        return evaluator.predict(list(compress(asked, test)), coefficients, recipe)
+        return evaluator.predict(list(compress(test_runs, test)), coefficients, recipe)
 
-    points = pd.DataFrame([{"size": run.group, "parallelism": strategy(run), **asdict(run.job)} for run in asked])
-    answers = hold_out(points, np.array([run.seconds for run in asked]), splits, predict, score)
+    points = pd.DataFrame([{"size": run.group, "parallelism": strategy(run), **asdict(run.job)} for run in test_runs])
+    answers = hold_out(points, np.array([run.seconds for run in test_runs]), splits, predict, score)
     if answers.reason:  # of a run that the analytical model cannot answer the user should know first
         raise InputError(answers.reason)
     return answers

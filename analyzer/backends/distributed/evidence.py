@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....regressor import Gpu
-from .fitted_model import FittedModel
+from .fitted_model import DistributedModel
 from .graph import Graph
 from .iteration import PreparedJob
 from .precision import Precision, precision_named
@@ -31,7 +31,7 @@ Kind = Literal["products", "convolutions", "operators", "exchanges"]
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutErrors:
     """Errors on measurements that were left out.
 
     Attributes:
@@ -67,15 +67,15 @@ class HeldOut:
 
 
 @cache
-def held_out() -> tuple[HeldOut, ...]:
+def held_out() -> tuple[HeldOutErrors, ...]:
     """All rows of the table."""
     numbers = {"bits": int, "n": int, "groups": int, "mape": float, "roofline": float, "factor": float}
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return tuple(HeldOut(**{name: numbers.get(name, str)(text) for name, text in row.items()}) for row in rows)
+    return tuple(HeldOutErrors(**{name: numbers.get(name, str)(text) for name, text in row.items()}) for row in rows)
 
 
-def usual_source(fitted: FittedModel, gpu: Gpu, precision: Precision, graph: Graph) -> str:
+def usual_source(fitted: DistributedModel, gpu: Gpu, precision: Precision, graph: Graph) -> str:
     """The source of operator times for a question: what was measured of this GPU and dtype, else the least held-out error."""
     if fitted.operators is not None and fitted.operators.measured(gpu.name, product_dtype(precision)):
         return "learned"
@@ -120,7 +120,7 @@ class Evidence:
 
 
 def evidence_of(
-    source: str, fitted: FittedModel, gpu: Gpu, prepared: PreparedJob, graph: Graph, iteration: Iteration
+    source: str, fitted: DistributedModel, gpu: Gpu, prepared: PreparedJob, graph: Graph, iteration: Iteration
 ) -> Evidence:
     """Evidence for an answer of the recipe ``default``.
 
@@ -180,8 +180,8 @@ def inside(
 
 
 def _closest(
-    source: str, fitted: FittedModel, gpu: Gpu, precision: Precision, graph: Graph
-) -> tuple[HeldOut, list[str], list[str]]:
+    source: str, fitted: DistributedModel, gpu: Gpu, precision: Precision, graph: Graph
+) -> tuple[HeldOutErrors, list[str], list[str]]:
     """The row most like the question; sentences on what was not measured that the row covers, and on what it does not."""
     if source in ("table", "profile"):
         return _row("operators", 0, "measured", "profile"), [], []
@@ -201,7 +201,7 @@ def _closest(
     return row, covered, missing
 
 
-def _size(fitted: FittedModel, graph: Graph, source: str, tensor: int) -> tuple[str, ...]:
+def _size(fitted: DistributedModel, graph: Graph, source: str, tensor: int) -> tuple[str, ...]:
     """A sentence where the model is larger or smaller than those that the efficiencies were fitted on."""
     if source != "calibrated" or fitted.parameters is None:
         return ()
@@ -217,7 +217,7 @@ def _size(fitted: FittedModel, graph: Graph, source: str, tensor: int) -> tuple[
     return (f"the model has {(size - twice) / 1e9:.3g} billion parameters; those measured had {text}",)
 
 
-def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOut:
+def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOutErrors:
     """The row of a GPU that was measured or not; where the table has but one of them, that."""
     rows = {row.gpu: row for row in held_out() if (row.kind, row.bits, row.source) == (kind, bits, source)}
     return rows.get(gpu) or next(iter(rows.values()))
@@ -229,6 +229,6 @@ def _unmeasured() -> float:
     return new.variance - measured.variance
 
 
-def _rests_on(row: HeldOut) -> str:
+def _rests_on(row: HeldOutErrors) -> str:
     sheets = f" (by data sheets {row.roofline:.1f} %)" if row.roofline > row.mape else ""
     return f"{row.n} {row.measured}, {row.left_out}, were {row.mape:.1f} % off in the mean{sheets}"

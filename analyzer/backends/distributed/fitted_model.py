@@ -57,7 +57,7 @@ class _OperatorsState(Part):
 
     @model_validator(mode="after")
     def _has_its_boards(self) -> _OperatorsState:
-        if strange := sorted({one.gpu for rates in self.families.values() for one in rates} - set(self.boards)):
+        if strange := sorted({entry.gpu for rates in self.families.values() for entry in rates} - set(self.boards)):
             raise ValueError(f"there are rates of {strange[0]!r}, which is not among the boards")
         return self
 
@@ -74,7 +74,7 @@ class DistributedManifest(Manifest):
 
 
 @dataclass(frozen=True)
-class FittedModel:
+class DistributedModel:
     """What was fitted.
 
     Attributes:
@@ -113,7 +113,7 @@ class FittedModel:
         save(folder, DistributedManifest, state, arrays)
 
     @classmethod
-    def load(cls, folder: Path = SHIPPED) -> FittedModel:
+    def load(cls, folder: Path = SHIPPED) -> DistributedModel:
         """Read what :meth:`save` wrote, the shipped model unless another is named.
 
         Raises:
@@ -125,7 +125,7 @@ class FittedModel:
             families: dict[str, FamilyModel] = {}
             for name, kept in state.families.items():
                 rates: dict[tuple[str, str], Rates] = {
-                    (one.gpu, one.dtype): Rates(one.compute, one.memory, one.dispatch) for one in kept
+                    (entry.gpu, entry.dtype): Rates(entry.compute, entry.memory, entry.dispatch) for entry in kept
                 }
                 families[name] = FamilyModel(Trees.of_arrays(arrays, name, width(name), boosted=True), rates)
             operators = OperatorModel(families, state.boards)

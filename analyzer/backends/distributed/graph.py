@@ -133,7 +133,7 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Block:
+class ModelBlock:
     """A part of the model that no stage boundary cuts.
 
     Attributes:
@@ -182,9 +182,9 @@ class Graph:
     model: str
     precision: str
     micro_batch: int
-    before: Block
-    blocks: tuple[Block, ...]
-    after: Block
+    before: ModelBlock
+    blocks: tuple[ModelBlock, ...]
+    after: ModelBlock
     tied: tuple[str, ...] = ()
     """Weights of ``after`` that ``before`` holds too (tied embeddings): stored once, reduced over both ends of a pipeline."""
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from ...errors import InputError
-from .graph import Block, Extraction, Graph
-from .job import Job
+from .graph import Extraction, Graph, ModelBlock
+from .job import TrainingConfiguration
 from .models import Architecture, UserModule, resolve
 from .models.building import build, example_inputs
 from .models.user_module import find_blocks, load
@@ -53,7 +53,7 @@ class ModelGraphs:
         """Resolve a model by :func:`.models.resolve`; raises InputError."""
         return cls(resolve(text), device_type, plan, extraction)
 
-    def graph(self, job: Job) -> Graph:
+    def graph(self, job: TrainingConfiguration) -> Graph:
         """The graph of one micro-batch of the job on one of its tensor ranks.
 
         Raises:
@@ -64,19 +64,19 @@ class ModelGraphs:
             self._known[key] = self._at(job)
         return cast("Graph", self._known[key])
 
-    def _at(self, job: Job) -> Graph:
+    def _at(self, job: TrainingConfiguration) -> Graph:
         if isinstance(self.model, UserModule):
             return self._traced(job, job.micro_batch)
         small, large = (self._cached(job, size) for size in _TRACED)
         return at_micro_batch(small, large, job.micro_batch)
 
-    def _cached(self, job: Job, micro_batch: int) -> Graph:
+    def _cached(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
         key = (job.tensor, job.sequence_parallel, job.precision, job.attention, job.sequence_length, "traced", micro_batch)
         if key not in self._known:
             self._known[key] = self._traced(job, micro_batch)
         return cast("Graph", self._known[key])
 
-    def _traced(self, job: Job, micro_batch: int) -> Graph:
+    def _traced(self, job: TrainingConfiguration, micro_batch: int) -> Graph:
         precision = precision_named(job.precision)
         if isinstance(self.model, UserModule):
             made = load(self.model.name, micro_batch, job.sequence_length)
@@ -93,7 +93,7 @@ class ModelGraphs:
             return repeat_block(graph, self.model.layers)
         return graph
 
-    def _built(self, job: Job, layers: int | None) -> nn.Module:
+    def _built(self, job: TrainingConfiguration, layers: int | None) -> nn.Module:
         key = ("module", job.attention)
         if key not in self._known:
             self._known[key] = build(cast("Architecture", self.model), job.attention, layers)
@@ -105,8 +105,8 @@ def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
 
     They are as they should be where the factory takes ``batch``.
     """
-    tensors = [one for one in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(one, Tensor)]
-    batch = next((one.shape[0] for one in tensors if one.dim()), None)
+    tensors = [tensor for tensor in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(tensor, Tensor)]
+    batch = next((tensor.shape[0] for tensor in tensors if tensor.dim()), None)
     if batch is None:
         raise InputError(f"the example inputs of {model.name} hold no tensor with a batch axis; return one from the factory")
 
@@ -126,15 +126,15 @@ def at_micro_batch(small: Graph, large: Graph, micro_batch: int) -> Graph:
     share = (micro_batch - small.micro_batch) / (large.micro_batch - small.micro_batch)
 
     @cache
-    def block(index: int) -> Block:
-        return cast("Block", _between(small.blocks[index], large.blocks[index], share))
+    def block(index: int) -> ModelBlock:
+        return cast("ModelBlock", _between(small.blocks[index], large.blocks[index], share))
 
-    first = {id(one): index for index, one in reversed(list(enumerate(small.blocks)))}
+    first = {id(small_block): index for index, small_block in reversed(list(enumerate(small.blocks)))}
     return replace(
         small,
         micro_batch=micro_batch,
         before=_between(small.before, large.before, share),
-        blocks=tuple(block(first[id(one)]) for one in small.blocks),
+        blocks=tuple(block(first[id(small_block)]) for small_block in small.blocks),
         after=_between(small.after, large.after, share),
     )
 
@@ -148,8 +148,8 @@ def _between(small: Any, large: Any, share: float) -> Any:
     if isinstance(small, float):
         return small if small == large else small + share * (large - small)
     if isinstance(small, tuple):
-        return tuple(_between(one, other, share) for one, other in zip(small, large, strict=True))
+        return tuple(_between(*pair, share) for pair in zip(small, large, strict=True))
     if is_dataclass(small) and not isinstance(small, type):
-        values = {one.name: _between(getattr(small, one.name), getattr(large, one.name), share) for one in fields(small)}
-        return type(small)(**values)
+        names = [field.name for field in fields(small)]
+        return type(small)(**{name: _between(getattr(small, name), getattr(large, name), share) for name in names})
     return small

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from .coefficients import Coefficients
 from .communication import Cluster, all_gather_seconds, all_reduce_seconds, point_to_point_seconds, reduce_scatter_seconds
-from .graph import Block, Graph, Operator
-from .job import Job
+from .graph import Graph, ModelBlock, Operator
+from .job import TrainingConfiguration
 from .memory import memory_of
 from .operator_time import OperatorTimes
 from .optimizer import moved_bytes, update_is_plain
@@ -55,7 +55,7 @@ class _Chunk(NamedTuple):
 class PreparedJob:
     """All of a job that does not depend on how fast its operators are: its stages, and what its links ask for by themselves."""
 
-    job: Job
+    job: TrainingConfiguration
     cluster: Cluster
     stages: tuple[Stage, ...]
     tied_bytes: float
@@ -73,8 +73,8 @@ class PreparedJob:
     def _exchange(self, operator: Operator) -> float:
         if operator.kind != "communication":
             return 0.0
-        whole = max(tensor.bytes for tensor in (*operator.inputs, *operator.outputs))
-        return _EXCHANGES[operator.name](self.cluster, whole, self.job.tensor, 1)
+        full_bytes = max(tensor.bytes for tensor in (*operator.inputs, *operator.outputs))
+        return _EXCHANGES[operator.name](self.cluster, full_bytes, self.job.tensor, 1)
 
     @cached_property
     def tied(self) -> float:
@@ -136,7 +136,7 @@ class PreparedJob:
         return ranks
 
 
-def prepare(graph: Graph, job: Job, cluster: Cluster) -> PreparedJob:
+def prepare(graph: Graph, job: TrainingConfiguration, cluster: Cluster) -> PreparedJob:
     """Cut the graph for the job; raises InputError for what does not divide."""
     tied = sum(weight.tensor.bytes for weight in graph.after.weights if weight.name in graph.tied)
     return PreparedJob(job, cluster, partition(graph, job), tied)
@@ -175,7 +175,7 @@ def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> lis
     known: dict[tuple[int, str], _Pass] = {}
     speed = _reached(prepared.cluster, prepared.job.tensor, 1, c)
 
-    def run(block: Block, part: str) -> _Pass:
+    def run(block: ModelBlock, part: str) -> _Pass:
         key = (id(block), part)
         if key not in known:
             operators: tuple[Operator, ...] = getattr(block, part)
@@ -195,7 +195,7 @@ def _chunks(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> lis
     return [_chunk(stage.blocks, again, run) for stage in prepared.stages]
 
 
-def _chunk(blocks: Sequence[Block], again: str | None, run: Callable[[Block, str], _Pass]) -> _Chunk:
+def _chunk(blocks: Sequence[ModelBlock], again: str | None, run: Callable[[ModelBlock, str], _Pass]) -> _Chunk:
     """Add up blocks; ``again`` is the part of each layer that the backward pass runs once more."""
     compute: dict[str, float] = defaultdict(float)
     exchange = forward = backward = 0.0
@@ -267,10 +267,10 @@ def _compute(chunks: Sequence[_Chunk], micro_batches: int) -> dict[str, float]:
 def _update(prepared: PreparedJob, times: OperatorTimes, c: Coefficients) -> float:
     """Seconds of the optimizer's step: measured where one rank has room for all weights as they are, else by what it moves."""
     job = prepared.job
-    whole = job.gpus == job.data and not job.zero and prepared.memory.fits
+    unsharded = job.gpus == job.data and not job.zero and prepared.memory.fits
     weights = [weight for stage in prepared.stages for block in stage.blocks for weight in block.weights]
     measured = getattr(times, "optimizer_seconds", None)
-    if measured is not None and whole and update_is_plain(weights, job):
+    if measured is not None and unsharded and update_is_plain(weights, job):
         return float(measured(weights, job.optimizer))
     return prepared.update_bytes / (prepared.cluster.gpu.memory_bandwidth * c.optimizer)
 
@@ -284,9 +284,9 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
     job, c = prepared.job, coefficients
     chunks = _chunks(prepared, times, c)
     slots = _slots(prepared, chunks, c)
-    whole = pipeline_seconds(slots, job.pipeline, job.micro_batches, job.schedule)
+    with_sends = pipeline_seconds(slots, job.pipeline, job.micro_batches, job.schedule)
     unsent = [StageTimes(slot.forward, slot.backward, 0.0) for slot in slots]
-    without = pipeline_seconds(unsent, job.pipeline, job.micro_batches, job.schedule)
+    without_sends = pipeline_seconds(unsent, job.pipeline, job.micro_batches, job.schedule)
     ranks = _on_ranks(prepared, chunks)
     busy = [sum(chunk.forward + chunk.backward for chunk in own) for own in ranks]
     slowest = ranks[busy.index(max(busy))]
@@ -299,14 +299,14 @@ def iteration(prepared: PreparedJob, times: OperatorTimes, coefficients: Coeffic
         reduction += prepared.tied / _reached(prepared.cluster, 2, prepared.ends_apart, c)
     update = _update(prepared, times, c)
     # Of one stage the difference is rounding.
-    bubble = max(0.0, without - max(busy) * job.micro_batches) if job.pipeline > 1 else 0.0
+    bubble = max(0.0, without_sends - max(busy) * job.micro_batches) if job.pipeline > 1 else 0.0
     return Iteration(
-        seconds=sum(compute.values()) + exchange + bubble + (whole - without) + reduction + update,
+        seconds=sum(compute.values()) + exchange + bubble + (with_sends - without_sends) + reduction + update,
         compute=dict(compute),
         bubble=bubble,
         tensor_parallel=exchange,
         data_parallel=reduction,
-        pipeline_parallel=whole - without,
+        pipeline_parallel=with_sends - without_sends,
         optimizer=update,
         memory=prepared.memory,
         notes=prepared.notes,

@@ -14,7 +14,7 @@ Attention = Literal["fused", "eager"]
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingConfiguration:
     """One training configuration; every count is checked when it is made.
 
     Attributes:

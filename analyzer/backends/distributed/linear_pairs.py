@@ -29,12 +29,12 @@ _METHODS = {"relu", "tanh", "sigmoid", "mul", "add", "sub", "pow", "square", "ne
 
 def linear_pairs(model: nn.Module) -> dict[str, str]:
     """``column`` and ``row`` by path of the linear layers of ``model`` that stand in such pairs; gated ones are three."""
-    found: dict[str, str] = {}
+    rules: dict[str, str] = {}
     for path, parent in model.named_modules():
         linear = {name for name, child in parent.named_children() if isinstance(child, nn.Linear)}
         if len(linear) > 1 and (graph := _traced(parent)) is not None:
-            found |= {f"{path}.{name}" if path else name: rule for name, rule in _pairs(graph, parent).items()}
-    return found
+            rules |= {f"{path}.{name}" if path else name: rule for name, rule in _pairs(graph, parent).items()}
+    return rules
 
 
 class _ChildrenAreLeaves(fx.Tracer):
@@ -62,7 +62,7 @@ def _pairs(graph: fx.Graph, parent: nn.Module) -> Mapping[str, str]:
         if not columns or any(str(column.target) not in once or str(column.target) in rules for column in columns):
             continue
         inside = {node, *between}
-        if all(user in inside for one in (*columns, *between) for user in one.users):
+        if all(user in inside for source in (*columns, *between) for user in source.users):
             rules |= {str(column.target): "column" for column in columns} | {name: "row"}
     return rules
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from .graph import Block, Tensor
-from .job import Job
+from .graph import ModelBlock, Tensor
+from .job import TrainingConfiguration
 from .optimizer import kept_bytes
 from .partition import Stage, sum_over
 from .prediction import Memory
@@ -29,7 +29,7 @@ FRAGMENTED = 0.04
 """Share of a GPU's memory that error correction and the allocator's gaps keep from use; assumed, not measured."""
 
 
-def memory_of(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> Memory:
+def memory_of(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> Memory:
     """Bytes on the fullest GPU.
 
     ``capacity`` is what is left to the job: less the CUDA context, a communicator for each kind of parallelism in use and
@@ -38,7 +38,7 @@ def memory_of(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> Memor
     return _fullest(stages, job, capacity_bytes)[1]
 
 
-def out_of_memory(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> str | None:
+def out_of_memory(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> str | None:
     """One sentence on which rank needs how much of what, and what would help; None if all ranks fit."""
     rank, memory = _fullest(stages, job, capacity_bytes)
     if memory.fits:
@@ -59,16 +59,16 @@ def out_of_memory(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> s
     )
 
 
-def _fullest(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> tuple[int, Memory]:
+def _fullest(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> tuple[int, Memory]:
     groups = sum(degree > 1 for degree in (job.data, job.tensor, job.pipeline))
     capacity = max(0.0, capacity_bytes * (1 - FRAGMENTED) - CONTEXT_BYTES - groups * COMMUNICATOR_BYTES)
     ranks = [(rank, _rank_memory(stages, job, rank, capacity)) for rank in range(job.pipeline)]
-    return max(ranks, key=lambda one: one[1].total)
+    return max(ranks, key=lambda entry: entry[1].total)
 
 
-def _rank_memory(stages: Sequence[Stage], job: Job, rank: int, capacity: float) -> Memory:
+def _rank_memory(stages: Sequence[Stage], job: TrainingConfiguration, rank: int, capacity: float) -> Memory:
     own = [stage for stage in stages if stage.rank == rank]
-    return Memory(
+    return Memory.of(
         weights=sum(stage.weight_bytes for stage in own),
         gradients=sum(stage.gradient_bytes for stage in own),
         optimizer=sum(sum_over(stage.blocks, lambda block: kept_bytes(block.weights, job)) for stage in own),
@@ -77,7 +77,7 @@ def _rank_memory(stages: Sequence[Stage], job: Job, rank: int, capacity: float) 
     )
 
 
-def _activation_bytes(stages: Sequence[Stage], job: Job, rank: int) -> float:
+def _activation_bytes(stages: Sequence[Stage], job: TrainingConfiguration, rank: int) -> float:
     """Saved tensors of the micro-batches in flight, and the most that the backward pass has beside them."""
     most = in_flight(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
     if job.virtual_stages == 1:
@@ -90,29 +90,29 @@ def _activation_bytes(stages: Sequence[Stage], job: Job, rank: int) -> float:
     return kept + max((_working_bytes(block, job) for block in different), default=0.0)
 
 
-def _kept_bytes(stage: Stage, job: Job) -> float:
+def _kept_bytes(stage: Stage, job: TrainingConfiguration) -> float:
     """Bytes of one micro-batch from its forward to its backward pass."""
     if job.recomputation == "full":
         outputs = [block.output for block in stage.blocks]
         kept = 0.0
-        for block, given in zip(stage.blocks, [stage.received, *outputs[:-1]], strict=True):
-            kept += block.saved_bytes if _whole(block) else _bytes(given)
+        for block, received in zip(stage.blocks, [stage.received, *outputs[:-1]], strict=True):
+            kept += block.saved_bytes if _never_recomputed(block) else _bytes(received)
         return kept
     saved = sum_over(stage.blocks, lambda block: block.saved_bytes)
     if job.recomputation == "selective":
-        saved -= sum_over(stage.blocks, lambda block: 0.0 if _whole(block) else block.core_saved_bytes)
+        saved -= sum_over(stage.blocks, lambda block: 0.0 if _never_recomputed(block) else block.core_saved_bytes)
     return saved
 
 
-def _working_bytes(block: Block, job: Job) -> float:
+def _working_bytes(block: ModelBlock, job: TrainingConfiguration) -> float:
     """What a block's backward pass holds for a while: what it recomputed, a gradient that it reads and what it makes."""
     again = {"none": 0.0, "selective": block.core_saved_bytes, "full": block.saved_bytes}[job.recomputation]
     operators = [(operator.inputs[:1], operator.outputs) for operator in block.backward]
     moving = max((sum(tensor.bytes for tensor in (*read, *made)) for read, made in operators), default=0)
-    return moving + (0.0 if _whole(block) else again)
+    return moving + (0.0 if _never_recomputed(block) else again)
 
 
-def _whole(block: Block) -> bool:
+def _never_recomputed(block: ModelBlock) -> bool:
     """Whether recomputation leaves the block alone: Megatron-LM recomputes layers, not embedding and loss."""
     return block.name in ("before", "after")
 
@@ -121,9 +121,9 @@ def _bytes(tensor: Tensor | None) -> float:
     return float(tensor.bytes) if tensor is not None else 0.0
 
 
-def _remedy(stages: Sequence[Stage], job: Job, capacity_bytes: float) -> str:
+def _remedy(stages: Sequence[Stage], job: TrainingConfiguration, capacity_bytes: float) -> str:
     """What would help: computed where the graph stays the same, named where it would not."""
-    choices: list[tuple[str, Job]] = []
+    choices: list[tuple[str, TrainingConfiguration]] = []
     if job.recomputation != "full":
         choices.append(("full recomputation", replace(job, recomputation="full")))
     if job.data > 1 and not job.zero:

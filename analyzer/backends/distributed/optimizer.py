@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .graph import DTYPE_BYTES, Weight
-from .job import Job
+from .job import TrainingConfiguration
 from .precision import precision_named
 
 
-def kept_bytes(weights: Iterable[Weight], job: Job) -> float:
+def kept_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
     """Bytes of moments and master copies.
 
     Per parameter with Adam, weight and gradient included: 16 bytes in FP32, under autocast, and in 16 bit with master weights
@@ -27,7 +27,7 @@ def kept_bytes(weights: Iterable[Weight], job: Job) -> float:
     return total / _sharers(job)
 
 
-def moved_bytes(weights: Iterable[Weight], job: Job) -> float:
+def moved_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:
     """Bytes read and written in one update: every state both ways, the gradient read, a weight of 16 bits written from its
     master; loss scaling reads and writes the gradients once more.
     """
@@ -40,21 +40,21 @@ def moved_bytes(weights: Iterable[Weight], job: Job) -> float:
     return total / _sharers(job)
 
 
-def update_is_plain(weights: Iterable[Weight], job: Job) -> bool:
+def update_is_plain(weights: Iterable[Weight], job: TrainingConfiguration) -> bool:
     """Whether torch's optimizer steps the weights themselves: no master copies, and no scaled gradients."""
     return not precision_named(job.precision).loss_scaling and not any(_state(weight, job)[1] for weight in weights)
 
 
-def _state(weight: Weight, job: Job) -> tuple[int, bool]:
+def _state(weight: Weight, job: TrainingConfiguration) -> tuple[int, bool]:
     """Bytes of one number of a weight's states, and whether a master copy is among them."""
     size = DTYPE_BYTES[weight.tensor.dtype]
     master = job.master_weights and size < 4
     return 4 if master else size, master
 
 
-def _moments(job: Job) -> int:
+def _moments(job: TrainingConfiguration) -> int:
     return 2 if job.optimizer == "adam" else 1
 
 
-def _sharers(job: Job) -> int:
+def _sharers(job: TrainingConfiguration) -> int:
     return job.data if job.zero else 1

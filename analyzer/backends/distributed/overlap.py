@@ -37,15 +37,15 @@ def exposed_data_parallel(
         return 0.0
     if not overlap:
         return reduce(gradient_bytes)
-    whole, rest = divmod(gradient_bytes, bucket_bytes)
+    full_buckets, rest = divmod(gradient_bytes, bucket_bytes)
     rest_seconds = reduce(rest) if rest else 0.0
-    if not whole:
+    if not full_buckets:
         return rest_seconds
     bucket_seconds = reduce(bucket_bytes)
     first_ready = backward_seconds * bucket_bytes / gradient_bytes
-    last_ready = first_ready * whole
+    last_ready = first_ready * full_buckets
     # Buckets are equal and become ready at an even pace, so the last is delayed by the first of them or by none.
-    done = max(first_ready + whole * bucket_seconds, last_ready + bucket_seconds)
+    done = max(first_ready + full_buckets * bucket_seconds, last_ready + bucket_seconds)
     return max(done, backward_seconds if rest else 0.0) + rest_seconds - backward_seconds
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 
 from ...errors import InputError
-from .graph import DTYPE_BYTES, Block, Graph, Operator, Tensor
-from .job import Job
+from .graph import DTYPE_BYTES, Graph, ModelBlock, Operator, Tensor
+from .job import TrainingConfiguration
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Stage:
 
     rank: int
     chunk: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[ModelBlock, ...]
     received: Tensor | None = None
 
     @property
@@ -54,17 +54,19 @@ class Stage:
         return sum_over(self.blocks, _gradient_bytes)
 
 
-def _gradient_bytes(block: Block) -> float:
+def _gradient_bytes(block: ModelBlock) -> float:
     return sum(weight.tensor.elements * DTYPE_BYTES[weight.gradient] for weight in block.weights)
 
 
-def sum_over(blocks: Sequence[Block], of: Callable[[Block], float]) -> float:
+def sum_over(blocks: Sequence[ModelBlock], of: Callable[[ModelBlock], float]) -> float:
     """The sum of ``of`` over blocks, computed once for each that stands there several times."""
     times = Counter(map(id, blocks))
     return float(sum(times[key] * of(block) for key, block in {id(block): block for block in blocks}.items()))
 
 
-def assign_layers(layers: int, pipeline: int, virtual: int = 1, given: Sequence[int] | None = None) -> tuple[range, ...]:
+def assign_layers(
+    layers: int, pipeline: int, virtual: int = 1, layers_per_chunk: Sequence[int] | None = None
+) -> tuple[range, ...]:
     """Cut ``layers`` into ``pipeline`` x ``virtual`` chunks in the order of the model (assign_layers of Algorithm 1).
 
     Chunk i runs on rank i mod ``pipeline``. Balanced: every chunk has the whole part of layers / chunks, and what is left over
@@ -74,20 +76,20 @@ def assign_layers(layers: int, pipeline: int, virtual: int = 1, given: Sequence[
         layers: repeated blocks of the model.
         pipeline: pipeline ranks.
         virtual: chunks per rank (Narayanan et al. 2021, section 2.2).
-        given: layers of each chunk instead.
+        layers_per_chunk: layers of each chunk; None: balanced.
 
     Raises:
-        InputError: fewer layers than chunks, or ``given`` has another length, an empty chunk or another sum.
+        InputError: fewer layers than chunks, or ``layers_per_chunk`` has another length, an empty chunk or another sum.
     """
     chunks = pipeline * virtual
     if chunks > max(layers, 1):
         how = f" x {virtual} virtual stages" if virtual > 1 else ""
         raise InputError(f"{layers} layers cannot fill {pipeline} pipeline ranks{how}; take {max(layers, 1)} chunks or fewer")
-    if given is None:
-        whole, left = divmod(layers, chunks)
-        sizes = [whole + (chunk < left) for chunk in range(chunks)]
+    if layers_per_chunk is None:
+        least, extra = divmod(layers, chunks)
+        sizes = [least + (chunk < extra) for chunk in range(chunks)]
     else:
-        sizes = list(given)
+        sizes = list(layers_per_chunk)
         listed = ", ".join(map(str, sizes))
         if len(sizes) != chunks:
             raise InputError(f"layers per stage are given for {len(sizes)} stages ({listed}) of {chunks}; give one number each")
@@ -96,7 +98,7 @@ def assign_layers(layers: int, pipeline: int, virtual: int = 1, given: Sequence[
     return tuple(range(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0)))
 
 
-def partition(graph: Graph, job: Job) -> tuple[Stage, ...]:
+def partition(graph: Graph, job: TrainingConfiguration) -> tuple[Stage, ...]:
     """Cut the graph of one tensor rank into the p x virtual stages chunks of ``job``, in the order of the model.
 
     Tied weights count at both ends of a pipeline, and once where both ends lie in one chunk.
@@ -120,7 +122,7 @@ def partition(graph: Graph, job: Job) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def subgraphs(stages: Sequence[Stage], job: Job) -> Iterator[tuple[tuple[int, int, int], tuple[Stage, ...]]]:
+def subgraphs(stages: Sequence[Stage], job: TrainingConfiguration) -> Iterator[tuple[tuple[int, int, int], tuple[Stage, ...]]]:
     """The paper's set S: ranks (data, tensor, pipeline) of each GPU and the chunks that it runs."""
     for pipeline, data, tensor in product(range(job.pipeline), range(job.data), range(job.tensor)):
         yield (data, tensor, pipeline), tuple(stage for stage in stages if stage.rank == pipeline)

@@ -28,8 +28,8 @@ class Precision:
 
 
 PRECISIONS = {
-    one.name: one
-    for one in (
+    precision.name: precision
+    for precision in (
         Precision("fp32", "float32"),
         Precision("tf32", "float32", tf32=True),
         Precision("fp16", "float16", loss_scaling=True),
@@ -70,7 +70,7 @@ def peak_flops(gpu: Gpu, dtype: str, tf32: bool = False) -> float:
         return gpu.fp16_tensor_flops or max(gpu.fp16_flops or 0.0, plain)
     if dtype == "float64" and gpu.fp64_flops:
         return gpu.fp64_tensor_flops or gpu.fp64_flops
-    asked = "tf32" if tf32 else dtype
+    requested = "tf32" if tf32 else dtype
     able = [
         name
         for name, figure in (
@@ -81,7 +81,9 @@ def peak_flops(gpu: Gpu, dtype: str, tf32: bool = False) -> float:
         )
         if figure
     ]
-    raise InputError(f"{gpu.name} has no {asked} arithmetic in the catalogue; train in {' or '.join(able)} or on another GPU")
+    raise InputError(
+        f"{gpu.name} has no {requested} arithmetic in the catalogue; train in {' or '.join(able)} or on another GPU"
+    )
 
 
 def require(gpu: Gpu, precision: Precision) -> None:

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from ...plugins.answer import AnswerPart
 
 EXCHANGES = ("tensor_parallel", "data_parallel", "pipeline_parallel")
 """Parts of an iteration that are communication."""
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Bytes on the fullest GPU of the job."""
+class Memory(AnswerPart):
+    """Bytes on the fullest GPU."""
 
-    weights: float
-    gradients: float
-    optimizer: float
-    activations: float
-    capacity: float
+    weights: Annotated[float, Field(title="weights")]
+    gradients: Annotated[float, Field(title="gradients")]
+    optimizer: Annotated[float, Field(title="optimizer states")]
+    activations: Annotated[float, Field(title="activations")]
+    total: Annotated[float, Field(title="in all")]
+    capacity: Annotated[float, Field(title="available")]
+    fits: bool
 
-    @property
-    def total(self) -> float:
-        """Bytes in all."""
-        return self.weights + self.gradients + self.optimizer + self.activations
-
-    @property
-    def fits(self) -> bool:
-        """Whether it fits into the GPU."""
-        return self.total <= self.capacity
+    @classmethod
+    def of(cls, capacity: float, **parts: float) -> Memory:
+        """Add up the parts (``weights``, ``gradients``, ``optimizer``, ``activations``) and compare them with the capacity."""
+        total = sum(parts.values())
+        return cls(**parts, total=total, capacity=capacity, fits=total <= capacity)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from ....regressor import Gpu
 from .coefficients import Coefficients
 from .communication import Cluster, Link, cluster_for
 from .evidence import Evidence, evidence_of, usual_source
-from .fitted_model import FittedModel
+from .fitted_model import DistributedModel
 from .graph import Graph
 from .iteration import PreparedJob, prepare, stage_times
-from .job import Job
+from .job import TrainingConfiguration
 from .operator_time import OperatorTimes, RememberedTimes
 from .operator_time.calibrated import CalibratedTimes
 from .operator_time.learned import LearnedTimes
@@ -20,7 +20,7 @@ from .precision import Precision, peak_flops, precision_named, require
 from .prediction import Iteration
 from .recipes import RECIPES, Graphs
 from .schedule import simulate
-from .timeline import Timeline
+from .timeline import PipelineTimeline
 
 TimesOf = Callable[[Gpu, Precision], OperatorTimes]
 """Operator times of a GPU at a precision."""
@@ -30,7 +30,7 @@ BLIND = ("vtrain-style", "neusight-style")
 
 
 @dataclass
-class Predictor:
+class IterationPredictor:
     """Answers for any job and GPU; what jobs share is computed once.
 
     Attributes:
@@ -45,7 +45,7 @@ class Predictor:
 
     graphs: Graphs
     recipe: str = "default"
-    fitted: FittedModel = field(default_factory=lambda: FittedModel(Coefficients()))
+    fitted: DistributedModel = field(default_factory=lambda: DistributedModel(Coefficients()))
     operators: str = "usual"
     times_of: TimesOf | None = None
     gpus_per_node: int | None = None
@@ -56,7 +56,7 @@ class Predictor:
 
     def __post_init__(self) -> None:
         if self.fitted.operators is None:
-            self.fitted = replace(self.fitted, operators=FittedModel.load().operators)
+            self.fitted = replace(self.fitted, operators=DistributedModel.load().operators)
 
     @property
     def coefficients(self) -> Coefficients:
@@ -69,7 +69,7 @@ class Predictor:
             self._clusters[gpu.name, gpus] = cluster_for(gpu, gpus, self.gpus_per_node, self.intra, self.inter)
         return self._clusters[gpu.name, gpus]
 
-    def iteration(self, gpu: Gpu, job: Job) -> Iteration:
+    def iteration(self, gpu: Gpu, job: TrainingConfiguration) -> Iteration:
         """Predict one iteration.
 
         Raises:
@@ -79,12 +79,12 @@ class Predictor:
         cluster = self.cluster(gpu, job.gpus)
         return RECIPES[self.recipe](self.graphs, job, cluster, self.coefficients, self.times(gpu, job))
 
-    def prepared(self, gpu: Gpu, job: Job) -> PreparedJob:
+    def prepared(self, gpu: Gpu, job: TrainingConfiguration) -> PreparedJob:
         """Stages and memory of a job, without any time; raises InputError as :meth:`iteration` does."""
         require(gpu, precision_named(job.precision))
         return prepare(self.graphs.graph(job), job, self.cluster(gpu, job.gpus))
 
-    def times(self, gpu: Gpu, job: Job) -> OperatorTimes:
+    def times(self, gpu: Gpu, job: TrainingConfiguration) -> OperatorTimes:
         """Operator times as the recipe asks for them; they remember what they were asked."""
         precision, source = self._precision(job), self.source(gpu, job)
         key = (gpu.name, precision.name, job.fused_kernels, source)
@@ -92,7 +92,7 @@ class Predictor:
             self._times[key] = self._times_from(source, gpu, precision, job.fused_kernels)
         return self._times[key]
 
-    def source(self, gpu: Gpu, job: Job) -> str:
+    def source(self, gpu: Gpu, job: TrainingConfiguration) -> str:
         """The source of operator times of a job."""
         if self.operators != "usual":
             return self.operators
@@ -100,13 +100,13 @@ class Predictor:
             return "calibrated"
         return usual_source(self.fitted, gpu, self._precision(job), self.graphs.graph(job))
 
-    def evidence(self, gpu: Gpu, job: Job, iteration: Iteration) -> Evidence | None:
+    def evidence(self, gpu: Gpu, job: TrainingConfiguration, iteration: Iteration) -> Evidence | None:
         """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
         if self.recipe != "default":
             return None
         return evidence_of(self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
 
-    def _precision(self, job: Job) -> Precision:
+    def _precision(self, job: TrainingConfiguration) -> Precision:
         return precision_named("fp32" if self.recipe in BLIND else job.precision)
 
     def _times_from(self, source: str, gpu: Gpu, precision: Precision, fused: bool) -> OperatorTimes:
@@ -117,7 +117,7 @@ class Predictor:
         assert self.fitted.operators is not None
         return RememberedTimes(LearnedTimes(gpu, self.fitted.operators, precision.tf32))
 
-    def measure(self, gpu: Gpu, job: Job) -> tuple[str, ...]:
+    def measure(self, gpu: Gpu, job: TrainingConfiguration) -> tuple[str, ...]:
         """Measure all operators of the job in the same rounds; the answer names those that could not be run (``profile``)."""
         require(gpu, precision_named(job.precision))
         graph = self.graphs.graph(replace(job, precision="fp32") if self.recipe in BLIND else job)
@@ -126,7 +126,7 @@ class Predictor:
         times.seconds([operator for block in parts for operator in block.operators])
         return tuple(sorted({operator.name for operator in getattr(times, "estimated", ())}))
 
-    def timeline(self, gpu: Gpu, job: Job) -> Timeline:
+    def timeline(self, gpu: Gpu, job: TrainingConfiguration) -> PipelineTimeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
         iteration, prepared = self.iteration(gpu, job), self.prepared(gpu, job)
         slots = stage_times(prepared, self.times(gpu, job), self.coefficients)
@@ -137,7 +137,7 @@ class Predictor:
         return timeline
 
 
-def model_flops(graph: Graph, job: Job) -> float:
+def model_flops(graph: Graph, job: TrainingConfiguration) -> float:
     """Floating-point operations of one iteration over all GPUs, without what is recomputed.
 
     Matrix products, attention and convolutions, forward and backward, as the graph has them: for a language model close to the
@@ -148,7 +148,7 @@ def model_flops(graph: Graph, job: Job) -> float:
     return sum(counts) * job.tensor * job.micro_batches * job.data
 
 
-def utilisation(graph: Graph, job: Job, gpu: Gpu, seconds: float) -> float:
+def utilisation(graph: Graph, job: TrainingConfiguration, gpu: Gpu, seconds: float) -> float:
     """Model FLOP utilisation (Chowdhery et al. 2022, appendix B): share of the GPUs' peak that :func:`model_flops` make up."""
     precision = precision_named(job.precision)
     peak = peak_flops(gpu, precision.autocast or precision.weights, precision.tf32)

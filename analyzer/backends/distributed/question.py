@@ -313,9 +313,9 @@ class DistributedQuestion(Question):
         if self.timeline is not None and (self.search or self.compare):
             raise ValueError("--timeline is of one job; leave out --search and --compare")
         if not self.search:
-            _one(self.gpu, "--gpu", "--search")
+            _refuse_several(self.gpu, "--gpu", "--search")
         if not (self.search or self.compare):
-            _one(self.precision or (), "--precision", "--compare and --search")
+            _refuse_several(self.precision or (), "--precision", "--compare and --search")
         return self._searched() if self.search else self._compared() if self.compare else self
 
     def _searched(self) -> Self:
@@ -330,7 +330,7 @@ class DistributedQuestion(Question):
         return self
 
     def _compared(self) -> Self:
-        _one(self.gpus_total, "--gpus-total", "--search")
+        _refuse_several(self.gpus_total, "--gpus-total", "--search")
         if (self.strategies is None) == (not self.gpus_total):
             raise ValueError(
                 "--compare needs what to compare: --strategies 'D,T,P D,T,P …', or --gpus-total N for all of N GPUs"
@@ -339,11 +339,11 @@ class DistributedQuestion(Question):
             raise ValueError("--compare trains the same in every way; give --global-batch N")
         return self
 
-    def given(self, name: str) -> Any:
-        """The value of a field that was given; None where it is the usual."""
+    def explicit(self, name: str) -> Any:
+        """The value of a field that the user set; None where it has its default."""
         return getattr(self, name) if name in self.model_fields_set else None
 
 
-def _one(values: list[Any] | tuple[()], option: str, why: str) -> None:
+def _refuse_several(values: list[Any] | tuple[()], option: str, why: str) -> None:
     if len(values) > 1:
         raise ValueError(f"{option} is given {len(values)} times; several are for {why}, give one")

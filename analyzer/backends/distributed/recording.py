@@ -27,32 +27,32 @@ from .symbolic import forward_by_fx
 
 
 @dataclass(frozen=True)
-class Place:
-    """Stands for a tensor in a recorded call: its number in the order in which tensors appeared."""
+class TensorReference:
+    """A tensor of a recorded call, by its number in order of appearance."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Call:
-    """One aten call; tensors are :class:`Place`. ``trained`` is False within ``torch.no_grad()``."""
+class RecordedCall:
+    """One aten call; tensors are :class:`TensorReference`. ``trained`` is False within ``torch.no_grad()``."""
 
     operator: Any
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
-    answer: Any
+    result: Any
     module: str
     trained: bool
 
 
 @dataclass(frozen=True)
-class Recording:
-    """A forward pass: its calls, the tensors that were there before it, and what it answered."""
+class ForwardRecording:
+    """A forward pass: its calls, the tensors from outside by their numbers, the trained ones by name, and its outputs."""
 
-    calls: tuple[Call, ...]
-    given: Mapping[int, Tensor]
+    calls: tuple[RecordedCall, ...]
+    external: Mapping[int, Tensor]
     parameters: Mapping[str, int]
-    answer: Any
+    outputs: Any
 
 
 class _OnDevice(torch.Tensor):
@@ -80,8 +80,8 @@ class _Recorder(TorchDispatchMode):
     def __init__(self, device: str, where: Callable[[], str]) -> None:
         super().__init__()
         self.device, self.where = device, where
-        self.calls: list[Call] = []
-        self.given: dict[int, Tensor] = {}
+        self.calls: list[RecordedCall] = []
+        self.external: dict[int, Tensor] = {}
         self.paused = False
         self.trained = True
         self._wrapped: dict[int, _OnDevice] = {}  # by identity of the meta tensor, which the wrapper keeps alive
@@ -94,18 +94,18 @@ class _Recorder(TorchDispatchMode):
             self._wrapped[id(meta)] = known
         return known
 
-    def give(self, tensor: Tensor) -> _OnDevice:
+    def wrap_external(self, tensor: Tensor) -> _OnDevice:
         """A tensor from outside the forward pass: a parameter, a buffer, an input or a constant of the module."""
         meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         wrapped = self.wrap(meta)
-        self.given[wrapped.number] = meta
+        self.external[wrapped.number] = meta
         return wrapped
 
     def _constant(self, tensor: Tensor) -> _OnDevice:
         if isinstance(tensor, _OnDevice):
             return tensor
         if id(tensor) not in self._constants:
-            self._constants[id(tensor)] = (tensor, self.give(tensor))
+            self._constants[id(tensor)] = (tensor, self.wrap_external(tensor))
         return self._constants[id(tensor)][1]
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -119,7 +119,7 @@ class _Recorder(TorchDispatchMode):
         answer = tree_map_only(Tensor, self.wrap, answer)
         if not self.paused:
             places = tree_map_only(_OnDevice, _place, (args, kwargs, answer))
-            self.calls.append(Call(operator, tuple(places[0]), places[1], places[2], self.where(), self.trained))
+            self.calls.append(RecordedCall(operator, tuple(places[0]), places[1], places[2], self.where(), self.trained))
         return answer
 
 
@@ -143,7 +143,11 @@ class _Functions(TorchFunctionMode):
             # Switched off already is what runs in an autograd.Function, whose backward pass is traced like any other.
             self.recorder.trained = bool(args[0]) or (self.recorder.trained and not torch.is_grad_enabled())
         if function in _MOVES:
-            kept = [one.dtype if isinstance(one, Tensor) else one for one in args[1:] if not _is_device(one)]
+            kept = [
+                argument.dtype if isinstance(argument, Tensor) else argument
+                for argument in args[1:]
+                if not _is_device(argument)
+            ]
             kwargs.pop("device", None)
             return args[0].to(*kept, **kwargs) if function is torch.Tensor.to and (kept or kwargs) else args[0]
         name = getattr(function, "__name__", "")
@@ -152,17 +156,17 @@ class _Functions(TorchFunctionMode):
         if function is not nn.functional.scaled_dot_product_attention:
             return self._call(function, args, kwargs)
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        query, key, value = given["query"], given["key"], given["value"]
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        query, key, value = arguments["query"], arguments["key"], arguments["value"]
         self.recorder.paused = True
         try:
             with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-                dtype = function(**given).dtype
+                dtype = function(**arguments).dtype
         finally:
             self.recorder.paused = False
         heads = [_with_heads(tensor.to(dtype)) for tensor in (query, key, value)]
         answer, _ = attention(
-            *heads, given.get("attn_mask"), float(given.get("dropout_p", 0.0)), bool(given.get("is_causal", False))
+            *heads, arguments.get("attn_mask"), float(arguments.get("dropout_p", 0.0)), bool(arguments.get("is_causal", False))
         )
         return answer.view(*query.shape[:-1], value.shape[-1])
 
@@ -201,13 +205,13 @@ def _meta(tensor: _OnDevice) -> Tensor:
     return tensor.meta
 
 
-def _place(tensor: _OnDevice) -> Place:
-    return Place(tensor.number)
+def _place(tensor: _OnDevice) -> TensorReference:
+    return TensorReference(tensor.number)
 
 
 def record(
     module: nn.Module, inputs: tuple[Any, ...], precision: Precision, device_type: str, extraction: Extraction = "recording"
-) -> Recording:
+) -> ForwardRecording:
     """Record ``module(*inputs)`` in training as a device of ``device_type`` (``cuda``, ``cpu``) would run it.
 
     Parameters, buffers and floating inputs count as of the precision's dtype, whatever the module holds; the module itself is
@@ -218,20 +222,20 @@ def record(
     path: list[str] = []
     recorder = _Recorder(device, lambda: path[-1] if path else "")
 
-    def give(tensor: Tensor) -> _OnDevice:
+    def wrap_external(tensor: Tensor) -> _OnDevice:
         shape = torch.empty_strided(
             tensor.shape, tensor.stride(), dtype=dtype if tensor.is_floating_point() else tensor.dtype, device="meta"
         )
-        return recorder.give(shape)
+        return recorder.wrap_external(shape)
 
     shared: dict[int, _OnDevice] = {}
     state: dict[str, _OnDevice] = {}
     for name, tensor in named_tensors(module):
         if id(tensor) not in shared:
-            shared[id(tensor)] = give(tensor)
+            shared[id(tensor)] = wrap_external(tensor)
         state[name] = shared[id(tensor)]
-    parameters = {name: state[name].number for name, one in module.named_parameters() if one.requires_grad}
-    given = tree_map_only(Tensor, give, inputs)
+    parameters = {name: state[name].number for name, parameter in module.named_parameters() if parameter.requires_grad}
+    wrapped_inputs = tree_map_only(Tensor, wrap_external, inputs)
     with ExitStack() as stack:
         if extraction == "fx":
             stack.enter_context(forward_by_fx(module, inputs, path))
@@ -241,9 +245,9 @@ def record(
         stack.enter_context(_autocast(device_type, precision))
         stack.enter_context(recorder)
         stack.enter_context(_Functions(recorder))
-        answer = torch.func.functional_call(module, state, given, tie_weights=False)
+        answer = torch.func.functional_call(module, state, wrapped_inputs, tie_weights=False)
     places = tree_map(lambda leaf: _place(leaf) if isinstance(leaf, _OnDevice) else leaf, answer)
-    return Recording(tuple(recorder.calls), recorder.given, parameters, places)
+    return ForwardRecording(tuple(recorder.calls), recorder.external, parameters, places)
 
 
 @contextmanager

@@ -40,9 +40,11 @@ def cheapest_rent(instances: Sequence[Instance], gpu: str, gpus: int, gpus_per_n
 
     Hosts with fewer count only if there are no others: single GPUs are not linked as those of a node are.
     """
-    priced = [(one, one.usd_per_hour) for one in instances if one.gpu == gpu and one.usd_per_hour is not None]
-    whole = [(one, usd) for one, usd in priced if one.count >= gpus_per_node]
-    rents = [Rent(one, count := math.ceil(gpus / one.count), count * usd) for one, usd in whole or priced]
+    priced = [
+        (instance, instance.usd_per_hour) for instance in instances if instance.gpu == gpu and instance.usd_per_hour is not None
+    ]
+    full_nodes = [(instance, usd) for instance, usd in priced if instance.count >= gpus_per_node]
+    rents = [Rent(instance, count := math.ceil(gpus / instance.count), count * usd) for instance, usd in full_nodes or priced]
     return min(rents, key=lambda rent: rent.usd_per_hour, default=None)
 
 

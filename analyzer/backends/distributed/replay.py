@@ -21,11 +21,11 @@ from ..reader.failures import one_line
 from ..reader.running_modules import storage_of
 from .attention_operator import flops_of
 from .graph import Phase
-from .recording import Place, Recording
+from .recording import ForwardRecording, TensorReference
 
 
 @dataclass
-class Event:
+class ReplayedOperator:
     """One operator that ran in the replay: ``call`` is the index of the forward call that it belongs to."""
 
     operator: Any
@@ -37,10 +37,10 @@ class Event:
     flops: float
 
 
-class _Events(TorchDispatchMode):
+class _ReplayLog(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
-        self.events: list[Event] = []
+        self.operators: list[ReplayedOperator] = []
         self.call = -1
         self.phase: Phase = "forward"
 
@@ -53,8 +53,8 @@ class _Events(TorchDispatchMode):
         if kind_of(operator) is not None and not (node is not None and node.name().endswith("AccumulateGrad")):
             tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
             outputs = [leaf for leaf in tree_leaves(answer) if isinstance(leaf, Tensor)]
-            self.events.append(
-                Event(
+            self.operators.append(
+                ReplayedOperator(
                     operator=operator,
                     call=self.call,
                     phase=self.phase,
@@ -76,34 +76,34 @@ class Replay:
         tensors: by their number in the recording.
         saved: bytes kept for backward, by the call that keeps them and the call that made them.
         core_inputs: of each storage that attention's core reads and that nothing keeps, a call of the core and its bytes.
-        events: what ran.
+        log: what ran.
     """
 
-    recording: Recording
+    recording: ForwardRecording
     tensors: dict[int, Tensor] = field(default_factory=dict)
     saved: dict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
     core_inputs: dict[int, tuple[int, float]] = field(default_factory=dict)
-    events: _Events = field(default_factory=_Events)
+    log: _ReplayLog = field(default_factory=_ReplayLog)
 
     def run(self, what: str) -> None:
         """Forward and backward; raises InputError if torch's meta device or autograd cannot."""
         try:
             self._forward()
-            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.answer) if isinstance(leaf, Place)]
+            ends = [self._tensor(leaf) for leaf in tree_leaves(self.recording.outputs) if isinstance(leaf, TensorReference)]
             if ends := [tensor for tensor in ends if tensor.requires_grad]:
                 self._backward(ends)
                 return
         except RuntimeError as error:
-            call = self.recording.calls[self.events.call]
+            call = self.recording.calls[self.log.call]
             raise InputError(
-                f"{what} cannot be traced in the {self.events.phase} pass of {call.operator} in its module "
+                f"{what} cannot be traced in the {self.log.phase} pass of {call.operator} in its module "
                 f"{call.module or what!r}: {one_line(error)}; compute this with operators that torch differentiates"
             ) from error
         raise InputError(f"{what} answers no tensor with a gradient; return its loss or its output, with parameters to train")
 
     def _forward(self) -> None:
         trained = set(self.recording.parameters.values())
-        for number, meta in self.recording.given.items():
+        for number, meta in self.recording.external.items():
             self.tensors[number] = meta.detach().requires_grad_(number in trained)
         known = {storage_of(tensor) for tensor in self.tensors.values()}
         makers: dict[int, int] = {}
@@ -111,14 +111,14 @@ class Replay:
         def pack(tensor: Tensor) -> Tensor:
             if storage_of(tensor) not in known:
                 known.add(storage_of(tensor))
-                keeper = self.events.call
+                keeper = self.log.call
                 self.saved[keeper, makers.get(storage_of(tensor), keeper)] += tensor.untyped_storage().nbytes()
             return tensor
 
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.events:
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), self.log:
             for index, call in enumerate(self.recording.calls):
-                self.events.call = index
-                args, kwargs = tree_map_only(Place, self._tensor, (call.arguments, call.options))
+                self.log.call = index
+                args, kwargs = tree_map_only(TensorReference, self._tensor, (call.arguments, call.options))
                 if in_core(call.module):
                     for tensor in (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)):
                         maker = makers.get(storage_of(tensor))
@@ -126,8 +126,8 @@ class Replay:
                             self.core_inputs[storage_of(tensor)] = index, float(tensor.untyped_storage().nbytes())
                 with torch.set_grad_enabled(call.trained):
                     answer = call.operator(*args, **kwargs)
-                for place, tensor in zip(tree_leaves(call.answer), tree_leaves(answer), strict=True):
-                    if isinstance(place, Place):
+                for place, tensor in zip(tree_leaves(call.result), tree_leaves(answer), strict=True):
+                    if isinstance(place, TensorReference):
                         self.tensors[place.number] = tensor
                         makers.setdefault(storage_of(tensor), index)
                         if tensor.grad_fn is not None:
@@ -137,11 +137,11 @@ class Replay:
 
     def _backward(self, ends: list[Tensor]) -> None:
         gradients = [torch.ones_like(tensor) for tensor in ends]
-        self.events.phase = "backward"
-        with self.events:
+        self.log.phase = "backward"
+        with self.log:
             torch.autograd.backward(ends, cast("Sequence[Tensor]", gradients))
 
-    def _tensor(self, place: Place) -> Tensor:
+    def _tensor(self, place: TensorReference) -> Tensor:
         return self.tensors[place.number]
 
 

@@ -12,18 +12,17 @@ from ....regressor import Catalog, Gpu, load_catalog
 from ...errors import InputError
 from ...instances import load_instances
 from ...plugins import Settings
-from .answer import Configuration, DistributedAnswer, DistributedJob, IterationCost, Memory, Parts
+from .answer import DistributedAnswer, DistributedJob, IterationCost, IterationPrediction, Parts
 from .communication import link_named, load_links
 from .evidence import Evidence
-from .fitted_model import FittedModel
-from .job import Job
+from .fitted_model import DistributedModel
+from .job import TrainingConfiguration
 from .memory import out_of_memory
 from .models import Architecture, UserModule, resolve
 from .models.huggingface import read_content
 from .precision import Precision
-from .prediction import Iteration
-from .prediction import Memory as MemoryOfJob
-from .predictor import Predictor, TimesOf, model_flops, utilisation
+from .prediction import Iteration, Memory
+from .predictor import IterationPredictor, TimesOf, model_flops, utilisation
 from .question import DistributedQuestion
 from .rent import Rent, cheapest_rent, price_notes
 from .search import available
@@ -68,7 +67,7 @@ class Resolved:
         self.question, self.progress = question, settings.progress
         catalog = load_catalog(settings.gpus)
         self.gpus = [catalog.resolve(name) for name in question.gpu]
-        fitted = FittedModel.load(question.calibration) if question.calibration else FittedModel.load()
+        fitted = DistributedModel.load(question.calibration) if question.calibration else DistributedModel.load()
         links = load_links(question.links)
         intra, inter = (link_named(name, links) if name else None for name in (question.intra, question.inter))
         from .graphs import ModelGraphs
@@ -79,8 +78,8 @@ class Resolved:
         if question.device == "cpu":
             from .this_machine import AS_MEASURED, NO_LINK, this_machine
 
-            self.gpus, fitted, intra = [this_machine()], FittedModel(AS_MEASURED), NO_LINK
-        self.predictor = Predictor(
+            self.gpus, fitted, intra = [this_machine()], DistributedModel(AS_MEASURED), NO_LINK
+        self.predictor = IterationPredictor(
             graphs, question.recipe, fitted, question.operators, times, question.gpus_per_node, intra, inter
         )
         self.instances, notes = load_instances(question.prices or settings.prices, catalog)
@@ -101,7 +100,7 @@ class Resolved:
         """As given; else 2048, or the longest that the model has positions for."""
         return self.question.sequence_length or min(2048, getattr(self._model, "positions", 0) or 2048)
 
-    def job(self, **changes: Any) -> Job:
+    def job(self, **changes: Any) -> TrainingConfiguration:
         """The job of the question, with ``changes``; raises InputError for what does not divide."""
         question = self.question
         degrees = {
@@ -110,13 +109,13 @@ class Resolved:
             "pipeline": question.pp,
             "micro_batch": question.micro_batch,
         } | changes
-        settings = question.model_dump(include={field.name for field in fields(Job)}) | {
+        settings = question.model_dump(include={field.name for field in fields(TrainingConfiguration)}) | {
             "global_batch": question.global_batch or degrees["data"] * degrees["pipeline"] * degrees["micro_batch"],
             "sequence_length": self.sequence_length,
             "precision": question.precision[0] if question.precision else self._usual_precision(),
             "layers_per_stage": None if question.layers_per_stage is None else tuple(question.layers_per_stage),
         }
-        return Job(**(settings | degrees))
+        return TrainingConfiguration(**(settings | degrees))
 
     def _usual_precision(self) -> str:
         """Mixed precision as the first GPU has it; FP32 where it has none."""
@@ -128,12 +127,12 @@ class Resolved:
         return cheapest_rent(self.instances, gpu.name, count, self.predictor.cluster(gpu, count).gpus_per_node)
 
     def configuration(
-        self, gpu: Gpu, job: Job, iteration: Iteration, memory: MemoryOfJob | None, rent: Rent | None
-    ) -> Configuration:
+        self, gpu: Gpu, job: TrainingConfiguration, iteration: Iteration, memory: Memory | None, rent: Rent | None
+    ) -> IterationPrediction:
         """A job on its GPUs, as it is answered."""
         low, high = interval(iteration, self.predictor.evidence(gpu, job, iteration))
         samples, tokens = job.global_batch / iteration.seconds, self.tokens_per_sample
-        return Configuration(
+        return IterationPrediction(
             job=DistributedJob.model_validate(job),
             seconds=iteration.seconds,
             low=low,
@@ -144,7 +143,7 @@ class Resolved:
             tokens_per_second=None if tokens is None else samples * tokens,
             mfu=utilisation(self.predictor.graphs.graph(job), job, gpu, iteration.seconds),
             parts=Parts.model_validate(iteration),
-            memory=None if memory is None else Memory.model_validate(memory),
+            memory=memory,
             cost=None if rent is None else _cost(rent, iteration.seconds, self.question.iterations),
         )
 
@@ -210,7 +209,7 @@ def _cost(rent: Rent, seconds: float, iterations: int | None) -> IterationCost:
     )
 
 
-def _fitting(memory: MemoryOfJob, job: Job) -> str:
+def _fitting(memory: Memory, job: TrainingConfiguration) -> str:
     which = "the fullest GPU" if job.pipeline > 1 else "each GPU"
     return f"fits: {which} needs {memory.total / 2**30:.1f} of {memory.capacity / 2**30:.1f} GiB"
 

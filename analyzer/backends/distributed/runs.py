@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from ...errors import InputError
-from .job import Job
+from .job import TrainingConfiguration
 
 _VTRAIN = {
     "Parameters (billion)": "parameters",
@@ -29,7 +29,7 @@ _VTRAIN = {
 
 
 @dataclass(frozen=True)
-class Run:
+class MeasuredIteration:
     """One measured run.
 
     Attributes:
@@ -43,7 +43,7 @@ class Run:
     """
 
     model: str
-    job: Job
+    job: TrainingConfiguration
     gpu: str
     gpus_per_node: int
     intra: str | None
@@ -86,10 +86,10 @@ class _Row(BaseModel):
 _OF_RUN = ("model", "gpu", "seconds", "gpus_per_node", "intra", "inter")
 
 
-def read_runs(path: Path) -> list[Run]:
-    """Read a CSV of measured runs: vTrain's columns, or our own (the settings of :class:`Job`, model, gpu, seconds, links).
+def read_runs(path: Path) -> list[MeasuredIteration]:
+    """Read a CSV of measured runs with vTrain's columns or our own (:class:`_Row`).
 
-    Configurations that stand twice are averaged (formats.md: rows are de-duplicated configurations).
+    Rows of the same configuration are averaged.
 
     Raises:
         InputError: the file cannot be read, a column is missing or unknown, or a value is impossible.
@@ -101,13 +101,13 @@ def read_runs(path: Path) -> list[Run]:
     if table.empty:
         raise InputError(f"{str(path)!r} holds no row; give measured runs")
     runs = _vtrain(table, path) if _VTRAIN.keys() <= set(table.columns) else _own(table, path)
-    merged: dict[Any, list[Run]] = {}
+    merged: dict[Any, list[MeasuredIteration]] = {}
     for run in runs:
         merged.setdefault((run.model, run.job, run.gpu, run.gpus_per_node, run.intra, run.inter), []).append(run)
     return [replace(same[0], seconds=sum(run.seconds for run in same) / len(same)) for same in merged.values()]
 
 
-def _vtrain(table: pd.DataFrame, path: Path) -> list[Run]:
+def _vtrain(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
     """vTrain's runs: Megatron-LM in FP16 with full recomputation on hosts of eight A100, 4 x HDR InfiniBand each.
 
     Bae et al. 2024 (vTrain), section V; recomputation and the split of the network cards follow from the table itself
@@ -119,25 +119,25 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[Run]:
         values = {str(name): value for name, value in row.items()}
         if not all(pd.notna(value) and isinstance(value, (int, float)) and value > 0 for value in values.values()):
             raise InputError(f"{str(path)!r} row {index + 2}: {values}; every figure must be a number above 0")
-        whole = {name: int(value) for name, value in values.items()}
-        job = Job(
-            data=whole["data"],
-            tensor=whole["tensor"],
-            pipeline=whole["pipeline"],
-            micro_batch=whole["micro_batch"],
-            global_batch=whole["global_batch"],
-            sequence_length=whole["sequence_length"],
+        counts = {name: int(value) for name, value in values.items()}
+        job = TrainingConfiguration(
+            data=counts["data"],
+            tensor=counts["tensor"],
+            pipeline=counts["pipeline"],
+            micro_batch=counts["micro_batch"],
+            global_batch=counts["global_batch"],
+            sequence_length=counts["sequence_length"],
             precision="fp16",
             recomputation="full",
             attention="eager",
             fused_kernels=True,
             tensor_overlap=True,
         )
-        if job.gpus != whole["gpus"]:
-            raise InputError(f"{str(path)!r} row {index + 2}: {job.gpus} ranks on {whole['gpus']} GPUs; make them equal")
-        model = f"gpt:hidden={whole['hidden']},layers={whole['layers']},heads={whole['heads']},vocab=51200"
+        if job.gpus != counts["gpus"]:
+            raise InputError(f"{str(path)!r} row {index + 2}: {job.gpus} ranks on {counts['gpus']} GPUs; make them equal")
+        model = f"gpt:hidden={counts['hidden']},layers={counts['layers']},heads={counts['heads']},vocab=51200"
         runs.append(
-            Run(
+            MeasuredIteration(
                 model=model,
                 job=job,
                 gpu="A100 SXM4 80GB",
@@ -151,20 +151,20 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[Run]:
     return runs
 
 
-def _own(table: pd.DataFrame, path: Path) -> list[Run]:
+def _own(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
     runs = []
     for index, values in enumerate(table.to_dict("records")):
-        given = {str(name): value for name, value in values.items() if pd.notna(value)}
+        cells = {str(name): value for name, value in values.items() if pd.notna(value)}
         try:
-            row = _Row.model_validate(given)
+            row = _Row.model_validate(cells)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise InputError(
-                f"{str(path)!r} row {index + 2}: {where}: {first['msg']} (seen: {given.get(where)!r}); columns are those of "
+                f"{str(path)!r} row {index + 2}: {where}: {first['msg']} (seen: {cells.get(where)!r}); columns are those of "
                 f"vTrain's table or {', '.join(_Row.model_fields)}"
             ) from error
         settings = row.model_dump()
-        job = Job(**{name: value for name, value in settings.items() if name not in _OF_RUN})
-        runs.append(Run(job=job, group=row.model, **{name: settings[name] for name in _OF_RUN}))
+        job = TrainingConfiguration(**{name: value for name, value in settings.items() if name not in _OF_RUN})
+        runs.append(MeasuredIteration(job=job, group=row.model, **{name: settings[name] for name in _OF_RUN}))
     return runs

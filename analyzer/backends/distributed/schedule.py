@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ...errors import InputError
 from .job import ScheduleName
-from .timeline import Event, Timeline
+from .timeline import PipelineTimeline, TimelineEvent
 
 
 class StageTimes(NamedTuple):
@@ -31,7 +31,7 @@ class StageTimes(NamedTuple):
     send: float = 0.0
 
 
-class Step(NamedTuple):
+class PipelineStep(NamedTuple):
     """One entry of a rank's order."""
 
     forward: bool
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     micro_batch: int
 
 
-def rank_order(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> Iterator[Step]:
+def rank_order(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> Iterator[PipelineStep]:
     """What a rank computes, in order."""
     total = micro_batches * virtual
     warm_up = in_flight(rank, ranks, micro_batches, schedule, virtual) - 1 if schedule == "1f1b" else total
@@ -50,14 +50,14 @@ def rank_order(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName
             yield _step(False, number - warm_up, rank, ranks, virtual)
 
 
-def _step(forward: bool, number: int, rank: int, ranks: int, virtual: int) -> Step:
+def _step(forward: bool, number: int, rank: int, ranks: int, virtual: int) -> PipelineStep:
     """The ``number``-th pass of a rank: ``ranks`` micro-batches through each of its chunks in turn."""
     if virtual == 1:
-        return Step(forward, rank, number)
+        return PipelineStep(forward, rank, number)
     round_, within = divmod(number, ranks * virtual)
     turn, micro_batch = divmod(within, ranks)
     turn = turn if forward else virtual - 1 - turn
-    return Step(forward, turn * ranks + rank, round_ * ranks + micro_batch)
+    return PipelineStep(forward, turn * ranks + rank, round_ * ranks + micro_batch)
 
 
 def in_flight(rank: int, ranks: int, micro_batches: int, schedule: ScheduleName, virtual: int = 1) -> int:
@@ -88,7 +88,7 @@ def _virtual_stages(chunks: Sequence[StageTimes], ranks: int, micro_batches: int
     return virtual
 
 
-def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> Timeline:
+def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> PipelineTimeline:
     """Run one iteration of the pipeline, event by event, in O(chunks x micro-batches).
 
     Raises:
@@ -97,13 +97,13 @@ def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, sched
     virtual = _virtual_stages(chunks, ranks, micro_batches, schedule)
     last = len(chunks) - 1
     # When the input of (forward, chunk, micro-batch) is there; the first chunk's always is.
-    ready: dict[Step, float] = {Step(True, 0, micro_batch): 0.0 for micro_batch in range(micro_batches)}
+    ready: dict[PipelineStep, float] = {PipelineStep(True, 0, micro_batch): 0.0 for micro_batch in range(micro_batches)}
     orders = [rank_order(rank, ranks, micro_batches, schedule, virtual) for rank in range(ranks)]
-    upcoming: list[Step | None] = [next(order) for order in orders]
+    upcoming: list[PipelineStep | None] = [next(order) for order in orders]
     free = [0.0] * ranks
     link_free = {(rank, forward): 0.0 for rank in range(ranks) for forward in (True, False)}
-    events: list[Event] = []
-    sends: list[Event] = []
+    events: list[TimelineEvent] = []
+    sends: list[TimelineEvent] = []
     runnable = list(range(ranks))
     while runnable:
         rank = runnable.pop()
@@ -111,10 +111,10 @@ def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, sched
             forward, chunk, micro_batch = step
             start = max(free[rank], ready.pop(step))
             end = free[rank] = start + (chunks[chunk].forward if forward else chunks[chunk].backward)
-            events.append(Event(rank, chunk, micro_batch, "forward" if forward else "backward", start, end))
+            events.append(TimelineEvent(rank, chunk, micro_batch, "forward" if forward else "backward", start, end))
             upcoming[rank] = next(orders[rank], None)
             if forward and chunk == last:
-                ready[Step(False, last, micro_batch)] = end
+                ready[PipelineStep(False, last, micro_batch)] = end
                 continue
             target = chunk + 1 if forward else chunk - 1
             if target < 0:
@@ -123,11 +123,13 @@ def simulate(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, sched
             if seconds:
                 begin = max(end, link_free[rank, forward])
                 end = link_free[rank, forward] = begin + seconds
-                sends.append(Event(rank, chunk, micro_batch, "send activation" if forward else "send gradient", begin, end))
-            ready[Step(forward, target, micro_batch)] = end
+                sends.append(
+                    TimelineEvent(rank, chunk, micro_batch, "send activation" if forward else "send gradient", begin, end)
+                )
+            ready[PipelineStep(forward, target, micro_batch)] = end
             if (neighbour := target % ranks) != rank:
                 runnable.append(neighbour)
-    return Timeline(ranks, tuple(events), tuple(sends))
+    return PipelineTimeline(ranks, tuple(events), tuple(sends))
 
 
 def pipeline_seconds(chunks: Sequence[StageTimes], ranks: int, micro_batches: int, schedule: ScheduleName) -> float:

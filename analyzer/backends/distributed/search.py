@@ -9,17 +9,17 @@ from typing import Literal
 
 from ....regressor import Gpu
 from ...errors import InputError
-from .job import Job, Recomputation
+from .job import Recomputation, TrainingConfiguration
 from .precision import PRECISIONS, precision_named, require
 from .prediction import Iteration
-from .predictor import Predictor
+from .predictor import IterationPredictor
 from .rent import Rent
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = ("none", "selective", "full")
 
 
 @dataclass(frozen=True)
-class Space:
+class SearchSpace:
     """What is tried; None: everything.
 
     Attributes:
@@ -43,7 +43,7 @@ class Candidate:
     """One configuration that fits."""
 
     gpu: Gpu
-    job: Job
+    job: TrainingConfiguration
     iteration: Iteration
     rent: Rent | None
 
@@ -54,7 +54,7 @@ class Candidate:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search found.
 
     Attributes:
@@ -70,21 +70,21 @@ class Found:
     def rank(self, by: Literal["time", "cost"]) -> None:
         """Sort the candidates; by cost those without a price are the last."""
 
-        def key(one: Candidate) -> tuple[bool, float]:
-            value = one.iteration.seconds if by == "time" else one.usd
+        def key(candidate: Candidate) -> tuple[bool, float]:
+            value = candidate.iteration.seconds if by == "time" else candidate.usd
             return value is None, value or 0.0
 
         self.candidates.sort(key=key)
 
 
 def search(
-    predictor: Predictor,
-    template: Job,
+    predictor: IterationPredictor,
+    template: TrainingConfiguration,
     gpus: Sequence[tuple[Gpu, int]],
-    space: Space,
+    space: SearchSpace,
     rent_of: Callable[[Gpu, int], Rent | None] = lambda gpu, count: None,
     progress: Callable[[int], object] | None = None,
-) -> Found:
+) -> SearchResult:
     """Predict every configuration of ``space`` on each (GPU, count) that fits into memory, in no order yet.
 
     Degrees are all d x t x p of the count, micro-batches all divisors of a data rank's share of the global batch up to the
@@ -93,27 +93,34 @@ def search(
     Raises:
         InputError: every configuration is impossible, with the first reason.
     """
-    found = Found()
+    result = SearchResult()
     for gpu, count in gpus:
         try:
             rent = rent_of(gpu, count)
-            for job in _outlines(predictor, template, gpu, count, space, found):
-                _fill(predictor, gpu, job, space, rent, found)
+            for job in _outlines(predictor, template, gpu, count, space, result):
+                _fill(predictor, gpu, job, space, rent, result)
                 if progress is not None:
-                    progress(len(found.candidates))
+                    progress(len(result.candidates))
         except InputError as error:
             if len(gpus) == 1:
                 raise
-            found.refused.setdefault(f"{count} {gpu.name}", str(error))
-    if not found.candidates and not found.too_large:
-        raise InputError(next(iter(found.refused.values()), "the search has nothing to try; free a degree of parallelism"))
-    return found
+            result.refused.setdefault(f"{count} {gpu.name}", str(error))
+    if not result.candidates and not result.too_large:
+        raise InputError(next(iter(result.refused.values()), "the search has nothing to try; free a degree of parallelism"))
+    return result
 
 
-def _outlines(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: Space, found: Found) -> Iterator[Job]:
+def _outlines(
+    predictor: IterationPredictor,
+    template: TrainingConfiguration,
+    gpu: Gpu,
+    count: int,
+    space: SearchSpace,
+    result: SearchResult,
+) -> Iterator[TrainingConfiguration]:
     """Jobs of one sample per micro-batch, one for each precision, sharding and (d, t, p) that is possible at all."""
     predictor.cluster(gpu, count)
-    for tensor, precision in _slices(predictor, template, gpu, count, space, found):
+    for tensor, precision in _slices(predictor, template, gpu, count, space, result):
         for pipeline in divisors(count // tensor):
             data = count // (tensor * pipeline)
             if space.pipeline not in (None, pipeline) or space.data not in (None, data):
@@ -124,25 +131,32 @@ def _outlines(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: 
                 jobs = [replace(job, zero=zero) for zero in stages]
                 predictor.prepared(gpu, jobs[0])
             except InputError as error:
-                found.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
+                result.refused.setdefault(f"({data}, {tensor}, {pipeline})", str(error))
                 continue
             yield from jobs
 
 
-def _slices(predictor: Predictor, template: Job, gpu: Gpu, count: int, space: Space, found: Found) -> Iterator[tuple[int, str]]:
+def _slices(
+    predictor: IterationPredictor,
+    template: TrainingConfiguration,
+    gpu: Gpu,
+    count: int,
+    space: SearchSpace,
+    result: SearchResult,
+) -> Iterator[tuple[int, str]]:
     """Tensor ranks over which the model divides, with each precision that the GPU has."""
     for name in space.precisions:
         require(gpu, precision_named(name))
     precisions = space.precisions or available(gpu)
-    whole = replace(template, data=1, pipeline=1, micro_batch=1)
+    unsplit = replace(template, data=1, pipeline=1, micro_batch=1)
     for tensor in divisors(count):
         if space.tensor not in (None, tensor):
             continue
         for name in precisions:
             try:
-                predictor.graphs.graph(replace(whole, tensor=tensor, precision=name))
+                predictor.graphs.graph(replace(unsplit, tensor=tensor, precision=name))
             except InputError as error:
-                found.refused.setdefault(f"{tensor} tensor ranks", str(error))
+                result.refused.setdefault(f"{tensor} tensor ranks", str(error))
                 break
             yield tensor, name
 
@@ -156,7 +170,7 @@ def degrees(count: int) -> Iterator[tuple[int, int, int]]:
 
 def divisors(number: int) -> list[int]:
     """Divisors, ascending."""
-    return [one for one in range(1, number + 1) if number % one == 0]
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def available(gpu: Gpu) -> tuple[str, ...]:
@@ -169,7 +183,14 @@ def available(gpu: Gpu) -> tuple[str, ...]:
     return tuple(able)
 
 
-def _fill(predictor: Predictor, gpu: Gpu, outline: Job, space: Space, rent: Rent | None, found: Found) -> None:
+def _fill(
+    predictor: IterationPredictor,
+    gpu: Gpu,
+    outline: TrainingConfiguration,
+    space: SearchSpace,
+    rent: Rent | None,
+    result: SearchResult,
+) -> None:
     """Every micro-batch of an outline, with the least recomputation that fits."""
     choices = RECOMPUTATIONS if space.recomputation is None else (space.recomputation,)
     for micro_batch in divisors(outline.global_batch // outline.data):
@@ -178,8 +199,8 @@ def _fill(predictor: Predictor, gpu: Gpu, outline: Job, space: Space, rent: Rent
         jobs = (replace(outline, micro_batch=micro_batch, recomputation=choice) for choice in choices)
         fitting = next((job for job in jobs if predictor.prepared(gpu, job).memory.fits), None)
         if fitting is None:
-            found.too_large += 1
+            result.too_large += 1
             return
-        found.candidates.append(Candidate(gpu, fitting, predictor.iteration(gpu, fitting), rent))
+        result.candidates.append(Candidate(gpu, fitting, predictor.iteration(gpu, fitting), rent))
         # What a smaller micro-batch had no room for, a larger one has not either.
         choices = choices[choices.index(fitting.recomputation) :]

@@ -10,10 +10,10 @@ from ....regressor import Gpu
 from ...plugins.answer import Answer
 from ...tables import seconds_text, table
 from ...words import money
-from .answer import Configuration, sentences
+from .answer import IterationPrediction, sentences
 from .rent import Rent, price_notes
 from .resolved import Resolved
-from .search import Found, Space, search
+from .search import SearchResult, SearchSpace, search
 
 _COUNTS = tuple(2**power for power in range(10))
 """GPUs that are tried within a budget: 1 to 512."""
@@ -29,7 +29,7 @@ class SearchAnswer(Answer):
     refused: dict[str, str]
     ranked: int
     iterations: int | None
-    configurations: list[Configuration]
+    configurations: list[IterationPrediction]
     evidence: list[str]
     assumptions: list[str]
     notes: list[str]
@@ -67,7 +67,7 @@ class SearchAnswer(Answer):
             ]
         )
 
-    def _cells(self, row: Configuration) -> list[str]:
+    def _cells(self, row: IterationPrediction) -> list[str]:
         job, cost = row.job, row.cost
         cells = [*map(str, (*job.degrees, job.micro_batch, job.precision, job.recomputation, job.zero))]
         cells += [seconds_text(row.seconds), "-" if row.mfu is None else f"{100 * row.mfu:.1f} %"]
@@ -81,15 +81,15 @@ class SearchAnswer(Answer):
 def search_all(resolved: Resolved) -> SearchAnswer:
     """Rank all configurations of a question; raises InputError where every one is impossible."""
     question, progress = resolved.question, resolved.progress
-    given = question.given
-    space = Space(
-        data=given("dp"),
-        tensor=given("tp"),
-        pipeline=given("pp"),
-        micro_batch=given("micro_batch"),
+    explicit = question.explicit
+    space = SearchSpace(
+        data=explicit("dp"),
+        tensor=explicit("tp"),
+        pipeline=explicit("pp"),
+        micro_batch=explicit("micro_batch"),
         precisions=tuple(question.precision or ()),
-        recomputation=given("recomputation"),
-        zero=given("zero"),
+        recomputation=explicit("recomputation"),
+        zero=explicit("zero"),
     )
 
     @cache
@@ -132,7 +132,7 @@ def search_all(resolved: Resolved) -> SearchAnswer:
     )
 
 
-def _nothing(result: Found, fitting: int, budget: float | None, iterations: int | None) -> str:
+def _nothing(result: SearchResult, fitting: int, budget: float | None, iterations: int | None) -> str:
     if fitting:
         return (
             f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {money(budget)} "

@@ -133,7 +133,7 @@ class _Slicer:
     _weights: dict[nn.Parameter, tuple[tuple[int, int], nn.Parameter]] = field(default_factory=dict)
     _heads: dict[nn.Module, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     """How many heads an owner has over all ranks, by attribute."""
-    _whole: set[tuple[nn.Module, str]] = field(default_factory=set)
+    _head_attributes: set[tuple[nn.Module, str]] = field(default_factory=set)
     """Owners and the attributes by whose heads a layer of theirs is split."""
 
     def run(self, rules: Mapping[str, str]) -> None:
@@ -150,7 +150,7 @@ class _Slicer:
                     )
                 self._heads[owner][attribute or name] = heads
             if attribute:
-                self._whole.add((owner, attribute))
+                self._head_attributes.add((owner, attribute))
         for path, rule in rules.items():
             owner, name = self._place(path)
             if rule == "heads":
@@ -169,7 +169,7 @@ class _Slicer:
     def _rank_heads(self, path: str, owner: nn.Module, name: str) -> int:
         """How many of the owner's heads a rank has; one that others have too where ranks share them."""
         heads, most = self._heads[owner][name], max(self._heads[owner].values())
-        shared = (owner, name) in self._whole and heads < most and not self.ranks % heads and not most % self.ranks
+        shared = (owner, name) in self._head_attributes and heads < most and not self.ranks % heads and not most % self.ranks
         if heads % self.ranks and not shared:
             raise InputError(f"{path} is {heads}, which does not divide over {self.ranks} tensor ranks; take a divisor of it")
         return max(1, heads // self.ranks)

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from ....common.files import write_whole
 
 
-class Event(NamedTuple):
-    """Something that a rank does from ``start`` to ``end``, in seconds from the start of the iteration.
+class TimelineEvent(NamedTuple):
+    """What a rank does from ``start`` to ``end``, in seconds from the start of the iteration.
 
-    ``phase`` is ``forward``, ``backward``, ``send activation``, ``send gradient`` or what :meth:`Timeline.then` was given;
-    ``chunk`` and ``micro_batch`` are None where the event is of the whole rank.
+    ``phase`` is ``forward``, ``backward``, ``send activation``, ``send gradient`` or a phase added by
+    :meth:`PipelineTimeline.then`; ``chunk`` and ``micro_batch`` are None where the event is of the rank as a whole.
     """
 
     rank: int
@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Timeline:
+class PipelineTimeline:
     """One iteration of a pipeline.
 
     Attributes:
@@ -38,8 +38,8 @@ class Timeline:
     """
 
     ranks: int
-    events: tuple[Event, ...]
-    sends: tuple[Event, ...] = ()
+    events: tuple[TimelineEvent, ...]
+    sends: tuple[TimelineEvent, ...] = ()
 
     @cached_property
     def seconds(self) -> float:
@@ -61,12 +61,12 @@ class Timeline:
         """Seconds in which a rank waits for others."""
         return self.seconds - self.busy(rank)
 
-    def then(self, phase: str, seconds: Sequence[float]) -> Timeline:
+    def then(self, phase: str, seconds: Sequence[float]) -> PipelineTimeline:
         """Let each rank do something of ``seconds[rank]`` after all else that it does, such as the optimizer step."""
         ends = [0.0] * self.ranks
         for event in self.events:
             ends[event.rank] = event.end
-        steps = [Event(rank, None, None, phase, ends[rank], ends[rank] + seconds[rank]) for rank in range(self.ranks)]
+        steps = [TimelineEvent(rank, None, None, phase, ends[rank], ends[rank] + seconds[rank]) for rank in range(self.ranks)]
         return replace(self, events=(*self.events, *steps))
 
 
@@ -74,7 +74,7 @@ _THREADS = {"send activation": 1, "send gradient": 2}
 _THREAD_NAMES = ("compute", "send activations", "send gradients")
 
 
-def chrome_trace(timeline: Timeline, name: str) -> dict[str, Any]:
+def chrome_trace(timeline: PipelineTimeline, name: str) -> dict[str, Any]:
     """The timeline in the Trace Event Format: a process per rank, threads for computing and for sending either way; µs."""
     entries: list[dict[str, Any]] = []
     for rank in range(timeline.ranks):
@@ -88,7 +88,7 @@ def _named(what: str, rank: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": rank, "tid": thread, "args": {"name": name}}
 
 
-def _entry(event: Event) -> dict[str, Any]:
+def _entry(event: TimelineEvent) -> dict[str, Any]:
     details = {"chunk": event.chunk, "micro_batch": event.micro_batch}
     return {
         "ph": "X",
@@ -102,7 +102,7 @@ def _entry(event: Event) -> dict[str, Any]:
     }
 
 
-def write_chrome_trace(path: Path, timeline: Timeline, name: str) -> Path:
+def write_chrome_trace(path: Path, timeline: PipelineTimeline, name: str) -> Path:
     """Write the trace of a timeline as JSON.
 
     Raises:

@@ -17,8 +17,8 @@ from ..reader.failures import one_line, place_of, why_untraceable
 from ..reader.running_modules import storage_of
 from . import graph as g
 from .precision import Precision
-from .recording import Place, Recording, record
-from .replay import Event, Replay, in_core
+from .recording import ForwardRecording, TensorReference, record
+from .replay import Replay, ReplayedOperator, in_core
 
 
 def trace(
@@ -62,8 +62,10 @@ def trace(
     return _graph(what, module, precision, inputs, recording, replay, blocks)
 
 
-def _read(event: Event) -> list[int]:
-    return g.read_bytes(_name(event.operator), [_spec(one) for one in event.inputs], [_spec(one) for one in event.outputs])
+def _read(replayed: ReplayedOperator) -> list[int]:
+    return g.read_bytes(
+        _name(replayed.operator), [_spec(tensor) for tensor in replayed.inputs], [_spec(tensor) for tensor in replayed.outputs]
+    )
 
 
 def _spec(tensor: Tensor) -> g.Tensor:
@@ -86,37 +88,37 @@ def _graph(
     module: nn.Module,
     precision: Precision,
     inputs: tuple[Any, ...],
-    recording: Recording,
+    recording: ForwardRecording,
     replay: Replay,
     container: str | None,
 ) -> g.Graph:
-    events = replay.events.events
+    log = replay.log.operators
     traffic = [
         g.Traffic(
-            cast("Kind", kind_of(event.operator)),
-            event.phase,
-            tuple(zip(map(storage_of, event.inputs), _read(event), strict=True)),
-            tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in event.outputs),
-            max((tensor.numel() for tensor in event.outputs), default=0),
+            cast("Kind", kind_of(entry.operator)),
+            entry.phase,
+            tuple(zip(map(storage_of, entry.inputs), _read(entry), strict=True)),
+            tuple((storage_of(tensor), _spec(tensor).bytes) for tensor in entry.outputs),
+            max((tensor.numel() for tensor in entry.outputs), default=0),
         )
-        for event in events
+        for entry in log
     ]
     paths = [call.module for call in recording.calls]
     names = _block_names(paths, container)
     places = _places(paths, names)
     operators: dict[str, list[g.Operator]] = defaultdict(list)
-    for event, one, fused in zip(events, traffic, g.fused_bytes(traffic), strict=True):
-        operators[places[event.call]].append(
+    for entry, moved, fused in zip(log, traffic, g.fused_bytes(traffic), strict=True):
+        operators[places[entry.call]].append(
             g.Operator(
-                name=_name(event.operator),
-                kind=one.kind,
-                phase=event.phase,
-                inputs=tuple(_spec(tensor) for tensor in event.inputs),
-                outputs=tuple(_spec(tensor) for tensor in event.outputs),
-                flops=event.flops,
+                name=_name(entry.operator),
+                kind=moved.kind,
+                phase=entry.phase,
+                inputs=tuple(_spec(tensor) for tensor in entry.inputs),
+                outputs=tuple(_spec(tensor) for tensor in entry.outputs),
+                flops=entry.flops,
                 fused_bytes=fused,
-                arguments=_plain(event.arguments),
-                module=paths[event.call],
+                arguments=_plain(entry.arguments),
+                module=paths[entry.call],
             )
         )
     saved: dict[str, float] = defaultdict(float)
@@ -130,8 +132,10 @@ def _graph(
     weights, tied = _weights(module, recording, replay, places)
     ends = _ends(recording, replay, places)
 
-    def block(name: str) -> g.Block:
-        return g.Block(name, tuple(operators[name]), tuple(weights[name]), saved[name], max(0.0, core[name]), ends.get(name))
+    def block(name: str) -> g.ModelBlock:
+        return g.ModelBlock(
+            name, tuple(operators[name]), tuple(weights[name]), saved[name], max(0.0, core[name]), ends.get(name)
+        )
 
     first = next((leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)), None)
     return g.Graph(
@@ -176,15 +180,15 @@ def _owner(path: str, names: set[str]) -> str | None:
 
 
 def _weights(
-    module: nn.Module, recording: Recording, replay: Replay, places: Sequence[str]
+    module: nn.Module, recording: ForwardRecording, replay: Replay, places: Sequence[str]
 ) -> tuple[dict[str, list[g.Weight]], tuple[str, ...]]:
     """Each trained tensor at the blocks that use it, and the names of those that ``before`` and ``after`` share."""
     users: dict[int, list[int]] = defaultdict(list)
     for index, call in enumerate(recording.calls):
         for leaf in tree_leaves((call.arguments, call.options)):
-            if isinstance(leaf, Place):
+            if isinstance(leaf, TensorReference):
                 users[leaf.number].append(index)
-    sliced = {name for name, one in module.named_parameters() if getattr(one, "tensor_sliced", False)}
+    sliced = {name for name, parameter in module.named_parameters() if getattr(parameter, "tensor_sliced", False)}
     weights: dict[str, list[g.Weight]] = defaultdict(list)
     tied = []
     for name, number in recording.parameters.items():
@@ -195,7 +199,7 @@ def _weights(
             replay.tensors[leaf.number].dtype
             for index in calls
             if recording.calls[index].operator is torch.ops.aten._to_copy.default
-            for leaf in tree_leaves(recording.calls[index].answer)
+            for leaf in tree_leaves(recording.calls[index].result)
         ]
         weight = g.Weight(name, spec, spec.dtype, str(casts[0]).removeprefix("torch.") if casts else spec.dtype, name in sliced)
         homes = list(dict.fromkeys(places[index] for index in calls)) or ["before"]
@@ -209,11 +213,11 @@ def _weights(
     return weights, tuple(tied)
 
 
-def _ends(recording: Recording, replay: Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
+def _ends(recording: ForwardRecording, replay: Replay, places: Sequence[str]) -> dict[str, g.Tensor]:
     """The first floating tensor of each block's last call that made one (a norm makes its statistics after its answer)."""
     ends: dict[str, g.Tensor] = {}
     for call, place in zip(recording.calls, places, strict=True):
-        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.answer) if isinstance(leaf, Place)]
+        made = [replay.tensors[leaf.number] for leaf in tree_leaves(call.result) if isinstance(leaf, TensorReference)]
         if floating := [tensor for tensor in made if tensor.is_floating_point()]:
             ends[place] = _spec(floating[0])
     return ends

@@ -57,7 +57,7 @@ class FitAnswer(FittedModel, Answer):
         return f"{self.out}: {super().text}\n{self.seconds} s" + (f"; rows left out: {rest}" if rest else "")
 
 
-class Fit:
+class OccupancyFit:
     """Fits a predictor of SM occupancy, SM activity and peak memory."""
 
     name: ClassVar[str] = "occupancy"

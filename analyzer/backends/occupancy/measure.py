@@ -77,7 +77,7 @@ class MeasureAnswer(Answer):
         return 0 if self.rows else 1
 
 
-class Measure:
+class OccupancyMeasurement:
     """Measures what networks take of a GPU while they train on it."""
 
     name: ClassVar[str] = "occupancy"

@@ -23,7 +23,7 @@ from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figur
 from .report import Line, lines, number, paragraphs, percent, report, within
 
 if TYPE_CHECKING:
-    from ...backends.distributed.evaluation import Answers
+    from ...backends.distributed.evaluation import RecipePredictions
 
 _ROWS = 10
 
@@ -131,7 +131,7 @@ def _by_runs(
     evaluator = RunEvaluator(progress.show)
     tested = [run for path in test or data for run in read_runs(path)]
     settings = {"runs": len(tested)}
-    measure: Callable[[str], Answers]
+    measure: Callable[[str], RecipePredictions]
     if train:
         fitted = [run for path in train for run in read_runs(path)]
         settings = {"train_runs": len(fitted), **settings}
@@ -156,7 +156,7 @@ def _by_runs(
     return 0
 
 
-def _figures(recipe: str, answers: Answers, rows: int) -> dict[str, Any]:
+def _figures(recipe: str, answers: RecipePredictions, rows: int) -> dict[str, Any]:
     """The contract's keys, by model size and by the kinds of parallelism that are mixed.
 
     ``inside`` is the share of runs within the interval that an answer on a measured GPU and precision has.
@@ -176,7 +176,7 @@ def _figures(recipe: str, answers: Answers, rows: int) -> dict[str, Any]:
     }
 
 
-def _errors(answers: Answers) -> dict[tuple[str, tuple[int, int, int]], float]:
+def _errors(answers: RecipePredictions) -> dict[tuple[str, tuple[int, int, int]], float]:
     """MAPE by precision and (data, tensor, pipeline)."""
     points = answers.points
     degrees = zip(points["data"], points["tensor"], points["pipeline"], strict=True)

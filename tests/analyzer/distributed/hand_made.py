@@ -1,6 +1,6 @@
 """Graphs written by hand, for what needs no torch."""
 
-from epochcast.analyzer.backends.distributed.graph import Block, Graph, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor, Weight
 
 
 def product(m: int, n: int, k: int, phase: str = "forward", dtype: str = "float32", module: str = "") -> Operator:
@@ -18,20 +18,22 @@ def all_reduce(elements: int, phase: str = "forward", dtype: str = "float32") ->
 
 def layer(
     name: str, width: int = 1024, rows: int = 2048, dtype: str = "float32", exchanges: int = 0, sliced: bool = False
-) -> Block:
+) -> ModelBlock:
     """A layer of one square weight: a product forward, two backward, and exchanges in each pass."""
     operators = [product(rows, width, width, dtype=dtype, module=name)]
     operators += [product(rows, width, width, "backward", dtype, name), product(width, width, rows, "backward", dtype, name)]
     operators += [all_reduce(rows * width, phase, dtype) for phase in ("forward", "backward") for _ in range(exchanges)]
     weight = Tensor((width, width), dtype)
     saved = Tensor((rows, width), dtype)
-    return Block(name, tuple(operators), (Weight(f"{name}.weight", weight, dtype, dtype, sliced),), saved.bytes, 0.0, saved)
+    return ModelBlock(
+        name, tuple(operators), (Weight(f"{name}.weight", weight, dtype, dtype, sliced),), saved.bytes, 0.0, saved
+    )
 
 
 def graph(layers: int = 4, micro_batch: int = 1, **options) -> Graph:
     """A model of equal layers with nothing before and after them."""
     block = layer("blocks.0", **options)
-    return Graph("hand-made", "fp32", micro_batch, Block("before", ()), (block,) * layers, Block("after", ()))
+    return Graph("hand-made", "fp32", micro_batch, ModelBlock("before", ()), (block,) * layers, ModelBlock("after", ()))
 
 
 class Given:

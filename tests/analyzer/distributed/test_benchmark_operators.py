@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import time
 
 import pandas as pd
 import pytest
@@ -12,10 +13,18 @@ pytest.importorskip("torch")
 
 import torch
 
+from epochcast.analyzer.backends.distributed.measure import MeasureQuestion, OperatorMeasurement
 from epochcast.analyzer.backends.distributed.operator_time import collection
-from epochcast.analyzer.backends.distributed.operator_time.collection import COLUMNS, Item, collect, plan, random_operators
+from epochcast.analyzer.backends.distributed.operator_time.collection import (
+    COLUMNS,
+    PlannedOperator,
+    collect,
+    plan,
+    random_operators,
+)
 from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import load_catalog
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -51,7 +60,7 @@ def test_every_kind_is_in_any_prefix_and_no_operator_twice(items):
 def test_precision_is_that_of_the_operator_itself():
     assert {item.computed for item in plan([MODEL], [PRECISIONS["amp-bf16"]], "cpu", seed=0)} >= {"fp32", "bf16"}
     product = next(one for one in random_operators("float32", random.Random(0)) if one.kind == "matmul")
-    assert [Item(product, PRECISIONS[name]).computed for name in ("fp32", "tf32")] == ["fp32", "tf32"]
+    assert [PlannedOperator(product, PRECISIONS[name]).computed for name in ("fp32", "tf32")] == ["fp32", "tf32"]
 
 
 def test_every_other_random_operator_is_aligned():
@@ -100,6 +109,30 @@ def test_the_command_says_what_it_did(tmp_path, answered, monkeypatch):
     answer = answered("measure", "operators", *asked)
     assert answer["rows"] == answer["new"] == len(pd.read_csv(path)) == 24 - answer["failed"]
     assert answer["left"] > 0
+
+
+def test_listing_counts_towards_the_budget(tmp_path, monkeypatch):
+    budgets = []
+
+    def slow_plan(*_):
+        time.sleep(0.2)
+        return []
+
+    def collected(operators, path, device, budget_seconds, progress):
+        budgets.append(budget_seconds)
+        return collection.CollectedOperators(0, 0, 0, 0)
+
+    monkeypatch.setattr(collection, "plan", slow_plan)
+    monkeypatch.setattr(collection, "collect", collected)
+    question = MeasureQuestion(device="cpu", budget=60, out=tmp_path / "x.csv")
+    assert OperatorMeasurement(Settings()).answer(question).status == 1
+    assert budgets[0] <= 60 - 0.2
+
+
+def test_listing_is_reported():
+    lines = []
+    plan([MODEL], [FP32], "cpu", 1, lines.append)
+    assert lines == [f"listing the operators of {MODEL} in fp32"]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_rows, by_size, by_split, regret
-from epochcast.analyzer.backends.distributed.job import Job
-from epochcast.analyzer.backends.distributed.runs import Run
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.runs import MeasuredIteration
 from epochcast.analyzer.errors import InputError
 
 
@@ -20,14 +20,14 @@ def evaluator() -> RunEvaluator:
 
 
 @pytest.fixture(scope="module")
-def runs(evaluator: RunEvaluator) -> list[Run]:
+def runs(evaluator: RunEvaluator) -> list[MeasuredIteration]:
     """Two sizes by four ways to spread them, as fast as the belief says, and half as slow again."""
     jobs = [
-        Job(data=d, tensor=t, pipeline=p, global_batch=16, sequence_length=256, precision="fp16")
+        TrainingConfiguration(data=d, tensor=t, pipeline=p, global_batch=16, sequence_length=256, precision="fp16")
         for d, t, p in ((4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 2, 1))
     ]
     made = [
-        Run(f"gpt:hidden={hidden},layers=4,heads=8", job, "A100 SXM4 80GB", 8, None, None, 1.0, f"{hidden}")
+        MeasuredIteration(f"gpt:hidden={hidden},layers=4,heads=8", job, "A100 SXM4 80GB", 8, None, None, 1.0, f"{hidden}")
         for hidden in (512, 1024)
         for job in jobs
     ]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hand_made import graph
 
-from epochcast.analyzer.backends.distributed.calibration import Measured, fit
+from epochcast.analyzer.backends.distributed.calibration import CalibrationSample, fit
 from epochcast.analyzer.backends.distributed.coefficients import BOUNDS, Coefficients
 from epochcast.analyzer.backends.distributed.communication import cluster_for
-from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.iteration import prepare
-from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 
@@ -19,24 +19,24 @@ from ...model_forgery import forge, manifest_of
 
 TRUTH = replace(Coefficients(), gemm=0.6, network=0.4, gemm_bandwidth=0.6)
 JOBS = [
-    Job(data=data, tensor=tensor, pipeline=pipeline, global_batch=32, precision="fp32")
+    TrainingConfiguration(data=data, tensor=tensor, pipeline=pipeline, global_batch=32, precision="fp32")
     for data in (1, 4, 16)
     for tensor in (1, 4)
     for pipeline in (1, 2)
 ]
 
 
-def measured(slowed=()) -> list[Measured]:
+def measured(slowed=()) -> list[CalibrationSample]:
     runs = []
     for index, job in enumerate(JOBS):
         prepared = prepare(graph(width=4096, exchanges=2), job, cluster_for("A100 SXM4 80GB", job.gpus))
-        seconds = Measured.of(prepared, 1.0).predict(TRUTH)
-        runs.append(Measured.of(prepared, seconds * (1.5 if index in slowed else 1.0)))
+        seconds = CalibrationSample.of(prepared, 1.0).predict(TRUTH)
+        runs.append(CalibrationSample.of(prepared, seconds * (1.5 if index in slowed else 1.0)))
     return runs
 
 
 def errors(runs, coefficients):
-    return np.array([run.predict(coefficients) / Measured.of(run.prepared, 1.0).predict(TRUTH) - 1 for run in runs])
+    return np.array([run.predict(coefficients) / CalibrationSample.of(run.prepared, 1.0).predict(TRUTH) - 1 for run in runs])
 
 
 def test_known_efficiencies_come_back() -> None:
@@ -49,7 +49,7 @@ def test_disturbed_runs_do_not_pull_the_others() -> None:
     runs = measured(slowed=(1, 6, 10))
     assert np.abs(errors(runs, fit(runs))).mean() < 0.03
     # The same runs taken for good would be told a tenth too slow on average.
-    assert np.mean([np.log(run.seconds / Measured.of(run.prepared, 1.0).predict(TRUTH)) for run in runs]) > 0.1
+    assert np.mean([np.log(run.seconds / CalibrationSample.of(run.prepared, 1.0).predict(TRUTH)) for run in runs]) > 0.1
 
 
 def test_one_run_moves_little_and_none_is_refused() -> None:
@@ -68,25 +68,25 @@ def test_a_belief_of_its_own_is_kept_where_runs_say_nothing() -> None:
 
 def test_files_hold_what_was_saved_and_nothing_impossible(tmp_path) -> None:
     folder = tmp_path / "new"
-    FittedModel(TRUTH, runs=4, gpus=("T4",)).save(folder)
-    kept = FittedModel.load(folder)
+    DistributedModel(TRUTH, runs=4, gpus=("T4",)).save(folder)
+    kept = DistributedModel.load(folder)
     assert (kept.coefficients, kept.operators, kept.runs, kept.gpus) == (TRUTH, None, 4, ("T4",))
     table = manifest_of(folder)
     for name, (low, high) in BOUNDS.items():
         for wrong in (low / 2, high * 2, "fast", None, True):
             forge(folder, {**table, "coefficients": {**table["coefficients"], name: wrong}})
             with pytest.raises(RegressorInputError, match=name):
-                FittedModel.load(folder)
+                DistributedModel.load(folder)
         forge(folder, {**table, "coefficients": {key: value for key, value in table["coefficients"].items() if key != name}})
         with pytest.raises(RegressorInputError, match="it must hold"):
-            FittedModel.load(folder)
+            DistributedModel.load(folder)
     forge(folder, {**table, "schema": "epochcast.distributed/v1"})
     with pytest.raises(RegressorInputError, match="train it anew with `epochcast fit distributed`"):
-        FittedModel.load(folder)
+        DistributedModel.load(folder)
 
 
 def test_what_comes_with_the_package_is_within_its_bounds() -> None:
-    model = FittedModel.load()
+    model = DistributedModel.load()
     shipped = model.coefficients
     assert model.runs > 0 and model.gpus and model.operators is not None
     assert all(low <= getattr(shipped, name) <= high for name, (low, high) in BOUNDS.items())

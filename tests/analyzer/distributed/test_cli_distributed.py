@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import Job
-from epochcast.analyzer.backends.distributed.predictor import Predictor
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.question import RecipeName
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
 from epochcast.analyzer.cli import main
@@ -165,14 +165,14 @@ def test_precisions_and_strategies_beside_each_other(printed: Callable[..., str]
 @pytest.fixture(scope="module")
 def tables(shared_graphs: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Runs of two models "measured" under coefficients that are not the believed ones: to train on, and to test on."""
-    truth = replace(FittedModel.load().coefficients, bandwidth=0.5, launch=1.2e-5, node_link=0.6, network=0.5)
+    truth = replace(DistributedModel.load().coefficients, bandwidth=0.5, launch=1.2e-5, node_link=0.6, network=0.5)
     gpu, rows = load_catalog()[A100], []
     for model in (MODEL, LARGER):
-        predictor = Predictor(ModelGraphs.of(model), fitted=FittedModel(truth))
+        predictor = IterationPredictor(ModelGraphs.of(model), fitted=DistributedModel(truth))
         for number, (data, tensor, pipeline) in enumerate(((8, 1, 1), (8, 2, 1), (2, 2, 2), (4, 2, 2), (16, 1, 1), (4, 2, 1))):
             settings = {"data": data, "tensor": tensor, "pipeline": pipeline, "global_batch": 16 << number // 2}
             settings |= {"sequence_length": 128, "precision": "fp16"}
-            seconds = predictor.iteration(gpu, Job(**settings)).seconds  # type: ignore[arg-type]
+            seconds = predictor.iteration(gpu, TrainingConfiguration(**settings)).seconds  # type: ignore[arg-type]
             rows.append({"model": model, "gpu": A100, "seconds": seconds, **settings})
     folder = tmp_path_factory.mktemp("runs")
     table = pd.DataFrame(rows)
@@ -187,7 +187,7 @@ def test_calibration_starts_from_a_model_and_says_what_it_fitted_on(
     train, test = tables
     printed("fit", "distributed", "--data", train, "--out", tmp_path / "mine")
     assert "fitted on 6 runs" in printed("calibrate", tmp_path / "mine", "--data", test, "--out", tmp_path / "again")
-    mine, again = (FittedModel.load(tmp_path / name) for name in ("mine", "again"))
+    mine, again = (DistributedModel.load(tmp_path / name) for name in ("mine", "again"))
     assert again.coefficients != mine.coefficients and (again.runs, again.gpus) == (6, (A100,))
 
 

@@ -14,9 +14,9 @@ from epochcast.analyzer.backends.distributed.communication import (
     point_to_point_seconds,
     reduce_scatter_seconds,
 )
-from epochcast.analyzer.backends.distributed.graph import Block, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Tensor, Weight
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare, rank_compute, stage_times
-from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
 from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel
 from epochcast.analyzer.backends.distributed.precision import precision_named
@@ -44,11 +44,11 @@ def run(job, one=None, coefficients=IDEAL, times=None, cluster=None):
 @pytest.mark.parametrize(
     "job",
     [
-        Job(precision="fp32"),
-        Job(data=4, global_batch=8, precision="fp32", zero=1),
-        Job(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32", recomputation="full"),
-        Job(data=2, pipeline=4, global_batch=16, precision="fp32", overlap=True, schedule="gpipe"),
-        Job(pipeline=2, virtual_stages=2, global_batch=4, precision="fp32"),
+        TrainingConfiguration(precision="fp32"),
+        TrainingConfiguration(data=4, global_batch=8, precision="fp32", zero=1),
+        TrainingConfiguration(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32", recomputation="full"),
+        TrainingConfiguration(data=2, pipeline=4, global_batch=16, precision="fp32", overlap=True, schedule="gpipe"),
+        TrainingConfiguration(pipeline=2, virtual_stages=2, global_batch=4, precision="fp32"),
     ],
 )
 def test_the_parts_make_up_the_whole(job) -> None:
@@ -62,7 +62,7 @@ def test_the_parts_make_up_the_whole(job) -> None:
 def test_a_pipeline_waits_for_its_depth_and_not_for_its_micro_batches() -> None:
     for micro_batches in (1, 4, 16):
         answer = run(
-            Job(pipeline=4, global_batch=micro_batches, precision="fp32"),
+            TrainingConfiguration(pipeline=4, global_batch=micro_batches, precision="fp32"),
             coefficients=replace(IDEAL, network=1e9, node_link=1e9),
         )
         assert answer.compute["matmul"] == pytest.approx(3.0 * micro_batches)  # one layer on each of four stages
@@ -70,12 +70,14 @@ def test_a_pipeline_waits_for_its_depth_and_not_for_its_micro_batches() -> None:
 
 
 def test_one_stage_has_no_bubble_whatever_is_rounded() -> None:
-    jobs = [Job(precision="fp32", global_batch=micro_batches) for micro_batches in range(1, 30)]
+    jobs = [TrainingConfiguration(precision="fp32", global_batch=micro_batches) for micro_batches in range(1, 30)]
     assert {run(job, times=Each(0.1)).bubble for job in jobs} == {0.0}
 
 
 def test_recomputation_runs_each_layer_forward_once_more() -> None:
-    none, full = (run(Job(precision="fp32", recomputation=how), graph(exchanges=1)) for how in ("none", "full"))
+    none, full = (
+        run(TrainingConfiguration(precision="fp32", recomputation=how), graph(exchanges=1)) for how in ("none", "full")
+    )
     assert full.compute["recomputation"] == pytest.approx(4.0)
     assert full.compute["matmul"] == none.compute["matmul"] == pytest.approx(12.0)
 
@@ -83,7 +85,7 @@ def test_recomputation_runs_each_layer_forward_once_more() -> None:
 def test_tensor_ranks_exchange_in_every_layer_and_pass_and_micro_batch() -> None:
     cluster = cluster_for(GPU, 2)
     once = all_reduce_seconds(cluster, 2048 * 1024 * 4, 2, 1)
-    job = Job(tensor=2, global_batch=4, precision="fp32")
+    job = TrainingConfiguration(tensor=2, global_batch=4, precision="fp32")
     answer = run(job, graph(exchanges=2))
     assert answer.tensor_parallel == pytest.approx(4 * 4 * 4 * once)
     hidden = run(replace(job, tensor_overlap=True), graph(exchanges=2))
@@ -95,15 +97,15 @@ def test_tensor_ranks_exchange_in_every_layer_and_pass_and_micro_batch() -> None
 def test_gradients_are_reduced_once_and_hidden_only_by_the_backward_pass() -> None:
     cluster = cluster_for(GPU, 8)
     gradients = 4 * 1024 * 1024 * 4
-    job = Job(data=8, global_batch=8, precision="fp32")
+    job = TrainingConfiguration(data=8, global_batch=8, precision="fp32")
     assert run(job).data_parallel == pytest.approx(all_reduce_seconds(cluster, gradients, 8, 1))
     wide = graph(width=4096)  # several buckets
     assert run(replace(job, overlap=True), wide).data_parallel < run(job, wide).data_parallel / 2
-    assert run(Job(precision="fp32")).data_parallel == 0
+    assert run(TrainingConfiguration(precision="fp32")).data_parallel == 0
 
 
 def test_links_that_reach_half_their_speed_take_twice_as_long() -> None:
-    job = Job(data=8, global_batch=8, precision="fp32")
+    job = TrainingConfiguration(data=8, global_batch=8, precision="fp32")
     whole, half = run(job), run(job, coefficients=replace(IDEAL, node_link=0.5))
     assert half.data_parallel == pytest.approx(2 * whole.data_parallel)
     apart = cluster_for(GPU, 8, 1)
@@ -122,12 +124,12 @@ def test_links_that_reach_half_their_speed_take_twice_as_long() -> None:
     ],
 )
 def test_the_optimizer_moves_every_state_once(precision, dtype, options, bytes_per_parameter) -> None:
-    prepared = prepare(graph(dtype=dtype), Job(precision=precision, **options), cluster_for(GPU, 1))
+    prepared = prepare(graph(dtype=dtype), TrainingConfiguration(precision=precision, **options), cluster_for(GPU, 1))
     assert prepared.update_bytes == bytes_per_parameter * 4 * 1024 * 1024
 
 
 def test_a_timeline_starts_from_the_same_times() -> None:
-    job = Job(pipeline=2, global_batch=4, precision="fp32", fused_kernels=True)
+    job = TrainingConfiguration(pipeline=2, global_batch=4, precision="fp32", fused_kernels=True)
     prepared = prepare(graph(), job, cluster_for(GPU, 2))
     slots = stage_times(prepared, Each(), IDEAL)
     assert [(slot.forward, slot.backward) for slot in slots] == [(2.0, 4.0), (2.0, 4.0)]
@@ -136,18 +138,21 @@ def test_a_timeline_starts_from_the_same_times() -> None:
 
 def test_a_timeline_holds_the_adding_up_of_gradients() -> None:
     """Three of four micro-batches read and add their gradients: 3 x (two reads, a write) over four backward passes."""
-    prepared = prepare(graph(), Job(global_batch=4, precision="fp32"), cluster_for(GPU, 1))
+    prepared = prepare(graph(), TrainingConfiguration(global_batch=4, precision="fp32"), cluster_for(GPU, 1))
     adding = 3 * 3 * prepared.stages[0].gradient_bytes / prepared.cluster.gpu.memory_bandwidth
     (slot,) = stage_times(prepared, Each(), IDEAL)
     assert adding > 0
     assert 4 * (slot.backward - 8.0) == pytest.approx(adding)
     assert iteration(prepared, Each(), IDEAL).compute["elementwise"] == pytest.approx(adding)
-    for none in (Job(precision="fp32"), Job(global_batch=4, precision="fp32", fused_kernels=True)):
+    for none in (
+        TrainingConfiguration(precision="fp32"),
+        TrainingConfiguration(global_batch=4, precision="fp32", fused_kernels=True),
+    ):
         assert "elementwise" not in run(none).compute
 
 
 def test_seed_is_the_papers_equations_by_the_calculator() -> None:
-    job = Job(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32")
+    job = TrainingConfiguration(data=2, tensor=2, pipeline=2, global_batch=8, precision="fp32")
     one = graph(sliced=True, exchanges=2)
     cluster = cluster_for(GPU, 8)
     answer = RECIPES["seed"](Given(one), job, cluster, Coefficients(), Each())
@@ -157,7 +162,7 @@ def test_seed_is_the_papers_equations_by_the_calculator() -> None:
     assert (answer.data_parallel, answer.tensor_parallel) == (pytest.approx(t_dp), pytest.approx(t_tp))
     assert answer.bubble == pytest.approx(t_comp)
     assert answer.seconds == pytest.approx(t_comp + t_dp + t_tp + t_comp * (2 - 1))
-    alone = RECIPES["seed"](Given(one), Job(precision="fp32"), cluster_for(GPU, 1), Coefficients(), Each())
+    alone = RECIPES["seed"](Given(one), TrainingConfiguration(precision="fp32"), cluster_for(GPU, 1), Coefficients(), Each())
     assert alone.seconds == pytest.approx(12.0)
 
 
@@ -165,7 +170,7 @@ def test_seed_reduces_sliced_weights_over_tensor_ranks_at_the_line_rate_between_
     one = graph(sliced=True)
     whole = replace(one.blocks[0], weights=tuple(replace(weight, sliced=False) for weight in one.blocks[0].weights))
     mixed = replace(one, blocks=(one.blocks[0], whole, whole, whole))
-    job = Job(data=8, tensor=2, global_batch=8, precision="fp32")
+    job = TrainingConfiguration(data=8, tensor=2, global_batch=8, precision="fp32")
     cluster = cluster_for(GPU, 16, 8, inter="4x InfiniBand HDR")
     answer = RECIPES["seed"](Given(mixed), job, cluster, Coefficients(), Each())
     per_gpu = 4 * 200e9 / 8 / 8
@@ -176,7 +181,7 @@ def test_seed_reduces_sliced_weights_over_tensor_ranks_at_the_line_rate_between_
 def test_seed_counts_gradients_in_the_precision_of_their_operators() -> None:
     one = graph(sliced=True)
     halves = replace(one.blocks[0], weights=tuple(replace(weight, computed="bfloat16") for weight in one.blocks[0].weights))
-    job, cluster = Job(data=2, global_batch=2, precision="amp-bf16"), cluster_for(GPU, 2)
+    job, cluster = TrainingConfiguration(data=2, global_batch=2, precision="amp-bf16"), cluster_for(GPU, 2)
     full, half = (
         RECIPES["seed"](Given(replace(one, blocks=(block,) * 4)), job, cluster, Coefficients(), Each()).data_parallel
         for block in (one.blocks[0], halves)
@@ -186,9 +191,13 @@ def test_seed_counts_gradients_in_the_precision_of_their_operators() -> None:
 
 def test_neusight_style_models_one_parallelism() -> None:
     one, cluster = graph(exchanges=2), cluster_for(GPU, 8)
-    data = RECIPES["neusight-style"](Given(one), Job(data=4, tensor=2, global_batch=4), cluster, Coefficients(), Each())
+    data = RECIPES["neusight-style"](
+        Given(one), TrainingConfiguration(data=4, tensor=2, global_batch=4), cluster, Coefficients(), Each()
+    )
     assert data.data_parallel > 0 == data.tensor_parallel == data.bubble
-    pipeline = RECIPES["neusight-style"](Given(one), Job(tensor=2, pipeline=4, global_batch=4), cluster, Coefficients(), Each())
+    pipeline = RECIPES["neusight-style"](
+        Given(one), TrainingConfiguration(tensor=2, pipeline=4, global_batch=4), cluster, Coefficients(), Each()
+    )
     assert pipeline.bubble > 0 == pipeline.tensor_parallel == pipeline.data_parallel
     for answer in (data, pipeline):
         parts = (answer.bubble, answer.tensor_parallel, answer.data_parallel, answer.pipeline_parallel, answer.optimizer)
@@ -204,12 +213,12 @@ def test_blind_recipes_ask_for_the_graph_in_single_precision() -> None:
             return super().graph(job)
 
     for recipe in ("vtrain-style", "neusight-style"):
-        RECIPES[recipe](Asked(graph()), Job(precision="amp-bf16"), cluster_for(GPU, 1), Coefficients())
+        RECIPES[recipe](Asked(graph()), TrainingConfiguration(precision="amp-bf16"), cluster_for(GPU, 1), Coefficients())
     assert asked == ["fp32", "fp32"]
 
 
 def test_roofline_is_no_slower_than_anything_calibrated() -> None:
-    job, cluster = Job(tensor=2, global_batch=4, precision="fp32"), cluster_for(GPU, 2)
+    job, cluster = TrainingConfiguration(tensor=2, global_batch=4, precision="fp32"), cluster_for(GPU, 2)
     ideal, real = (RECIPES[name](Given(graph(exchanges=2)), job, cluster, Coefficients()) for name in ("roofline", "default"))
     assert ideal.seconds < real.seconds
     gpu = cluster.gpu
@@ -222,7 +231,7 @@ def test_small_kernels_wait_for_their_launches() -> None:
     coefficients = replace(Coefficients(), launch=1e-3)
     times = CalibratedTimes(gpu, precision_named("fp32"), coefficients)
     assert times.seconds(tiny.blocks[0].backward).sum() == pytest.approx(2e-3, rel=1e-3)
-    prepared = prepare(tiny, Job(precision="fp32"), cluster_for(GPU, 1))
+    prepared = prepare(tiny, TrainingConfiguration(precision="fp32"), cluster_for(GPU, 1))
     assert sum(rank_compute(prepared, times, coefficients).values()) == pytest.approx(4 * 3e-3, rel=1e-3)
 
 
@@ -233,30 +242,32 @@ def with_ends(tied):
     """Embeddings before and after the layers, with a product each way behind them."""
     before, after = (Weight(name, WORDS, "float32") for name in ("words", "words" if tied else "head"))
     head = (product(2048, 1024, 1024), product(2048, 1024, 1024, "backward"))
-    ends = {"before": Block("before", (), (before,)), "after": Block("after", head, (after,))}
+    ends = {"before": ModelBlock("before", (), (before,)), "after": ModelBlock("after", head, (after,))}
     return replace(graph(), **ends, tied=("words",) if tied else ())
 
 
 @pytest.mark.parametrize(("sequence_parallel", "shares"), [(False, 4), (True, 1)])
 def test_a_stage_hands_on_what_one_tensor_rank_has_of_its_output(sequence_parallel, shares) -> None:
-    job = Job(data=2, tensor=4, pipeline=2, global_batch=4, precision="fp32", sequence_parallel=sequence_parallel)
+    job = TrainingConfiguration(
+        data=2, tensor=4, pipeline=2, global_batch=4, precision="fp32", sequence_parallel=sequence_parallel
+    )
     cluster = cluster_for(GPU, 16, 8)
     prepared = prepare(graph(), job, cluster)
     assert prepared.sends == (point_to_point_seconds(cluster, 2048 * 1024 * 4 / shares, 8, 2), 0.0)
 
 
 def test_tied_embeddings_are_summed_over_both_ends_of_a_pipeline() -> None:
-    job = Job(data=2, tensor=2, pipeline=4, global_batch=8, precision="fp32")
+    job = TrainingConfiguration(data=2, tensor=2, pipeline=4, global_batch=8, precision="fp32")
     cluster = cluster_for(GPU, 16, 8)
     once = all_reduce_seconds(cluster, WORDS.bytes, 2, 12)
     for network in (1.0, 0.5):
         tied, untied = (run(job, with_ends(tied), replace(IDEAL, network=network), cluster=cluster) for tied in (True, False))
         assert tied.data_parallel - untied.data_parallel == pytest.approx(once / network)
-    near = Job(pipeline=2, global_batch=2, precision="fp32")
+    near = TrainingConfiguration(pipeline=2, global_batch=2, precision="fp32")
     assert run(near, with_ends(True), replace(IDEAL, network=1e-3, node_link=0.5)).data_parallel == pytest.approx(
         2 * all_reduce_seconds(cluster_for(GPU, 2), WORDS.bytes, 2, 1)
     )
-    assert run(Job(precision="fp32"), with_ends(True)).data_parallel == 0
+    assert run(TrainingConfiguration(precision="fp32"), with_ends(True)).data_parallel == 0
 
 
 def test_recomputation_leaves_the_ends_alone_and_selective_takes_the_core() -> None:
@@ -264,11 +275,11 @@ def test_recomputation_leaves_the_ends_alone_and_selective_takes_the_core() -> N
     core = product(2048, 1024, 1024, module="blocks.0.attention.core")
     one = replace(with_ends(False), blocks=(replace(layer, operators=(*layer.operators, core)),) * 4)
     again = {
-        how: run(Job(precision="fp32", recomputation=how), one).compute.get("recomputation")
+        how: run(TrainingConfiguration(precision="fp32", recomputation=how), one).compute.get("recomputation")
         for how in ("none", "selective", "full")
     }
     assert again == {"none": None, "selective": 4.0, "full": 8.0}
-    selective = Job(precision="fp32", recomputation="selective")
+    selective = TrainingConfiguration(precision="fp32", recomputation="selective")
     assert run(selective, one).notes == ()
     assert run(selective, graph()).notes == (
         "selective recomputation changes nothing: the model has no attention in a module core",
@@ -278,17 +289,19 @@ def test_recomputation_leaves_the_ends_alone_and_selective_takes_the_core() -> N
 def test_zero_scatters_gradients_and_gathers_weights_each_in_their_dtype() -> None:
     weight = Weight("weight", Tensor((1024, 1024), "bfloat16"), "float32")
     one = replace(graph(), blocks=(replace(graph().blocks[0], weights=(weight,)),) * 4)
-    job, cluster = Job(data=8, global_batch=8, precision="bf16", zero=1), cluster_for(GPU, 8)
+    job, cluster = TrainingConfiguration(data=8, global_batch=8, precision="bf16", zero=1), cluster_for(GPU, 8)
     count = 4 * 1024 * 1024
     assert run(job, one).data_parallel == pytest.approx(
         reduce_scatter_seconds(cluster, 4 * count, 8) + all_gather_seconds(cluster, 2 * count, 8)
     )
     scaled = prepare(one, replace(job, precision="fp16"), cluster).update_bytes
-    assert scaled == prepare(one, Job(precision="fp16"), cluster_for(GPU, 1)).update_bytes / 8 == 32 * count / 8
+    assert (
+        scaled == prepare(one, TrainingConfiguration(precision="fp16"), cluster_for(GPU, 1)).update_bytes / 8 == 32 * count / 8
+    )
 
 
 def test_each_group_reaches_the_speed_of_where_it_lies() -> None:
-    job = Job(data=2, tensor=8, global_batch=2, precision="fp32")
+    job = TrainingConfiguration(data=2, tensor=8, global_batch=2, precision="fp32")
     cluster = cluster_for(GPU, 16, 8)
     plain, slow_network, slow_node = (
         run(job, graph(exchanges=1), replace(IDEAL, **slower), cluster=cluster)
@@ -309,14 +322,14 @@ def test_an_exchange_is_of_the_whole_of_which_a_rank_has_a_part(name, seconds, s
     exchange = Operator(f"epochcast.{name}", "communication", "forward", (given,), (made,))
     layer = graph().blocks[0]
     one = replace(graph(), blocks=(replace(layer, operators=(*layer.operators, exchange)),) * 4)
-    answer = run(Job(tensor=2, precision="fp32"), one)
+    answer = run(TrainingConfiguration(tensor=2, precision="fp32"), one)
     assert answer.tensor_parallel == pytest.approx(4 * seconds(cluster_for(GPU, 2), 1024 * 1024 * 4, 2))
 
 
 def test_the_slowest_rank_is_told_and_the_largest_reduction_waited_for() -> None:
-    job, cluster = Job(data=2, pipeline=2, global_batch=8, precision="fp32"), cluster_for(GPU, 4)
+    job, cluster = TrainingConfiguration(data=2, pipeline=2, global_batch=8, precision="fp32"), cluster_for(GPU, 4)
     one = with_ends(False)
-    heavy = replace(one, before=Block("before", ()))
+    heavy = replace(one, before=ModelBlock("before", ()))
     answer = run(job, heavy)
     assert answer.compute["matmul"] == pytest.approx(4 * (2 * 3 + 2))  # the last rank: two layers and the head
     assert answer.data_parallel == pytest.approx(all_reduce_seconds(cluster, WORDS.bytes + 2 * 1024 * 1024 * 4, 2))
@@ -324,7 +337,11 @@ def test_the_slowest_rank_is_told_and_the_largest_reduction_waited_for() -> None
 
 def test_only_the_last_micro_batch_hides_the_reduction() -> None:
     once, often = (
-        run(Job(data=8, global_batch=8 * count, precision="fp32", overlap=True), graph(width=4096), times=Each(1e-5))
+        run(
+            TrainingConfiguration(data=8, global_batch=8 * count, precision="fp32", overlap=True),
+            graph(width=4096),
+            times=Each(1e-5),
+        )
         for count in (1, 4)
     )
     assert 0 < once.data_parallel == pytest.approx(often.data_parallel)
@@ -335,14 +352,14 @@ def test_only_the_last_micro_batch_hides_the_reduction() -> None:
 
 def test_half_of_the_backward_products_hide_exchanges_of_the_tensor_ranks() -> None:
     once = all_reduce_seconds(cluster_for(GPU, 2), 2048 * 1024 * 4, 2)
-    job = Job(tensor=2, precision="fp32", tensor_overlap=True)
+    job = TrainingConfiguration(tensor=2, precision="fp32", tensor_overlap=True)
     answer = run(job, graph(exchanges=2), times=Each(once / 4))
     assert answer.tensor_parallel == pytest.approx(4 * (2 * once + 2 * once - 2 * once / 4 / 2))
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_pipeline_reduction_and_update_make_up_the_iteration(schedule) -> None:
-    job = Job(data=2, pipeline=4, global_batch=16, precision="fp32", schedule=schedule, fused_kernels=True)
+    job = TrainingConfiguration(data=2, pipeline=4, global_batch=16, precision="fp32", schedule=schedule, fused_kernels=True)
     prepared = prepare(graph(layers=8), job, cluster_for(GPU, 8))
     answer = iteration(prepared, Each(1e-5), IDEAL)
     pipeline = pipeline_seconds(stage_times(prepared, Each(1e-5), IDEAL), 4, 8, schedule)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.precision import peak_flops, precision_named, require
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
@@ -13,7 +13,7 @@ A100, V100 = (load_catalog().resolve(name) for name in ("A100 SXM4 80GB", "V100 
 
 
 def test_a_job_counts_its_gpus_and_micro_batches() -> None:
-    job = Job(data=4, tensor=2, pipeline=3, micro_batch=2, global_batch=48)
+    job = TrainingConfiguration(data=4, tensor=2, pipeline=3, micro_batch=2, global_batch=48)
     assert (job.gpus, job.micro_batches) == (24, 6)
 
 
@@ -31,7 +31,7 @@ def test_a_job_counts_its_gpus_and_micro_batches() -> None:
 )
 def test_a_job_that_cannot_be_is_one_sentence(settings, message) -> None:
     with pytest.raises(InputError, match=message):
-        Job(**settings)
+        TrainingConfiguration(**settings)
 
 
 def test_products_run_on_tensor_cores_where_the_gpu_has_them() -> None:

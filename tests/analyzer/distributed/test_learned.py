@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time import boosting
 from epochcast.analyzer.backends.distributed.operator_time.boosting import fit_boosting
@@ -67,7 +67,7 @@ def errors(times: LearnedTimes, rows: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def shipped_operators() -> OperatorModel:
-    operators = FittedModel.load().operators
+    operators = DistributedModel.load().operators
     assert operators is not None
     return operators
 
@@ -134,8 +134,8 @@ def test_kept_trees_answer_as_scikit_learn_does(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_model_on_disk_answers_the_same(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    FittedModel(Coefficients(), model, 3, ("T4",)).save(tmp_path / "m")
-    whole = FittedModel.load(tmp_path / "m")
+    DistributedModel(Coefficients(), model, 3, ("T4",)).save(tmp_path / "m")
+    whole = DistributedModel.load(tmp_path / "m")
     assert (whole.coefficients, whole.runs, whole.gpus) == (Coefficients(), 3, ("T4",)) and whole.operators is not None
     again = whole.operators
     rows = synthetic("T4", rows=30)
@@ -163,10 +163,10 @@ def _with_wrong_trees(folder: Path) -> None:
     ],
 )
 def test_a_damaged_model_is_refused(tmp_path: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
-    FittedModel.load().save(tmp_path)
+    DistributedModel.load().save(tmp_path)
     spoil(tmp_path)
     with pytest.raises(RegressorInputError, match=message):
-        FittedModel.load(tmp_path)
+        DistributedModel.load(tmp_path)
 
 
 def test_the_shipped_model_stays_near_what_the_data_sheet_allows() -> None:

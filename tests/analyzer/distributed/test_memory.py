@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.distributed.graph import Block, Graph, Operator, Tensor, Weight
-from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import memory_of, out_of_memory
 from epochcast.analyzer.backends.distributed.partition import partition
 from epochcast.analyzer.backends.distributed.precision import precision_named
@@ -24,18 +24,18 @@ CORE = SBH * 5 * A * S / H
 WORDS = 100_000
 
 
-def _layer(parameters: int = 1_000_000, dtype: str = "bfloat16") -> Block:
+def _layer(parameters: int = 1_000_000, dtype: str = "bfloat16") -> ModelBlock:
     weight = Weight("weight", Tensor((parameters,), dtype), dtype)
     product = Operator("aten.mm.default", "matmul", "backward", (HIDDEN, Tensor((H, H), "bfloat16")), (HIDDEN,))
-    return Block("blocks.0", (product,), (weight,), LAYER, CORE, HIDDEN)
+    return ModelBlock("blocks.0", (product,), (weight,), LAYER, CORE, HIDDEN)
 
 
-def _graph(layers: int, layer: Block | None = None, logits: float = 0.0) -> Graph:
-    before = Block("before", (), (), 0.0, 0.0, HIDDEN)
-    return Graph("model", "bf16", B, before, ((layer or _layer()),) * layers, Block("after", (), (), logits), ())
+def _graph(layers: int, layer: ModelBlock | None = None, logits: float = 0.0) -> Graph:
+    before = ModelBlock("before", (), (), 0.0, 0.0, HIDDEN)
+    return Graph("model", "bf16", B, before, ((layer or _layer()),) * layers, ModelBlock("after", (), (), logits), ())
 
 
-def _memory(job: Job, graph: Graph) -> Memory:
+def _memory(job: TrainingConfiguration, graph: Graph) -> Memory:
     return memory_of(partition(graph, job), job, 80 * GIB)
 
 
@@ -57,7 +57,7 @@ WORKING = 2 * HIDDEN.bytes  # of the one backward operator: the gradient that it
     ],
 )
 def test_states_by_precision_and_optimizer(dtype: str, options: dict[str, object], per_parameter: float) -> None:
-    memory = _memory(Job(**options), _graph(4, _layer(dtype=dtype)))
+    memory = _memory(TrainingConfiguration(**options), _graph(4, _layer(dtype=dtype)))
     assert memory.weights + memory.gradients + memory.optimizer == per_parameter * 4_000_000
 
 
@@ -65,7 +65,7 @@ def test_states_by_precision_and_optimizer(dtype: str, options: dict[str, object
 @pytest.mark.parametrize(("pipeline", "micro_batches"), [(1, 4), (4, 8), (4, 2)])
 def test_activations_of_the_micro_batches_in_flight(schedule: str, pipeline: int, micro_batches: int) -> None:
     """1F1B: the first of p stages holds p micro-batches of L/p layers, as many as one GPU of all layers holds of one."""
-    job = Job(pipeline=pipeline, global_batch=micro_batches, schedule=schedule)
+    job = TrainingConfiguration(pipeline=pipeline, global_batch=micro_batches, schedule=schedule)
     flying = micro_batches if schedule == "gpipe" else min(pipeline, micro_batches)
     assert _memory(job, _graph(16)).activations == flying * 16 / pipeline * LAYER + WORKING
 
@@ -73,7 +73,7 @@ def test_activations_of_the_micro_batches_in_flight(schedule: str, pipeline: int
 @pytest.mark.parametrize(("pipeline", "virtual", "micro_batches"), [(4, 2, 8), (4, 4, 4), (2, 3, 8), (8, 2, 16)])
 def test_interleaving_holds_what_its_schedule_runs(pipeline: int, virtual: int, micro_batches: int) -> None:
     """The most that is in flight at any time of the simulated schedule."""
-    job = Job(pipeline=pipeline, virtual_stages=virtual, global_batch=micro_batches)
+    job = TrainingConfiguration(pipeline=pipeline, virtual_stages=virtual, global_batch=micro_batches)
     stages = partition(_graph(2 * pipeline * virtual), job)
     events = simulate([StageTimes(1.0, 2.0)] * len(stages), pipeline, micro_batches, "1f1b").events
     held = most = 0
@@ -86,7 +86,7 @@ def test_interleaving_holds_what_its_schedule_runs(pipeline: int, virtual: int, 
 
 
 def test_recomputation_keeps_inputs_or_gives_up_the_attention_core() -> None:
-    job, graph = Job(pipeline=2, global_batch=4), _graph(8)
+    job, graph = TrainingConfiguration(pipeline=2, global_batch=4), _graph(8)
     selective = _memory(replace(job, recomputation="selective"), graph).activations
     assert selective == 8 * SBH * 34 + CORE + WORKING  # Korthikanti et al. 2022, equation 6; one core is back at a time
     full = _memory(replace(job, recomputation="full"), graph).activations
@@ -95,34 +95,34 @@ def test_recomputation_keeps_inputs_or_gives_up_the_attention_core() -> None:
 
 def test_full_recomputation_keeps_what_each_layer_received() -> None:
     graph, wide = _graph(1), replace(_layer(), output=Tensor((B, S, 2 * H), "bfloat16"))
-    full = _memory(Job(recomputation="full"), replace(graph, blocks=(*graph.blocks, wide)))
+    full = _memory(TrainingConfiguration(recomputation="full"), replace(graph, blocks=(*graph.blocks, wide)))
     assert full.activations == 2 * HIDDEN.bytes + LAYER + WORKING
 
 
 def test_recomputation_leaves_the_loss_alone() -> None:
     graph = _graph(2, logits=1e9)
     for recomputation, layers in (("full", 2 * SBH * 2 + LAYER), ("none", 2 * LAYER)):
-        assert _memory(Job(recomputation=recomputation), graph).activations == 1e9 + layers + WORKING
+        assert _memory(TrainingConfiguration(recomputation=recomputation), graph).activations == 1e9 + layers + WORKING
 
 
 def test_the_fullest_rank_counts() -> None:
     """The last stage has the logits, the first more micro-batches."""
-    job = Job(pipeline=2, global_batch=4)
+    job = TrainingConfiguration(pipeline=2, global_batch=4)
     stages = partition(_graph(4, logits=1e6 * LAYER), job)
     assert memory_of(stages, job, 80 * GIB).activations == 1e6 * LAYER + 2 * LAYER + WORKING
     assert "pipeline rank 1 needs" in str(out_of_memory(stages, job, 80 * GIB))
 
 
 def test_each_kind_of_parallelism_takes_its_communicator() -> None:
-    alone = _memory(Job(), _graph(1)).capacity
-    job = Job(data=2, tensor=2, global_batch=2)
+    alone = _memory(TrainingConfiguration(), _graph(1)).capacity
+    job = TrainingConfiguration(data=2, tensor=2, global_batch=2)
     assert 70 * GIB < _memory(job, _graph(1)).capacity < alone < 80 * GIB
-    one = _memory(Job(data=2, global_batch=2), _graph(1)).capacity
+    one = _memory(TrainingConfiguration(data=2, global_batch=2), _graph(1)).capacity
     assert alone - one == pytest.approx(one - _memory(job, _graph(1)).capacity)
 
 
 def test_what_fits_has_no_verdict() -> None:
-    job = Job()
+    job = TrainingConfiguration()
     assert out_of_memory(partition(_graph(4), job), job, 80 * GIB) is None
 
 
@@ -142,7 +142,7 @@ def test_what_fits_has_no_verdict() -> None:
 def test_out_of_memory_says_how_much_of_what_and_what_would_help(
     parameters: int, options: dict[str, object], message: str
 ) -> None:
-    job = Job(precision="bf16", **options)
+    job = TrainingConfiguration(precision="bf16", **options)
     verdict = out_of_memory(partition(_graph(4 * job.pipeline, _layer(parameters)), job), job, 80 * GIB)
     assert verdict is not None
     assert "\n" not in verdict
@@ -187,7 +187,7 @@ def test_measured_runs_fit_with_recomputation_and_most_would_not_without(shared_
         inputs = example_inputs(model, micro_batch, row["sequence length"])
         graph = repeat_block(trace(module, inputs, precision_named("fp16")), layers)
         for recomputation, found in fits.items():
-            job = Job(
+            job = TrainingConfiguration(
                 data=row["data parallelism"],
                 tensor=tensor,
                 pipeline=row["pipeline parallelism"],

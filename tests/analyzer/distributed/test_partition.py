@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from epochcast.analyzer.backends.distributed.graph import Block, Graph, Operator, Tensor, Weight
-from epochcast.analyzer.backends.distributed.job import Job
+from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor, Weight
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.partition import assign_layers, partition, subgraphs
 from epochcast.analyzer.errors import InputError
 
@@ -16,9 +16,9 @@ def _weight(name: str, elements: int, *, sliced: bool = False, gradient: str = "
     return Weight(name, Tensor((elements,), "bfloat16"), gradient, sliced=sliced)
 
 
-def _block(name: str, *weights: Weight) -> Block:
+def _block(name: str, *weights: Weight) -> ModelBlock:
     add = Operator("aten.add.Tensor", "elementwise", "forward", (HIDDEN, HIDDEN), (HIDDEN,), module=name)
-    return Block(name, (add,), weights, output=HIDDEN)
+    return ModelBlock(name, (add,), weights, output=HIDDEN)
 
 
 def _graph(layers: int, *, tied: bool = True) -> Graph:
@@ -37,7 +37,7 @@ def _graph(layers: int, *, tied: bool = True) -> Graph:
 
 def test_chunks_hold_all_blocks_in_order_and_run_on_ranks_in_turn() -> None:
     graph = _graph(5)
-    stages = partition(graph, Job(pipeline=2, virtual_stages=2, global_batch=2))
+    stages = partition(graph, TrainingConfiguration(pipeline=2, virtual_stages=2, global_batch=2))
     assert [(stage.rank, stage.chunk) for stage in stages] == [(0, 0), (1, 1), (0, 2), (1, 3)]
     assert [len(stage.blocks) for stage in stages] == [3, 1, 1, 2]
     assert [block for stage in stages for block in stage.blocks] == [graph.before, *graph.blocks, graph.after]
@@ -47,21 +47,21 @@ def test_chunks_hold_all_blocks_in_order_and_run_on_ranks_in_turn() -> None:
 
 def test_one_chunk_holds_the_whole_model_and_its_tied_weight_once() -> None:
     graph = _graph(4)
-    (stage,) = partition(graph, Job())
+    (stage,) = partition(graph, TrainingConfiguration())
     assert stage.parameters == graph.parameters == 1000 + 4 * 53 + 7
     assert stage.weight_bytes == 2 * stage.parameters
     assert stage.gradient_bytes == 4 * (1000 + 4 * 3 + 7) + 2 * 4 * 50
 
 
 def test_a_pipeline_holds_a_tied_weight_at_both_ends() -> None:
-    first, last = partition(_graph(4), Job(pipeline=2))
+    first, last = partition(_graph(4), TrainingConfiguration(pipeline=2))
     assert (first.parameters, last.parameters) == (1000 + 2 * 53, 1000 + 2 * 53 + 7)
-    untied = partition(_graph(4, tied=False), Job(pipeline=2))
+    untied = partition(_graph(4, tied=False), TrainingConfiguration(pipeline=2))
     assert sum(stage.parameters for stage in untied) == _graph(4, tied=False).parameters
 
 
 def test_every_gpu_has_its_subgraph() -> None:
-    job = Job(data=3, tensor=2, pipeline=2, virtual_stages=2, global_batch=6)
+    job = TrainingConfiguration(data=3, tensor=2, pipeline=2, virtual_stages=2, global_batch=6)
     found = dict(subgraphs(partition(_graph(4), job), job))
     assert len(found) == job.gpus
     assert found[0, 0, 1] == found[2, 1, 1]
@@ -70,7 +70,7 @@ def test_every_gpu_has_its_subgraph() -> None:
 
 
 def test_stages_hold_the_layers_that_are_given() -> None:
-    stages = partition(_graph(4), Job(pipeline=2, layers_per_stage=(3, 1)))
+    stages = partition(_graph(4), TrainingConfiguration(pipeline=2, layers_per_stage=(3, 1)))
     assert [len(stage.blocks) for stage in stages] == [4, 2]
 
 
@@ -87,12 +87,12 @@ def test_balanced_chunks_differ_by_one_at_most_and_the_first_are_the_longer(
 
 
 def test_given_layers_are_kept() -> None:
-    assert assign_layers(10, 3, given=(4, 4, 2)) == (range(4), range(4, 8), range(8, 10))
+    assert assign_layers(10, 3, layers_per_chunk=(4, 4, 2)) == (range(4), range(4, 8), range(8, 10))
 
 
 def test_a_model_without_repeated_layers_runs_as_one_chunk() -> None:
     assert assign_layers(0, 1) == (range(0),)
-    assert assign_layers(0, 1, given=(0,)) == (range(0),)
+    assert assign_layers(0, 1, layers_per_chunk=(0,)) == (range(0),)
 
 
 @pytest.mark.parametrize(

@@ -10,33 +10,33 @@ import pytest
 pytest.importorskip("torch")
 
 from epochcast.analyzer.backends.distributed import memory
-from epochcast.analyzer.backends.distributed.fitted_model import FittedModel
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import Job
-from epochcast.analyzer.backends.distributed.predictor import Predictor, model_flops, utilisation
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, model_flops, utilisation
 from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent
-from epochcast.analyzer.backends.distributed.search import Space, available, degrees, search
+from epochcast.analyzer.backends.distributed.search import SearchSpace, available, degrees, search
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance
 from epochcast.regressor import Gpu, load_catalog
 
 MODEL = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"
 T4 = load_catalog()["T4"]
-TEMPLATE = Job(global_batch=24, sequence_length=128, attention="eager")
+TEMPLATE = TrainingConfiguration(global_batch=24, sequence_length=128, attention="eager")
 
 
 @pytest.fixture(scope="module")
-def predictor() -> Predictor:
-    return Predictor(ModelGraphs.of(MODEL), fitted=FittedModel.load())
+def predictor() -> IterationPredictor:
+    return IterationPredictor(ModelGraphs.of(MODEL), fitted=DistributedModel.load())
 
 
 def test_every_configuration_is_tried_with_the_least_recomputation_that_fits(
-    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+    predictor: IterationPredictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CONTEXT_BYTES", "COMMUNICATOR_BYTES"):
         monkeypatch.setattr(memory, name, 0.0)
     gpu = replace(T4, name="T4 with 26 MiB", memory=26 * 2**20)
-    found = search(predictor, TEMPLATE, [(gpu, 4)], Space(precisions=("fp32",)))
+    found = search(predictor, TEMPLATE, [(gpu, 4)], SearchSpace(precisions=("fp32",)))
     expected, too_large = {}, 0
     for precision, data, tensor, pipeline, zero in product(("fp32",), (1, 2, 4), (1, 2, 4), (1, 2, 4), (0, 1)):
         if data * tensor * pipeline != 4 or (zero and data == 1):
@@ -60,29 +60,29 @@ def test_every_configuration_is_tried_with_the_least_recomputation_that_fits(
     assert seconds == sorted(seconds)
 
 
-def test_what_is_given_stays(predictor: Predictor) -> None:
-    space = Space(tensor=2, micro_batch=3, precisions=("fp16",), recomputation="full", zero=1)
+def test_what_is_given_stays(predictor: IterationPredictor) -> None:
+    space = SearchSpace(tensor=2, micro_batch=3, precisions=("fp16",), recomputation="full", zero=1)
     found = search(predictor, TEMPLATE, [(T4, 4)], space)
     assert {(one.job.data, one.job.tensor, one.job.pipeline) for one in found.candidates} == {(2, 2, 1), (1, 2, 2)}
     for one in found.candidates:
         assert (one.job.micro_batch, one.job.precision, one.job.recomputation, one.job.zero) == (3, "fp16", "full", 1)
 
 
-def test_all_precisions_of_the_gpu_and_degrees_that_divide(predictor: Predictor) -> None:
-    found = search(predictor, TEMPLATE, [(T4, 6)], Space(micro_batch=1))
+def test_all_precisions_of_the_gpu_and_degrees_that_divide(predictor: IterationPredictor) -> None:
+    found = search(predictor, TEMPLATE, [(T4, 6)], SearchSpace(micro_batch=1))
     assert {one.job.precision for one in found.candidates} == set(available(T4)) == {"fp32", "fp16", "amp-fp16"}
     assert {one.job.tensor for one in found.candidates} == {1, 2}, "3 and 6 do not divide 4 heads"
     assert {one.job.pipeline for one in found.candidates} == {1, 2, 3}, "4 layers do not fill 6 stages"
     assert "3 tensor ranks" in found.refused and "4" in found.refused["3 tensor ranks"]
 
 
-def test_nothing_possible_tells_the_reason(predictor: Predictor) -> None:
+def test_nothing_possible_tells_the_reason(predictor: IterationPredictor) -> None:
     with pytest.raises(InputError, match="bfloat16"):
-        search(predictor, TEMPLATE, [(T4, 4)], Space(precisions=("bf16",)))
+        search(predictor, TEMPLATE, [(T4, 4)], SearchSpace(precisions=("bf16",)))
     with pytest.raises(InputError, match="does not divide over 3 tensor ranks"):
-        search(predictor, TEMPLATE, [(T4, 3)], Space(tensor=3))
+        search(predictor, TEMPLATE, [(T4, 3)], SearchSpace(tensor=3))
     with pytest.raises(InputError, match="do not fill nodes"):
-        search(predictor, TEMPLATE, [(T4, 12)], Space())
+        search(predictor, TEMPLATE, [(T4, 12)], SearchSpace())
 
 
 def test_degrees_are_all_products() -> None:
@@ -103,11 +103,11 @@ def test_the_cheapest_instances_hold_whole_nodes() -> None:
     assert rent is not None and rent.usd(1800) == pytest.approx(3.9)
 
 
-def test_ranking_by_cost_leaves_unpriced_gpus_to_the_end(predictor: Predictor) -> None:
+def test_ranking_by_cost_leaves_unpriced_gpus_to_the_end(predictor: IterationPredictor) -> None:
     l4 = load_catalog()["L4"]
     dear = Rent(_instance("dear", 1, 9.0), 2, 18.0)
     cheap = Rent(_instance("cheap", 1, 1.0), 2, 1.0)
-    space = Space(precisions=("fp16",), micro_batch=1, zero=0, recomputation="none")
+    space = SearchSpace(precisions=("fp16",), micro_batch=1, zero=0, recomputation="none")
     prices = {("L4", 2): dear, ("T4", 2): cheap}
     gpus = [(l4, 2), (T4, 2), (T4, 4)]
     found = search(predictor, TEMPLATE, gpus, space, lambda gpu, count: prices.get((gpu.name, count)))
@@ -120,7 +120,7 @@ def test_ranking_by_cost_leaves_unpriced_gpus_to_the_end(predictor: Predictor) -
     assert found.candidates[0].iteration.seconds == min(one.iteration.seconds for one in found.candidates)
 
 
-def test_model_flops_are_six_per_parameter_and_token_and_attention(predictor: Predictor) -> None:
+def test_model_flops_are_six_per_parameter_and_token_and_attention(predictor: IterationPredictor) -> None:
     """Narayanan et al. 2021, equation 3, without recomputation: 72 b s l h² (1 + s / 6h + V / 12 l h)."""
     job = replace(TEMPLATE, data=2, tensor=2, micro_batch=4, precision="fp16")
     flops = model_flops(predictor.graphs.graph(job), job)
@@ -130,7 +130,7 @@ def test_model_flops_are_six_per_parameter_and_token_and_attention(predictor: Pr
     assert utilisation(predictor.graphs.graph(job), job, T4, 2.0) == pytest.approx(flops / (2 * 4 * T4.fp16_tensor_flops))
 
 
-def test_a_timeline_ends_when_the_prediction_does(predictor: Predictor) -> None:
+def test_a_timeline_ends_when_the_prediction_does(predictor: IterationPredictor) -> None:
     job = replace(TEMPLATE, data=2, pipeline=2, micro_batch=1, precision="fp16")
     timeline = predictor.timeline(T4, job)
     assert timeline.seconds == pytest.approx(predictor.iteration(T4, job).seconds, rel=0.05)
@@ -151,5 +151,5 @@ def test_precision_blind_recipes_ask_for_fp32_operators() -> None:
     job = replace(TEMPLATE, precision="fp16")
     graphs = ModelGraphs.of(MODEL)
     for recipe in ("default", "vtrain-style"):
-        Predictor(graphs, recipe, times_of=times_of).iteration(T4, job)
+        IterationPredictor(graphs, recipe, times_of=times_of).iteration(T4, job)
     assert asked == ["fp16", "fp32"]

@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from epochcast.analyzer.backends.distributed.backend import Distributed  # noqa: E402
 from epochcast.analyzer.backends.distributed.graph import Graph  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
-from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion  # noqa: E402
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
@@ -38,7 +38,7 @@ def _modules(graph: Graph) -> list[str]:
     ],
 )
 def test_a_built_in_model_has_the_same_graph_either_way(text: str, settings: dict[str, Any]) -> None:
-    job = Job(micro_batch=2, global_batch=2, sequence_length=8, **settings)
+    job = TrainingConfiguration(micro_batch=2, global_batch=2, sequence_length=8, **settings)
     recorded, symbolic = (ModelGraphs.of(text, extraction=one).graph(job) for one in ("recording", "fx"))
     assert symbolic == recorded
     if not job.sequence_parallel:  # whose exchanges are hooks, which fx counts to the module that has them
@@ -46,7 +46,7 @@ def test_a_built_in_model_has_the_same_graph_either_way(text: str, settings: dic
 
 
 def test_a_sequence_that_does_not_divide_is_refused_in_the_same_words() -> None:
-    job = Job(tensor=2, sequence_parallel=True, sequence_length=7)
+    job = TrainingConfiguration(tensor=2, sequence_parallel=True, sequence_length=7)
     with pytest.raises(InputError, match=r"^a sequence of 7 does not divide over 2 tensor ranks"):
         ModelGraphs.of(GPT, extraction="fx").graph(job)
 

@@ -17,9 +17,9 @@ from epochcast.analyzer.backends.distributed.communication import cluster_for  #
 from epochcast.analyzer.backends.distributed.graph import Operator, Weight  # noqa: E402
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare  # noqa: E402
-from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration  # noqa: E402
 from epochcast.analyzer.backends.distributed.operator_time import RememberedTimes  # noqa: E402
-from epochcast.analyzer.backends.distributed.predictor import Predictor  # noqa: E402
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor  # noqa: E402
 from epochcast.regressor import load_catalog  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -86,8 +86,8 @@ class Measured:
 
 def test_all_operators_are_asked_for_at_once_and_those_that_cannot_run_are_named() -> None:
     source = Measured()
-    predictor = Predictor(ModelGraphs.of("gpt:hidden=16,layers=2,heads=2,vocab=32"), times_of=lambda *_: source)
-    gpu, job = load_catalog()["T4"], Job(precision="fp32", sequence_length=8)
+    predictor = IterationPredictor(ModelGraphs.of("gpt:hidden=16,layers=2,heads=2,vocab=32"), times_of=lambda *_: source)
+    gpu, job = load_catalog()["T4"], TrainingConfiguration(precision="fp32", sequence_length=8)
     assert predictor.measure(gpu, job) == ()
     graph = predictor.graphs.graph(job)
     assert source.numbers == [sum(len(block.operators) for block in (graph.before, *graph.blocks, graph.after))]
@@ -97,7 +97,7 @@ def test_all_operators_are_asked_for_at_once_and_those_that_cannot_run_are_named
 
 def test_the_optimizer_is_measured_where_a_rank_steps_all_weights_as_they_are() -> None:
     graphs = ModelGraphs.of("gpt:hidden=16,layers=2,heads=2,vocab=32")
-    plain = Job(precision="amp-bf16", sequence_length=8, global_batch=4)
+    plain = TrainingConfiguration(precision="amp-bf16", sequence_length=8, global_batch=4)
     elements = graphs.graph(plain).parameters
 
     def update(memory: int = 80 * 2**30, **changes: Any) -> float:

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
-from epochcast.analyzer.backends.distributed.timeline import Timeline, write_chrome_trace
+from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline, write_chrome_trace
 from epochcast.analyzer.errors import InputError
 
 CHUNKS = [StageTimes(0.010, 0.020, 0.003), StageTimes(0.012, 0.024, 0.003), StageTimes(0.009, 0.018, 0.003)] * 2
 
 
 @pytest.fixture
-def timeline() -> Timeline:
+def timeline() -> PipelineTimeline:
     return simulate(CHUNKS, 3, 6, "1f1b").then("gradient reduction", [0.005, 0.004, 0.006]).then("optimizer", [0.002] * 3)
 
 
-def test_seconds_busy_and_bubble_add_up(timeline: Timeline) -> None:
+def test_seconds_busy_and_bubble_add_up(timeline: PipelineTimeline) -> None:
     for rank in range(3):
         own = [chunk for index, chunk in enumerate(CHUNKS) if index % 3 == rank]
         work = 6 * sum(chunk.forward + chunk.backward for chunk in own)
@@ -36,7 +36,7 @@ def test_each_rank_goes_on_after_its_own_last_event() -> None:
         assert max(event.end for event in after.events if event.rank == rank) == pytest.approx(done + seconds)
 
 
-def test_the_trace_opens_and_no_two_events_of_a_thread_overlap(timeline: Timeline, tmp_path: Path) -> None:
+def test_the_trace_opens_and_no_two_events_of_a_thread_overlap(timeline: PipelineTimeline, tmp_path: Path) -> None:
     trace = json.loads(write_chrome_trace(tmp_path / "trace.json", timeline, "3 ranks").read_text("utf-8"))
     entries = [entry for entry in trace["traceEvents"] if entry["ph"] == "X"]
     assert {entry["cat"] for entry in entries} == {
@@ -55,7 +55,7 @@ def test_the_trace_opens_and_no_two_events_of_a_thread_overlap(timeline: Timelin
     assert max(entry["ts"] + entry["dur"] for entry in entries) == pytest.approx(trace["otherData"]["seconds"] * 1e6)
 
 
-def test_the_trace_names_ranks_threads_and_micro_batches(timeline: Timeline, tmp_path: Path) -> None:
+def test_the_trace_names_ranks_threads_and_micro_batches(timeline: PipelineTimeline, tmp_path: Path) -> None:
     trace = json.loads(write_chrome_trace(tmp_path / "trace.json", timeline, "3 ranks").read_text("utf-8"))["traceEvents"]
     named = {entry["args"]["name"] for entry in trace if entry["ph"] == "M"}
     assert {"pipeline rank 0", "pipeline rank 2", "compute", "send activations", "send gradients"} == named - {
@@ -69,6 +69,6 @@ def test_the_trace_names_ranks_threads_and_micro_batches(timeline: Timeline, tmp
     assert all(not entry["args"] for entry in steps)
 
 
-def test_a_trace_that_cannot_be_written_is_one_sentence(timeline: Timeline, tmp_path: Path) -> None:
+def test_a_trace_that_cannot_be_written_is_one_sentence(timeline: PipelineTimeline, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write"):
         write_chrome_trace(tmp_path / "absent" / "trace.json", timeline, "3 ranks")

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
-from epochcast.analyzer.backends.distributed.job import Job  # noqa: E402
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration  # noqa: E402
 from epochcast.analyzer.backends.distributed.models import UserModule, resolve  # noqa: E402
 from epochcast.analyzer.backends.distributed.models.user_module import find_blocks  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
@@ -131,7 +131,9 @@ def test_inputs_of_another_micro_batch_than_asked_for_are_refused(own: str) -> N
 def test_a_factory_that_must_be_told_its_batch_is_traced_at_each_micro_batch(own: str) -> None:
     graphs = ModelGraphs.of(f"{own}:sized")
     for micro_batch in (1, 3):
-        graph = graphs.graph(Job(micro_batch=micro_batch, global_batch=micro_batch, sequence_length=16, precision="fp32"))
+        graph = graphs.graph(
+            TrainingConfiguration(micro_batch=micro_batch, global_batch=micro_batch, sequence_length=16, precision="fp32")
+        )
         products = [one for block in graph.blocks for one in block.forward if one.kind == "matmul"]
         assert products[0].outputs[0].shape == (micro_batch * 16, 8)
 

@@ -98,9 +98,11 @@ def link_named(name: str, links: Mapping[str, Link] | None = None) -> Link:
     if link := by_key.get(_key(name)):
         return link
     if several := _SEVERAL.match(name.strip()):
-        count, one = int(several[1]), link_named(name.strip()[several.end() :], links)
+        count, single = int(several[1]), link_named(name.strip()[several.end() :], links)
         if count:
-            return one.model_copy(update={"name": f"{count}x {one.name}", "bandwidth": count * one.bandwidth, "per": "node"})
+            return single.model_copy(
+                update={"name": f"{count}x {single.name}", "bandwidth": count * single.bandwidth, "per": "node"}
+            )
     close = [by_key[known].name for known in get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
     remedy = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(links)}"
     own = "a link of your own: --links FILE, a TOML file with a table [[link]] that has name, kind, bandwidth, latency, per"

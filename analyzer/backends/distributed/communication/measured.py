@@ -135,8 +135,8 @@ class _Measured(BaseModel):
 @cache
 def _shipped() -> dict[str, dict[int, AllReduceFit]]:
     tables = tomllib.loads((files(__package__) / "measured_links.toml").read_text("utf-8"))["measured"]
-    sets = [_Measured.model_validate(table) for table in tables]
-    return {gpu: {fit.gpus: fit for fit in one.fit} for one in sets for gpu in one.gpus}
+    measurements = [_Measured.model_validate(table) for table in tables]
+    return {gpu: {fit.gpus: fit for fit in measurement.fit} for measurement in measurements for gpu in measurement.gpus}
 
 
 def fitted_all_reduces(gpu: str) -> dict[int, AllReduceFit]:

@@ -91,7 +91,7 @@ _ALL = (
     _resnet(name="ResNet-152", stages=(3, 8, 36, 3), bottleneck=True),
 )
 
-NAMED: Mapping[str, Architecture] = {one.name: one for one in _ALL}
+NAMED: Mapping[str, Architecture] = {architecture.name: architecture for architecture in _ALL}
 """The built-in models."""
 
 

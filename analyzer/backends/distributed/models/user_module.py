@@ -82,10 +82,10 @@ def find_blocks(module: nn.Module) -> str | None:
     """
     from torch import nn
 
-    found: dict[str, int] = {}
-    for path, one in module.named_modules():
-        if any(path.startswith(f"{outer}.") for outer in found) or not isinstance(one, (nn.ModuleList, nn.Sequential)):
+    lengths: dict[str, int] = {}
+    for path, container in module.named_modules():
+        if any(path.startswith(f"{outer}.") for outer in lengths) or not isinstance(container, (nn.ModuleList, nn.Sequential)):
             continue
-        if path and len(one) >= 2 and len({type(child) for child in one}) == 1:
-            found[path] = len(one)
-    return max(found, key=lambda path: found[path]) if found else None
+        if path and len(container) >= 2 and len({type(child) for child in container}) == 1:
+            lengths[path] = len(container)
+    return max(lengths, key=lambda path: lengths[path]) if lengths else None

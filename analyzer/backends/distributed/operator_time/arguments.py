@@ -78,7 +78,7 @@ def runnable(operator: Operator, memory: RandomMemory) -> Callable[[], Any]:
         raise ValueError(f"torch has no operator {operator.name}") from error
     made = _made(operator, memory)
     if function._schema.is_mutable:  # what others read must not change
-        made = [one.clone() if isinstance(one, torch.Tensor) else one for one in made]
+        made = [argument.clone() if isinstance(argument, torch.Tensor) else argument for argument in made]
     args, kwargs = _bound(function._schema, made, memory.device)
     return lambda: function(*args, **kwargs)
 
@@ -95,7 +95,7 @@ def _made(operator: Operator, memory: RandomMemory) -> list[Any]:
                 return memory.indices(value, limits[place])
             return memory.tensor(value, orders.get(place))
         if isinstance(value, tuple):
-            return [make(one, (*place, index)) for index, one in enumerate(value)]
+            return [make(element, (*place, index)) for index, element in enumerate(value)]
         return value
 
     made = [make(value, (index,)) for index, value in enumerate(operator.arguments)]
@@ -141,8 +141,8 @@ def _orders(operator: Operator) -> dict[tuple[int, ...], tuple[int, ...]]:
 
 def _bound(schema: Any, values: list[Any], device: str) -> tuple[list[Any], dict[str, Any]]:
     """Recorded values on the schema's parameters: in order as far as their types fit, the rest by keyword and type."""
-    positional = [one for one in schema.arguments if not one.kwarg_only]
-    keywords = [one for one in schema.arguments if one.kwarg_only]
+    positional = [argument for argument in schema.arguments if not argument.kwarg_only]
+    keywords = [argument for argument in schema.arguments if argument.kwarg_only]
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for recorded in values:
@@ -150,7 +150,7 @@ def _bound(schema: Any, values: list[Any], device: str) -> tuple[list[Any], dict
         if not kwargs and len(args) < len(positional) and _fits(value, positional[len(args)]):
             args.append(value)
             continue
-        parameter = next((one for one in keywords if one.name not in kwargs and _fits(value, one)), None)
+        parameter = next((argument for argument in keywords if argument.name not in kwargs and _fits(value, argument)), None)
         if parameter is None:
             raise ValueError(f"{schema.name} takes no argument {recorded!r}")
         kwargs[parameter.name] = torch.device(device) if parameter.name == "device" else value
@@ -193,7 +193,7 @@ def _heads(like: Tensor, memory: RandomMemory) -> torch.Tensor:
 
 def _attention(arguments: tuple[Any, ...], memory: RandomMemory) -> Callable[[], Any]:
     """Arguments (query, key, value, mask or None, dropout, causal); with gradients, so that what backward needs is kept."""
-    query, key, value = (_heads(one, memory).requires_grad_() for one in arguments[:3])
+    query, key, value = (_heads(tensor, memory).requires_grad_() for tensor in arguments[:3])
     mask, dropout, causal = arguments[3:]
     bias = memory.tensor(mask) if mask is not None else None
     shared = query.shape[1] != key.shape[1]
@@ -209,7 +209,7 @@ def _attention(arguments: tuple[Any, ...], memory: RandomMemory) -> Callable[[],
 
 def _attention_backward(arguments: tuple[Any, ...], memory: RandomMemory) -> Callable[[], Any]:
     """Arguments (gradient, query, key, value, answer, sums, dropout, causal)."""
-    query, key, value = (_heads(one, memory).requires_grad_() for one in arguments[1:4])
+    query, key, value = (_heads(tensor, memory).requires_grad_() for tensor in arguments[1:4])
     dropout, causal = arguments[6:]
     shared = query.shape[1] != key.shape[1]
     with torch.enable_grad():

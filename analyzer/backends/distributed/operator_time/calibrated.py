@@ -25,7 +25,7 @@ _SOFT = 6
 
 
 @dataclass(frozen=True)
-class Work:
+class OperatorWork:
     """What operators ask of a device, one row each: arrays of shape (n,), without any coefficient."""
 
     flops: NDArray[np.float64]
@@ -52,7 +52,7 @@ def products_of(operator: Operator) -> tuple[int, int, int, int]:
     return 1, pixels, weight[0], int(np.prod(weight[1:]))
 
 
-def work_of(operators: Sequence[Operator], gpu: Gpu, precision: Precision, fused: bool) -> Work:
+def work_of(operators: Sequence[Operator], gpu: Gpu, precision: Precision, fused: bool) -> OperatorWork:
     """Collect the work of operators on a GPU; raises InputError if it lacks one of their dtypes."""
     flops, sizes, tiles, depth, peak = ([0.0] * len(operators) for _ in range(5))
     for index, operator in enumerate(operators):
@@ -67,7 +67,7 @@ def work_of(operators: Sequence[Operator], gpu: Gpu, precision: Precision, fused
             # A kernel of attention streams over the keys, which are its depth as K is a product's.
             depth[index] = n if operator.kind == "attention" else k
             peak[index] = peak_flops(gpu, operator.dtype, precision.tf32)
-    return Work(*(np.array(one, dtype=float) for one in (flops, sizes, tiles, depth, peak)))
+    return OperatorWork(*(np.array(column, dtype=float) for column in (flops, sizes, tiles, depth, peak)))
 
 
 _TWO_PASSES = {
@@ -102,7 +102,7 @@ def _padding(size: int) -> float:
     return -(-size // _NARROW) * _NARROW / size
 
 
-def seconds_of(work: Work, gpu: Gpu, coefficients: Coefficients) -> NDArray[np.float64]:
+def seconds_of(work: OperatorWork, gpu: Gpu, coefficients: Coefficients) -> NDArray[np.float64]:
     """Seconds of each operator, shape (n,), without the time of launching."""
     c = coefficients
     product = work.flops > 0
@@ -121,7 +121,7 @@ class CalibratedTimes:
     precision: Precision
     coefficients: Coefficients
     fused: bool = False
-    known: dict[int, tuple[Sequence[Operator], Work]] = field(default_factory=dict, compare=False, repr=False)
+    known: dict[int, tuple[Sequence[Operator], OperatorWork]] = field(default_factory=dict, compare=False, repr=False)
     """Work of operators asked for before, by the identity of their sequence, which it keeps alive: fits ask often."""
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ _SHORT = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "
 
 
 @dataclass(frozen=True)
-class Item:
+class PlannedOperator:
     """One operator to measure, with TF32 on or off."""
 
     operator: Operator
@@ -58,7 +58,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Collected:
+class CollectedOperators:
     """What a collection came to: rows in the file, new ones, operators left for another run, and those that did not run."""
 
     rows: int
@@ -67,7 +67,13 @@ class Collected:
     failed: int
 
 
-def plan(models: Sequence[str], precisions: Sequence[Precision], device: Device, seed: int) -> list[Item]:
+def plan(
+    models: Sequence[str],
+    precisions: Sequence[Precision],
+    device: Device,
+    seed: int,
+    progress: Callable[[str], object] = lambda text: None,
+) -> list[PlannedOperator]:
     """Unique operators of models at several batch and sequence sizes, and half as many random ones, in random order.
 
     The order takes turns between the kinds of operators, so that wherever it is stopped all kinds are there.
@@ -76,18 +82,18 @@ def plan(models: Sequence[str], precisions: Sequence[Precision], device: Device,
         InputError: an unknown model, or one that cannot be traced.
     """
     rng = random.Random(seed)
-    items = {
-        (item.operator, item.computed): item
-        for name, precision in itertools.product(models, precisions)
-        for item in _of_model(name, precision, device)
-        if item.operator.kind != "communication"
-    }
+    items: dict[tuple[Operator, str], PlannedOperator] = {}
+    for name, precision in itertools.product(models, precisions):
+        progress(f"listing the operators of {name} in {precision.name}")
+        for item in _of_model(name, precision, device):
+            if item.operator.kind != "communication":
+                items[item.operator, item.computed] = item
     for precision in precisions:
         count = max(round(_RANDOM_SHARE * len(items) / len(precisions)), 7)
         for operator in itertools.islice(random_operators(precision.autocast or precision.weights, rng), count):
-            item = Item(operator, precision)
+            item = PlannedOperator(operator, precision)
             items.setdefault((operator, item.computed), item)
-    groups: dict[str, list[Item]] = defaultdict(list)
+    groups: dict[str, list[PlannedOperator]] = defaultdict(list)
     for item in items.values():
         if item.operator.flops <= _MOST_FLOPS[device] and item.operator.bytes <= _MOST_BYTES[device]:
             groups[item.operator.kind].append(item)
@@ -97,29 +103,31 @@ def plan(models: Sequence[str], precisions: Sequence[Precision], device: Device,
     return [item for turn in turns for item in turn if item is not None]
 
 
-def _of_model(name: str, precision: Precision, device: Device) -> Iterator[Item]:
+def _of_model(name: str, precision: Precision, device: Device) -> Iterator[PlannedOperator]:
     dtype = getattr(torch, precision.weights)
     seen = set()
     for batch, length in itertools.product(_BATCHES, _SEQUENCES):
-        found = resolve(name, batch, length)
-        if isinstance(found, Architecture):
-            module: torch.nn.Module = build(found, layers=1 if found.alike else None)
-            inputs: tuple[Any, ...] = example_inputs(found, batch, min(length, found.positions or length))
+        model = resolve(name, batch, length)
+        if isinstance(model, Architecture):
+            module: torch.nn.Module = build(model, layers=1 if model.alike else None)
+            inputs: tuple[Any, ...] = example_inputs(model, batch, min(length, model.positions or length))
         else:
-            module, inputs = found.module, found.inputs
-        sizes = tuple(tuple(one.shape) for one in inputs if isinstance(one, torch.Tensor))
+            module, inputs = model.module, model.inputs
+        sizes = tuple(tuple(tensor.shape) for tensor in inputs if isinstance(tensor, torch.Tensor))
         if sizes in seen:  # images have no sequence, and a model may have fewer positions than the longest
             continue
         seen.add(sizes)
-        inputs = tuple(one.to(dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in inputs)
+        inputs = tuple(
+            tensor.to(dtype) if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() else tensor for tensor in inputs
+        )
         graph = trace(module.to(dtype), inputs, precision, device, name=name)
         for block in (graph.before, *graph.blocks, graph.after):
-            yield from (Item(operator, precision) for operator in block.operators)
+            yield from (PlannedOperator(operator, precision) for operator in block.operators)
 
 
 def collect(
-    items: Sequence[Item], path: Path, device: Device, budget_seconds: float, progress: Callable[[int, int], None]
-) -> Collected:
+    items: Sequence[PlannedOperator], path: Path, device: Device, budget_seconds: float, progress: Callable[[int, int], None]
+) -> CollectedOperators:
     """Measure what the file does not hold yet, until the budget ends, and write the file after every few operators.
 
     Args:
@@ -157,18 +165,18 @@ def collect(
         done += len(some)
         new += len(measured)
         progress(done, len(missing))
-    return Collected(len(rows), new, len(missing) - done, failed)
+    return CollectedOperators(len(rows), new, len(missing) - done, failed)
 
 
-def _identity(item: Item) -> tuple[str, str, str, str]:
+def _identity(item: PlannedOperator) -> tuple[str, str, str, str]:
     return item.operator.name, item.operator.phase, item.computed, operator_text(item.operator)
 
 
-def _row(item: Item, times: ProfiledTimes, place: tuple[str, str, str]) -> tuple[object, ...]:
-    timing, one = times.timings[item.operator], item.operator
+def _row(item: PlannedOperator, times: ProfiledTimes, place: tuple[str, str, str]) -> tuple[object, ...]:
+    timing, operator = times.timings[item.operator], item.operator
     name, phase, computed, shape = _identity(item)
     gpu, software, driver = place
-    return gpu, name, shape, computed, phase, timing.seconds, timing.iqr, one.flops, one.bytes, software, driver
+    return gpu, name, shape, computed, phase, timing.seconds, timing.iqr, operator.flops, operator.bytes, software, driver
 
 
 def _write(path: Path, rows: pd.DataFrame) -> None:

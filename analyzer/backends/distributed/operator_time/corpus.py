@@ -87,8 +87,8 @@ def _neusight(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
     """NeuSight's `data/dataset/train`: FP32 with TF32 off, forward; latency in ms, the mean of the 5 fastest of 25 runs."""
     names = {device: catalog.resolve(str(device)).name for device in raw["Device"].unique()}
     rows = [
-        _neusight_row(str(one["OPName"]), {key: int(one[key]) for key in "BMNKH" if key in one}, file)
-        for one in raw.to_dict("records")
+        _neusight_row(str(measurement["OPName"]), {key: int(measurement[key]) for key in "BMNKH" if key in measurement}, file)
+        for measurement in raw.to_dict("records")
     ]
     table = pd.DataFrame(rows, columns=list(SHAPE_COLUMNS))
     return table.assign(
@@ -121,7 +121,7 @@ def _op_bench(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
     """``op_bench.py``'s ``ops.csv``; operators of several kernels are left out."""
     gpu = catalog.resolve(op_bench.gpu_name(file)).name
     measured = op_bench.measured_operators(raw, file)
-    rows = [_op_bench_row(one) for one in measured.to_dict("records")]
+    rows = [_op_bench_row(measurement) for measurement in measured.to_dict("records")]
     known = [row is not None for row in rows]
     if not any(known):
         raise InputError(f"{file.name} holds no operator that was measured; look at its status and note columns")
@@ -134,8 +134,8 @@ def _op_bench(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
     )[list(CORPUS_COLUMNS)]
 
 
-def _op_bench_row(one: Mapping[Any, Any]) -> tuple[object, ...] | None:
-    op, step, dtype, s = one["op"], one["pass"], one["dtype"], one["sizes"]
+def _op_bench_row(measurement: Mapping[Any, Any]) -> tuple[object, ...] | None:
+    op, step, dtype, s = measurement["op"], measurement["pass"], measurement["dtype"], measurement["sizes"]
     element = "float32" if dtype == "tf32" else dtype
     if op in ("linear", "reference_gemm", "bmm"):
         m, n, k = {"fwd": ("m", "n", "k"), "dgrad": ("m", "k", "n"), "wgrad": ("n", "k", "m")}[step]
@@ -143,14 +143,14 @@ def _op_bench_row(one: Mapping[Any, Any]) -> tuple[object, ...] | None:
             m, n = n, m  # of a batched product the second operand is (k, n), of a linear layer (n, k)
         return product_row(s.get("b", 1), s[m], s[n], s[k], dtype)
     if op == "sdpa":
-        flops, size = float(one["flops"]) * (2 if s["causal"] else 1), float(one["bytes"])
+        flops, size = float(measurement["flops"]) * (2 if s["causal"] else 1), float(measurement["bytes"])
         batch, length = s["b"] * s["heads"], s["s"]
         return "bmm", batch, length, length, max(round(flops / (2 * batch * length**2)), 1), flops, size, dtype
     if op in ("layer_norm", "softmax", "cross_entropy"):
         family = "normalisation" if op == "layer_norm" else "softmax"
-        return family, 1, s["rows"], s.get("cols", s.get("vocab")), 1, 0.0, float(one["bytes"]), element
+        return family, 1, s["rows"], s.get("cols", s.get("vocab")), 1, 0.0, float(measurement["bytes"]), element
     if op in ("gelu", "relu", "silu", "add", "mul"):
-        return "elementwise", 1, s["rows"], s["cols"], 1, 0.0, float(one["bytes"]), element
+        return "elementwise", 1, s["rows"], s["cols"], 1, 0.0, float(measurement["bytes"]), element
     return None
 
 

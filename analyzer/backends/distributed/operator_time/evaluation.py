@@ -75,12 +75,12 @@ class GpuEvaluation:
         columns = self._columns(method)
         answered = table.dropna(subset=columns)
         scores = score(np.tile(answered["seconds"], len(columns)), answered[columns].to_numpy(dtype=float).T.ravel())
-        asked = len(table) + sum(self.left_out.values())
+        total = len(table) + sum(self.left_out.values())
         return {
             **best,
             "rmse": scores.rmse,
             "r2": scores.r2,
-            "coverage": best["n"] / asked if asked else float("nan"),
+            "coverage": best["n"] / total if total else float("nan"),
             "inside": inside(table["seconds"].to_numpy(), table["zero"].to_numpy(), 32, "new", "learned"),
             "by": {
                 f"{gpu} {mode}": self._by_method(table[(table["gpu"] == gpu) & (table["mode"] == mode)])
@@ -174,7 +174,7 @@ def evaluate_by_gpu(
     Raises:
         InputError: too few operators are left when a GPU is left out.
     """
-    operators, whole = [], []
+    operators, predictions = [], []
     for gpu in dict.fromkeys([*measured.rows["gpu"], *corpus["gpu"]]):
         own = corpus[corpus["gpu"] == gpu]
         zero = LearnedTimes(catalog[gpu], fit_operators(corpus[corpus["gpu"] != gpu], catalog))
@@ -188,10 +188,10 @@ def evaluate_by_gpu(
             seconds = {"zero": zero.seconds_of(shapes).sum(), "roofline": Roofline(catalog[gpu]).seconds(run).sum()}
             for draw in range(draws if probe else 0):
                 seconds[f"probe_{draw}"] = sharpened[draw].seconds_of(shapes).sum() if sharpened else np.nan
-            whole.append({**row, **seconds})
+            predictions.append({**row, **seconds})
     return GpuEvaluation(
         pd.concat(operators, ignore_index=True) if operators else pd.DataFrame(),
-        pd.DataFrame(whole),
+        pd.DataFrame(predictions),
         measured.left_out,
         probe,
         draws,

@@ -87,13 +87,13 @@ def features_of(family: str, shapes: pd.DataFrame, gpu: Gpu, ideal: Ideal, rates
     cached = np.log2(shapes["bytes"].to_numpy(dtype=float) / (gpu.l2_cache or np.nan))
     if family not in PRODUCTS:
         return np.column_stack([np.log2(n), np.log2(m / gpu.sm_count), _alignment(n), cached])
-    whole = np.ceil(ideal.waves)
+    full_waves = np.ceil(ideal.waves)
     return np.column_stack(
         [
             np.log2(k),
             np.log2(np.minimum(m, n)),
             np.log2(ideal.waves),
-            ideal.waves / whole,
+            ideal.waves / full_waves,
             np.log2(ideal.compute / ideal.plain),
             np.log2(ideal.compute / ideal.traffic) + (rates.compute - rates.memory) / np.log(2.0),
             cached,
@@ -111,6 +111,6 @@ def width(family: str) -> int:
 
 def _alignment(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log2 of the largest power of two that divides each size, at most 32: what vector loads can use."""
-    whole = sizes.astype(np.int64)
-    aligned: NDArray[np.float64] = np.log2(np.minimum(whole & -whole, _WIDEST_ALIGNMENT))
+    integers = sizes.astype(np.int64)
+    aligned: NDArray[np.float64] = np.log2(np.minimum(integers & -integers, _WIDEST_ALIGNMENT))
     return aligned

@@ -90,5 +90,5 @@ def fit_rates(ideal: Ideal, seconds: NDArray[np.float64], shortfall: NDArray[np.
         return np.concatenate([root * np.log(predicted / seconds), prior])
 
     start = [_PRIOR, _PRIOR, float(np.log(seconds.min()))]
-    found = least_squares(residuals, start, loss="soft_l1", f_scale=_OUTLIER, diff_step=np.array(1e-4))
-    return Rates(*(float(value) for value in found.x))
+    solution = least_squares(residuals, start, loss="soft_l1", f_scale=_OUTLIER, diff_step=np.array(1e-4))
+    return Rates(*(float(value) for value in solution.x))

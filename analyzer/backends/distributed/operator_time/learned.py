@@ -38,13 +38,13 @@ class Board:
     compute_capability: Annotated[float, Field(gt=0)]
 
 
-def distance(one: Board, other: Board) -> float:
+def distance(first: Board, second: Board) -> float:
     """How unlike two GPUs are in the share of their data sheet that they reach.
 
     The logarithm of the ratio of their power limits counts first: a card of 70 W cannot hold its boost clock in matrix products
     whatever its architecture, one of 250 W can. Then the architecture, whose kernels are alike.
     """
-    return abs(float(np.log(one.tdp / other.tdp))) + _CAPABILITY * abs(one.compute_capability - other.compute_capability)
+    return abs(float(np.log(first.tdp / second.tdp))) + _CAPABILITY * abs(first.compute_capability - second.compute_capability)
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class OperatorModel:
         """
         if family not in self.families:
             raise InputError(f"the operator model knows no {family} operators; fit it to a corpus that holds some")
-        known = self.families[family].rates
-        if (gpu.name, dtype) in known:
-            return known[gpu.name, dtype]
+        measured = self.families[family].rates
+        if (gpu.name, dtype) in measured:
+            return measured[gpu.name, dtype]
         board = Board(gpu.tdp, gpu.compute_capability)
-        far = np.array([distance(board, self.boards[name]) + _OTHER_DTYPE * (dtype != other) for name, other in known])
+        far = np.array([distance(board, self.boards[name]) + _OTHER_DTYPE * (dtype != other) for name, other in measured])
         weight = np.exp(-(far - far.min()) / _REACH)
-        compute = weight @ [self._compute(key) for key in known] / weight.sum()
-        memory = weight @ [one.memory for one in known.values()] / weight.sum()
-        return Rates(float(compute), float(memory), float(np.median([one.dispatch for one in known.values()])))
+        compute = weight @ [self._compute(key) for key in measured] / weight.sum()
+        memory = weight @ [rate.memory for rate in measured.values()] / weight.sum()
+        return Rates(float(compute), float(memory), float(np.median([rate.dispatch for rate in measured.values()])))
 
     def _compute(self, device: tuple[str, str]) -> float:
         """The compute rate of a measured GPU over both families of products: its clock under load is one."""

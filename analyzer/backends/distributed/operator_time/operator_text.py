@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
         return {"dtype": value.dtype, "shape": list(value.shape)}
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     return value
 
 
@@ -56,12 +56,12 @@ def _value(value: Any) -> Any:
             raise ValueError(f"tensor {value}")
         return Tensor(tuple(shape), dtype)
     if isinstance(value, list):
-        return tuple(_value(one) for one in value)
+        return tuple(_value(element) for element in value)
     return value
 
 
 def _tensors(values: Any) -> tuple[Tensor, ...]:
     tensors = _value(values)
-    if not isinstance(tensors, tuple) or not all(isinstance(one, Tensor) for one in tensors):
+    if not isinstance(tensors, tuple) or not all(isinstance(tensor, Tensor) for tensor in tensors):
         raise ValueError(f"tensors {values}")
     return tensors

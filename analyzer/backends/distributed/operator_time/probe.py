@@ -33,7 +33,7 @@ def choose_probe(measured: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
     total = sum(_SHARES[family] for family in present)
     quotas = {family: count * _SHARES[family] / total for family in present}
     taken = {family: int(quota) for family, quota in quotas.items()}
-    for family in sorted(present, key=lambda one: taken[one] - quotas[one])[: count - sum(taken.values())]:
+    for family in sorted(present, key=lambda name: taken[name] - quotas[name])[: count - sum(taken.values())]:
         taken[family] += 1
     rng = np.random.default_rng(seed)
     drawn = [pool.iloc[:0]]

@@ -19,7 +19,7 @@ from ..precision import Precision
 from .arguments import RandomMemory, runnable
 from .operator_text import operator_text
 from .profile_cache import ProfileCache
-from .timing import Clock, Timing, clock_of, time_in_rounds
+from .timing import DeviceClock, Timing, clock_of, time_in_rounds
 
 Device = Literal["cpu", "cuda"]
 
@@ -53,7 +53,7 @@ class ProfiledTimes:
         budget_seconds: float = 60.0,
         most_rounds: int = 25,
         progress: Callable[[int, int], None] | None = None,
-        clock: Clock | None = None,
+        clock: DeviceClock | None = None,
     ) -> None:
         check_device(device)
         self.device, self.precision, self.cache = device, precision, cache
@@ -71,14 +71,14 @@ class ProfiledTimes:
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
         """Seconds of each operator, shape (n,); communication counts as 0. Measures those not known yet."""
-        computing = [one for one in dict.fromkeys(operators) if one.kind != "communication"]
-        self._read_cache([one for one in computing if one not in self.timings])
-        self._measure([one for one in computing if one not in self.timings])
-        return np.array([0.0 if one.kind == "communication" else self.timings[one].seconds for one in operators])
+        computing = [operator for operator in dict.fromkeys(operators) if operator.kind != "communication"]
+        self._read_cache([operator for operator in computing if operator not in self.timings])
+        self._measure([operator for operator in computing if operator not in self.timings])
+        return np.array([0.0 if operator.kind == "communication" else self.timings[operator].seconds for operator in operators])
 
     def optimizer_seconds(self, weights: Sequence[Weight], optimizer: Literal["adam", "sgd"]) -> float:
         """Seconds of one update of these weights by torch's optimizer."""
-        key = json.dumps(["optimizer", optimizer, [[*one.tensor.shape, one.tensor.dtype] for one in weights]])
+        key = json.dumps(["optimizer", optimizer, [[*weight.tensor.shape, weight.tensor.dtype] for weight in weights]])
         known = self.cache.get(self.name, [key]) if self.cache else {}
         if key not in known:
             step = optimizer_step(weights, optimizer, self.device)
@@ -91,31 +91,31 @@ class ProfiledTimes:
     def _read_cache(self, operators: Sequence[Operator]) -> None:
         if self.cache is None or not operators:
             return
-        keys = {_key(one): one for one in operators}
+        keys = {_key(operator): operator for operator in operators}
         self.timings.update({keys[key]: timing for key, timing in self.cache.get(self.name, keys).items()})
 
     def _measure(self, operators: Sequence[Operator]) -> None:
         if not operators:
             return
         clock = self._clock_here()
-        memory = RandomMemory(self.device, max(3 * clock.cache_bytes, *(int(2 * one.bytes) for one in operators)))
-        round_bytes = sum(one.bytes for one in operators)
+        memory = RandomMemory(self.device, max(3 * clock.cache_bytes, *(int(2 * operator.bytes) for operator in operators)))
+        round_bytes = sum(operator.bytes for operator in operators)
         calls: dict[Operator, list[Callable[[], Any]]] = {}
         with tf32(self.precision.tf32), torch.no_grad():
-            for one in operators:
+            for operator in operators:
                 try:
-                    copies = [runnable(one, memory) for _ in range(clock.copies(one.bytes, round_bytes))]
+                    copies = [runnable(operator, memory) for _ in range(clock.copies(operator.bytes, round_bytes))]
                     copies[0]()
-                    calls[one] = copies
+                    calls[operator] = copies
                 except (RuntimeError, ValueError, TypeError, IndexError) as error:
-                    self._estimate(one, " ".join(str(error).split())[:200], memory)
+                    self._estimate(operator, " ".join(str(error).split())[:200], memory)
             timings = time_in_rounds(
                 list(calls.values()), clock, self.budget_seconds, self.most_rounds, lambda done: self._tell(done)
             )
         measured = dict(zip(calls, timings, strict=True))
         self.timings.update(measured)
         if self.cache is not None:
-            self.cache.put(self.name, {_key(one): timing for one, timing in measured.items()})
+            self.cache.put(self.name, {_key(operator): timing for operator, timing in measured.items()})
 
     def _estimate(self, operator: Operator, reason: str, memory: RandomMemory) -> None:
         self.estimated[operator] = reason
@@ -123,7 +123,7 @@ class ProfiledTimes:
             self._bandwidth = copy_bandwidth(self.device, self._clock_here())
         self.timings[operator] = Timing(operator.bytes / self._bandwidth, 0.0, 0)
 
-    def _clock_here(self) -> Clock:
+    def _clock_here(self) -> DeviceClock:
         if self._clock is None:
             self._clock = clock_of(self.device)
         return self._clock
@@ -194,7 +194,7 @@ def optimizer_step(weights: Sequence[Weight], optimizer: Literal["adam", "sgd"],
     return lambda: update.step()
 
 
-def copy_bandwidth(device: Device, clock: Clock | None = None) -> float:
+def copy_bandwidth(device: Device, clock: DeviceClock | None = None) -> float:
     """Bytes per second, read and written, of a copy that no cache holds."""
     clock = clock or clock_of(device)
     source = torch.ones(4 * clock.cache_bytes, dtype=torch.uint8, device=device)

@@ -50,21 +50,21 @@ class ProfileCache:
 
     def get(self, device: str, operators: Iterable[str]) -> dict[str, Timing]:
         """What is known of these operators on that device, by operator; rows that are no times are left out."""
-        wanted, found = list(operators), {}
+        keys, timings = list(operators), {}
         with closing(self._open()) as database:
-            for begin in range(0, len(wanted), _AT_ONCE):
-                some = wanted[begin : begin + _AT_ONCE]
+            for begin in range(0, len(keys), _AT_ONCE):
+                some = keys[begin : begin + _AT_ONCE]
                 marks = ",".join("?" * len(some))
                 rows = database.execute(
                     f"SELECT operator, seconds, iqr, rounds FROM operator_times WHERE device = ? AND operator IN ({marks})",
                     (device, *some),
                 )
-                found.update({row[0]: Timing(*row[1:]) for row in rows if isinstance(row[1], float) and row[1] > 0})
-        return found
+                timings.update({row[0]: Timing(*row[1:]) for row in rows if isinstance(row[1], float) and row[1] > 0})
+        return timings
 
     def put(self, device: str, timings: Mapping[str, Timing]) -> None:
         """Keep timings by operator; an older one of the same operator is replaced."""
-        rows = [(device, operator, one.seconds, one.iqr, one.rounds) for operator, one in timings.items()]
+        rows = [(device, operator, timing.seconds, timing.iqr, timing.rounds) for operator, timing in timings.items()]
         with closing(self._open()) as database, database:
             database.executemany("INSERT OR REPLACE INTO operator_times VALUES (?, ?, ?, ?, ?)", rows)
 

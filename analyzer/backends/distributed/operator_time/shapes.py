@@ -82,7 +82,7 @@ def places_by(table: pd.DataFrame, first: str, second: str) -> dict[tuple[str, s
     """Row numbers of each pair of values in two columns of text."""
     keys = pd.MultiIndex.from_frame(table[[first, second]])
     codes, pairs = keys.factorize()
-    return {(str(one), str(other)): np.flatnonzero(codes == code) for code, (one, other) in enumerate(pairs)}
+    return {(str(left), str(right)): np.flatnonzero(codes == code) for code, (left, right) in enumerate(pairs)}
 
 
 def check_finite(shapes: pd.DataFrame) -> pd.Series:

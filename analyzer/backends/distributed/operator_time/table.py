@@ -92,8 +92,8 @@ class _Part:
                 f"a {family} operator of sizes batch {row['batch']}, m {row['m']}, n {row['n']}, k {row['k']} lies outside of "
                 f"what the corpus of {gpu} holds; measure larger and smaller ones, or take `learned`"
             )
-        found = self.tree.query(points, k=list(range(1, min(_NEIGHBOURS, len(self.speed)) + 1)))
-        distance, nearest = np.asarray(found[0]), np.asarray(found[1])
+        neighbours = self.tree.query(points, k=list(range(1, min(_NEIGHBOURS, len(self.speed)) + 1)))
+        distance, nearest = map(np.asarray, neighbours)
         with np.errstate(divide="ignore"):
             weight = np.where(distance[:, :1] == 0, distance == 0, 1.0 / distance)
         speed = (weight * self.speed[nearest]).sum(axis=1) / weight.sum(axis=1)

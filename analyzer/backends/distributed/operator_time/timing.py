@@ -38,7 +38,7 @@ class Timing:
     rounds: int
 
 
-class Clock(Protocol):
+class DeviceClock(Protocol):
     """What times a call on a device."""
 
     cache_bytes: int
@@ -127,14 +127,14 @@ def _enough(cache_bytes: int, moved: float) -> int:
     return min(max(math.ceil(3 * cache_bytes / max(moved, 1.0)), 1), _MOST_COPIES)
 
 
-def clock_of(device: str) -> Clock:
+def clock_of(device: str) -> DeviceClock:
     """The clock of ``cpu`` or ``cuda``."""
     return CudaClock() if device == "cuda" else CpuClock()
 
 
 def time_in_rounds(
     calls: Sequence[Sequence[Callable[[], Any]]],
-    clock: Clock,
+    clock: DeviceClock,
     budget_seconds: float,
     most_rounds: int,
     progress: Callable[[int], None] | None = None,

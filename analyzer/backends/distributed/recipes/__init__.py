@@ -8,7 +8,7 @@ from typing import Protocol
 from ..coefficients import Coefficients
 from ..communication import Cluster
 from ..graph import Graph
-from ..job import Job
+from ..job import TrainingConfiguration
 from ..operator_time import OperatorTimes
 from ..prediction import Iteration
 from . import default, neusight_style, roofline, seed, vtrain_style
@@ -17,22 +17,27 @@ from . import default, neusight_style, roofline, seed, vtrain_style
 class Graphs(Protocol):
     """Where the graph of a job comes from: :class:`..graphs.ModelGraphs`."""
 
-    def graph(self, job: Job) -> Graph:
+    def graph(self, job: TrainingConfiguration) -> Graph:
         """The graph of one micro-batch on one tensor rank."""
         ...
 
 
-class Recipe(Protocol):
+class IterationRecipe(Protocol):
     """A recipe: ``times`` None stands for operator times of its own, made with the coefficients."""
 
     def __call__(
-        self, graphs: Graphs, job: Job, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+        self,
+        graphs: Graphs,
+        job: TrainingConfiguration,
+        cluster: Cluster,
+        coefficients: Coefficients,
+        times: OperatorTimes | None = None,
     ) -> Iteration:
         """Predict one iteration; raises InputError for what does not divide or the GPU cannot compute."""
         ...
 
 
-RECIPES: Mapping[str, Recipe] = {
+RECIPES: Mapping[str, IterationRecipe] = {
     "default": default.predict,
     "seed": seed.predict,
     "roofline": roofline.predict,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..coefficients import Coefficients
 from ..communication import Cluster
 from ..iteration import iteration, prepare
-from ..job import Job
+from ..job import TrainingConfiguration
 from ..operator_time import OperatorTimes
 from ..operator_time.calibrated import CalibratedTimes
 from ..precision import precision_named
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def predict(
-    graphs: Graphs, job: Job, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
 ) -> Iteration:
     """See :mod:`..iteration`; operator times are the calibrated roofline's unless given."""
     source = times or CalibratedTimes(cluster.gpu, precision_named(job.precision), coefficients, job.fused_kernels)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..coefficients import Coefficients
 from ..communication import Cluster
-from ..job import Job
+from ..job import TrainingConfiguration
 from ..operator_time import OperatorTimes
 from ..prediction import Iteration
 from . import vtrain_style
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def predict(
-    graphs: Graphs, job: Job, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
 ) -> Iteration:
     """The FP32 answer less the communication and waiting of all parallelisms but one."""
-    whole = vtrain_style.predict(graphs, job, cluster, coefficients, times)
+    prediction = vtrain_style.predict(graphs, job, cluster, coefficients, times)
     degrees = {"data_parallel": job.data, "tensor_parallel": job.tensor, "pipeline_parallel": job.pipeline}
     kept = max(degrees, key=lambda name: degrees[name])
-    bubble = whole.bubble if kept == "pipeline_parallel" else 0.0
-    parts = {name: getattr(whole, name) if name == kept else 0.0 for name in degrees}
+    bubble = prediction.bubble if kept == "pipeline_parallel" else 0.0
+    parts = {name: getattr(prediction, name) if name == kept else 0.0 for name in degrees}
     return replace(
-        whole,
-        seconds=sum(whole.compute.values()) + bubble + sum(parts.values()) + whole.optimizer,
+        prediction,
+        seconds=sum(prediction.compute.values()) + bubble + sum(parts.values()) + prediction.optimizer,
         bubble=bubble,
         tensor_parallel=parts["tensor_parallel"],
         data_parallel=parts["data_parallel"],

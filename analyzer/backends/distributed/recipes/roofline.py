@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..coefficients import Coefficients
 from ..communication import Cluster
 from ..iteration import iteration, prepare
-from ..job import Job
+from ..job import TrainingConfiguration
 from ..operator_time import OperatorTimes
 from ..operator_time.calibrated import CalibratedTimes
 from ..precision import precision_named
@@ -35,7 +35,7 @@ IDEAL = Coefficients(
 
 
 def predict(
-    graphs: Graphs, job: Job, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
 ) -> Iteration:
     """Learns nothing: coefficients and times are not looked at."""
     ideal = CalibratedTimes(cluster.gpu, precision_named(job.precision), IDEAL, job.fused_kernels)

@@ -12,7 +12,7 @@ from ..coefficients import Coefficients
 from ..communication import Cluster
 from ..graph import DTYPE_BYTES
 from ..iteration import prepare, rank_compute
-from ..job import Job
+from ..job import TrainingConfiguration
 from ..operator_time import OperatorTimes
 from ..operator_time.calibrated import CalibratedTimes
 from ..partition import Stage
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def predict(
-    graphs: Graphs, job: Job, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
 ) -> Iteration:
     """Eq. 1: compute of the slowest subgraph over its whole batch, and Eq. 2 to 4 on top of it.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..coefficients import Coefficients
 from ..communication import Cluster
-from ..job import Job
+from ..job import TrainingConfiguration
 from ..operator_time import OperatorTimes
 from ..prediction import Iteration
 from . import default
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def predict(
-    graphs: Graphs, job: Job, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
 ) -> Iteration:
     """The default's answer for the same job in FP32; ``times`` must be of FP32 operators."""
     return default.predict(graphs, replace(job, precision="fp32"), cluster, coefficients, times)
