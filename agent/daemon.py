@@ -33,8 +33,6 @@ FIRST_SAMPLE_S = 0.02
 LONGEST_START_S = 20.0
 # A sampler that did not tick for so long hangs in the driver; the watchdog then restarts the agent.
 LONGEST_TICK_S = 15.0
-# How often the server looks whether it is to stop; looking more often costs CPU.
-STOP_POLL_S = 1.0
 # Settings that take hold only at a start: whoever listens has bound its port and may have dropped its rights.
 FIXED = ("host", "port", "port_file", "web")
 
@@ -70,7 +68,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self._node.start()
-        serving = threading.Thread(target=self._server.serve_forever, args=(STOP_POLL_S,), name="server", daemon=True)
+        serving = threading.Thread(target=self._server.serve_forever, name="server", daemon=True)
         serving.start()
         log.info("listening on %s port %d", *self._server.server_address[:2])
         try:

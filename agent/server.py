@@ -51,6 +51,7 @@ def listen(config: Config, app: WSGIApplication) -> Server:
         authentication=None if web.users is None else basic_authentication(web.users),
         tls=None if certificates is None else certificates.get,
         before_answer=ticks_first.wait,
+        health=OPEN_PATHS,
     )
 
 

@@ -28,7 +28,9 @@ _PARSERS: dict[str, Callable[[str], object]] = {
 }
 
 # What a TOML block is, by its first table or key where it is no configuration of ours.
-_OTHER_TOML = re.compile(r"^\[\[(gpu|link|workload|overhead)\]\]|^\[build-system\]|^\[project|^\[backends|^nvml_name", re.MULTILINE)
+_OTHER_TOML = re.compile(
+    r"^\[\[(gpu|link|workload|overhead)\]\]|^\[build-system\]|^\[project|^\[backends|^nvml_name", re.MULTILINE
+)
 
 
 def test_every_block_names_its_language_and_is_in_it() -> None:
