@@ -9,7 +9,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from ..common.errors import InputError
+from ..common.errors import InputError, in_one_line
 from ..common.files import write_port
 from . import logs
 from .api import Api
@@ -132,7 +132,7 @@ class Daemon:
             # Before anything is changed: a push that cannot work is refused here.
             pusher = Pusher(self._node, config.push) if config.push.url and config.push != self._config.push else None
         except InputError as problem:
-            log.error("the settings were not read anew: %s", problem)
+            log.error("the settings were not read anew: %s", in_one_line(problem))
         else:
             if self._reopen(config):
                 self._adopt(config, pusher)
