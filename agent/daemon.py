@@ -96,6 +96,9 @@ class Daemon:
                 number = self._signals.get(timeout=pause if ready else FIRST_SAMPLE_S)
             except Empty:
                 number = None
+            # Of several hangups the last is enough: each costs the ticks while the sources are opened anew.
+            while number == signal.SIGHUP and not self._signals.empty():
+                number = self._signals.get()
             if number == signal.SIGHUP:
                 self._reload()
             elif number is not None:

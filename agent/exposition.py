@@ -238,9 +238,11 @@ class AgentCollector(Collector):
                 if None not in (values := of(sampler)):
                     family.add_metric([sampler.source.name], *values)
             # A copy in one go: the sampler counts on meanwhile.
-            for (position, name), count in dict(sampler.source.blanks).items():
-                device = sampler.source.devices[position]
-                blanks.add_metric([device.label, device.uuid, name], count)
+            now = dict(sampler.source.blanks)
+            for position, store in enumerate(sampler.stores):
+                for metric in store.device.metrics:
+                    if count := store.blanks[metric.name] + now.get((position, metric.name), 0):
+                        blanks.add_metric([store.device.label, store.device.uuid, metric.name], count)
         yield InfoMetricFamily(
             "epochcast_agent_build",
             "Version of the agent and of the Python that runs it.",

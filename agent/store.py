@@ -1,6 +1,7 @@
 """What the agent keeps of one device: its ring, its windows, and when it was last heard of."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,14 +20,16 @@ class DeviceStore:
     """Samples of one device; the sampler writes, HTTP threads read.
 
     ``missed_ticks``: ticks since the agent started that left no row of this device. ``counted_until``: the newest tick that is
-    either in a row or in that count (unix seconds), known while no sampler runs. ``refresh``: called before anything is read
-    of the rows; a sampler that has rows in hand gives them with `add` then.
+    either in a row or in that count (unix seconds), known while no sampler runs. ``blanks``: readings without a value by
+    metric, of the sources before the present one. ``refresh``: called before anything is read of the rows; a sampler that has
+    rows in hand gives them with `add` then.
     """
 
     def __init__(self, device: Device, capacity: int, window: float) -> None:
         self.device = device
         self.missed_ticks = 0
         self.counted_until: float | None = None
+        self.blanks = Counter[str]()
         self.refresh: Callable[[], None] = nothing_new
         self._ring = Ring(capacity, device.metrics)
         self._windows = Windows(device.metrics, window)
@@ -80,7 +83,7 @@ class DeviceStore:
 
         Rows that do not fit are the oldest; metrics that this device does not have are left behind.
         """
-        self.missed_ticks, self.counted_until = old.missed_ticks, old.counted_until
+        self.missed_ticks, self.counted_until, self.blanks = old.missed_ticks, old.counted_until, old.blanks
         old.refresh()
         with old._lock:
             old._take_in()
