@@ -35,6 +35,7 @@ class DeviceStore:
         self._windows = Windows(device.metrics, window)
         self._waiting: list[tuple[float, Sequence[float] | NDArray[np.float64]]] = []
         self._heard_at = -np.inf
+        self._dropped_before = 0
         self._lock = threading.Lock()
 
     def add(self, time: float, values: Sequence[float] | NDArray[np.float64], now: float) -> None:
@@ -92,14 +93,20 @@ class DeviceStore:
                 self._ring.capacity,
                 self._windows.length,
             ):
-                self._ring, self._windows = old._ring, old._windows
+                self._ring, self._windows, self._dropped_before = old._ring, old._windows, old._dropped_before
                 return
+            self._dropped_before = old._dropped_before + old._ring.dropped
             self._windows.inherit(old._windows)
         time, columns = old._ring.read()
         nothing = np.full(len(time), np.nan)
         rows = np.column_stack([columns.get(metric.name, nothing) for metric in self.device.metrics])
         if len(time):
             self._ring.extend(time, rows)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that gave way because the clock was set back to before their time."""
+        return self._dropped_before + self._ring.dropped
 
     @property
     def oldest(self) -> float | None:
