@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..common.arguments import Parser, add_command
-from ..common.errors import InputError
+from ..common.errors import InputError, in_one_line
 from ..common.settings_file import load
 from .check import report, text
 from .config import AUTO, Config
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             threading.Thread(target=_end_with_stdin, daemon=True).start()
         Daemon(lambda: load(Config, path, settings)).run()
     except InputError as problem:
-        sys.stderr.write(f"epochcast-agent: {problem}\n")
+        sys.stderr.write(f"epochcast-agent: {in_one_line(problem)}\n")
         return 2
     except KeyboardInterrupt:  # before the daemon runs and takes the signal itself: while a long trace is read, say
         return 130

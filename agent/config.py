@@ -54,6 +54,10 @@ class Dcgm:
     embedded: bool = False
     bindings: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.bindings is not None and not self.bindings.is_dir():
+            raise InputError(f"dcgm.bindings is {str(self.bindings)!r}, which is no folder; name the one that has pydcgm.py")
+
 
 @dataclass(frozen=True)
 class Push:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from ..common.errors import InputError
+from ..common.errors import InputError, in_one_line
 from ..common.files import write_port
 from . import logs
 from .api import Api
@@ -33,8 +33,6 @@ FIRST_SAMPLE_S = 0.02
 LONGEST_START_S = 20.0
 # A sampler that did not tick for so long hangs in the driver; the watchdog then restarts the agent.
 LONGEST_TICK_S = 15.0
-# How often the server looks whether it is to stop; looking more often costs CPU.
-STOP_POLL_S = 1.0
 # Settings that take hold only at a start: whoever listens has bound its port and may have dropped its rights.
 FIXED = ("host", "port", "port_file", "web")
 
@@ -70,7 +68,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self._node.start()
-        serving = threading.Thread(target=self._server.serve_forever, args=(STOP_POLL_S,), name="server", daemon=True)
+        serving = threading.Thread(target=self._server.serve_forever, name="server", daemon=True)
         serving.start()
         log.info("listening on %s port %d", *self._server.server_address[:2])
         try:
@@ -98,6 +96,9 @@ class Daemon:
                 number = self._signals.get(timeout=pause if ready else FIRST_SAMPLE_S)
             except Empty:
                 number = None
+            # Of several hangups the last is enough: each costs the ticks while the sources are opened anew.
+            while number == signal.SIGHUP and not self._signals.empty():
+                number = self._signals.get()
             if number == signal.SIGHUP:
                 self._reload()
             elif number is not None:
@@ -134,7 +135,7 @@ class Daemon:
             # Before anything is changed: a push that cannot work is refused here.
             pusher = Pusher(self._node, config.push) if config.push.url and config.push != self._config.push else None
         except InputError as problem:
-            log.error("the settings were not read anew: %s", problem)
+            log.error("the settings were not read anew: %s", in_one_line(problem))
         else:
             if self._reopen(config):
                 self._adopt(config, pusher)

@@ -31,6 +31,7 @@ RESERVED = frozenset(
         "info",
         "up",
         "missed_ticks_total",
+        "dropped_samples_total",
         "unmeasured_metrics",
         "source_fallback",
         "process_memory_bytes",
@@ -69,6 +70,9 @@ class DeviceCollector(Collector):
         info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.")
         up = GaugeMetricFamily("epochcast_gpu_up", "1 while samples of the device arrive, 0 while it is silent or gone.")
         missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.")
+        dropped = CounterMetricFamily(
+            "epochcast_gpu_dropped_samples", "Samples that gave way because the clock was set back to before their time."
+        )
         unmeasured = GaugeMetricFamily(
             "epochcast_gpu_unmeasured_metrics",
             "Metrics that the source cannot read of this device; /api/v1/gpus says why.",
@@ -85,6 +89,7 @@ class DeviceCollector(Collector):
             info.add_sample("epochcast_gpu_info", {**labels, "source": device.source, "simulated": simulated}, 1.0)
             up.add_sample(up.name, labels, float(summary is not None))
             missed.add_sample("epochcast_gpu_missed_ticks_total", labels, store.missed_ticks)
+            dropped.add_sample("epochcast_gpu_dropped_samples_total", labels, store.dropped)
             unmeasured.add_sample(unmeasured.name, labels, len(device.unmeasured))
         fallback = GaugeMetricFamily(
             "epochcast_gpu_source_fallback",
@@ -93,7 +98,7 @@ class DeviceCollector(Collector):
         )
         for choice in choices:
             fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], float(choice.fallback))
-        yield from (info, up, missed, unmeasured, fallback)
+        yield from (info, up, missed, dropped, unmeasured, fallback)
         for metric, name in plan.names:
             yield from self._metric_families(metric, name, present)
 
@@ -238,9 +243,11 @@ class AgentCollector(Collector):
                 if None not in (values := of(sampler)):
                     family.add_metric([sampler.source.name], *values)
             # A copy in one go: the sampler counts on meanwhile.
-            for (position, name), count in dict(sampler.source.blanks).items():
-                device = sampler.source.devices[position]
-                blanks.add_metric([device.label, device.uuid, name], count)
+            now = dict(sampler.source.blanks)
+            for position, store in enumerate(sampler.stores):
+                for metric in store.device.metrics:
+                    if count := store.blanks[metric.name] + now.get((position, metric.name), 0):
+                        blanks.add_metric([store.device.label, store.device.uuid, metric.name], count)
         yield InfoMetricFamily(
             "epochcast_agent_build",
             "Version of the agent and of the Python that runs it.",

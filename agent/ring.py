@@ -29,6 +29,8 @@ class News(NamedTuple):
 class Ring:
     """The newest ``capacity`` rows of one device, safe for one writer and any number of readers.
 
+    ``dropped``: rows that gave way because the clock was set back to before their time.
+
     Gauges are kept as float32: half the memory, and a memory size of 80 GB is still exact to 4 KiB. Counters are kept as
     float64: after a month a GPU's energy counter stands at 10⁹ J, where float32 steps by 64 J, more than a tick adds.
     """
@@ -46,8 +48,8 @@ class Ring:
         # Row numbers count from the first row ever; row n lies in slot n % capacity.
         self._start = 0
         self._end = 0
-        # Rows dropped because the clock was set back: they were numbered, so a reader's cursor counts them.
-        self._dropped = 0
+        # They were numbered, so a reader's cursor counts them.
+        self.dropped = 0
         self._lock = threading.Lock()
 
     @property
@@ -68,7 +70,7 @@ class Ring:
         with self._lock:
             while self._end > self._start and self._time[(self._end - 1) % self.capacity] >= time[0]:
                 self._end -= 1
-                self._dropped += 1
+                self.dropped += 1
             self._end += len(time)
             self._start = max(self._start, self._end - self.capacity)
             time, values = time[-self.capacity :], values[-self.capacity :]
@@ -87,7 +89,7 @@ class Ring:
         columns = {name: self._columns[name] for name in (self._names if metrics is None else metrics)}
         while True:
             with self._lock:
-                rows, dropped = np.arange(self._start, self._end), self._dropped
+                rows, dropped = np.arange(self._start, self._end), self.dropped
             # Copied without the lock: a day of rows takes longer than a tick.
             time = self._time[rows % self.capacity]
             first, last = np.searchsorted(time, [start, stop])
@@ -95,15 +97,15 @@ class Ring:
             chosen = {name: column[slots] for name, column in columns.items()}
             with self._lock:
                 overwritten = max(0, self._start - int(rows[first])) if len(slots) else 0
-                if dropped == self._dropped:
+                if dropped == self.dropped:
                     return time[first:last][overwritten:], {name: column[overwritten:] for name, column in chosen.items()}
 
     def since(self, cursor: int) -> News:
         """Return the rows that came after the ``cursor`` of an earlier call; 0 is before the first row ever."""
         with self._lock:
-            end = self._end + self._dropped
+            end = self._end + self.dropped
             # A cursor of another ring (a device's rows were moved to a larger one) may lie beyond the end.
-            first = min(cursor, end) - self._dropped
+            first = min(cursor, end) - self.dropped
             lost = max(0, self._start - max(first, 0))
             slots = np.arange(max(first, self._start), self._end) % self.capacity
             columns = {name: self._columns[name][slots] for name in self._names}

@@ -247,8 +247,13 @@ class Sampler:
     def settle(self) -> None:
         """Note, once it has stopped, up to which tick each store is complete or counted."""
         self.hand_over()
+        for (position, metric), blanks in self.source.blanks.items():
+            self.stores[position].blanks[metric] += blanks
+        self.source.blanks.clear()
         for store in self.stores:
-            store.counted_until = self._counted_until
+            # Closed before its first tick, it counts from where the one before it stood.
+            if self._counted_until is not None:
+                store.counted_until = self._counted_until
             # And let go of each other: else both would live until the next collection of cycles.
             store.refresh = nothing_new
 

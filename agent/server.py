@@ -6,6 +6,7 @@ TLS certificates and basic authentication are read anew when their files change.
 import base64
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -13,6 +14,7 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from ipaddress import ip_address
 from pathlib import Path
 from types import ModuleType
 from wsgiref.types import WSGIApplication
@@ -23,6 +25,8 @@ from ..common.http_server import Limits, Server
 from ..extras import how_to_install
 from .config import Config, Web
 from .ticks_first import ticks_first
+
+log = logging.getLogger(__name__)
 
 # Refused passwords that are remembered: a scraper with a wrong one must not cost a bcrypt check (0.1 s of CPU) per second.
 REMEMBERED_REFUSALS = 256
@@ -41,7 +45,7 @@ def listen(config: Config, app: WSGIApplication) -> Server:
     """Return a server of ``app``, bound but not yet serving; raises InputError where it cannot listen as the settings say."""
     web = config.web
     certificates = tls(web)
-    return Server(
+    server = Server(
         config.host,
         config.port,
         app,
@@ -51,7 +55,30 @@ def listen(config: Config, app: WSGIApplication) -> Server:
         authentication=None if web.users is None else basic_authentication(web.users),
         tls=None if certificates is None else certificates.get,
         before_answer=ticks_first.wait,
+        health=OPEN_PATHS,
     )
+    _warn_of_strangers(config, server.server_port)
+    return server
+
+
+def _warn_of_strangers(config: Config, port: int) -> None:
+    """Log who else may read this node's telemetry, or passwords on their way, where it listens beyond this machine."""
+    web = config.web
+    try:
+        here = ip_address(config.host).is_loopback
+    except ValueError:  # a name
+        here = config.host == "localhost"
+    if here:
+        return
+    if web.users is None and web.client_ca is None:
+        log.warning(
+            "anybody who reaches %s port %d may read this node's telemetry; set web.users or web.client_ca, "
+            "or listen on 127.0.0.1",
+            config.host,
+            port,
+        )
+    elif web.certificate is None:
+        log.warning("passwords and telemetry go to %s in the clear; set web.certificate and web.key", config.host)
 
 
 def tls(web: Web) -> Reloaded[ssl.SSLContext] | None:

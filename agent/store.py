@@ -1,6 +1,7 @@
 """What the agent keeps of one device: its ring, its windows, and when it was last heard of."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,19 +20,22 @@ class DeviceStore:
     """Samples of one device; the sampler writes, HTTP threads read.
 
     ``missed_ticks``: ticks since the agent started that left no row of this device. ``counted_until``: the newest tick that is
-    either in a row or in that count (unix seconds), known while no sampler runs. ``refresh``: called before anything is read
-    of the rows; a sampler that has rows in hand gives them with `add` then.
+    either in a row or in that count (unix seconds), known while no sampler runs. ``blanks``: readings without a value by
+    metric, of the sources before the present one. ``refresh``: called before anything is read of the rows; a sampler that has
+    rows in hand gives them with `add` then.
     """
 
     def __init__(self, device: Device, capacity: int, window: float) -> None:
         self.device = device
         self.missed_ticks = 0
         self.counted_until: float | None = None
+        self.blanks = Counter[str]()
         self.refresh: Callable[[], None] = nothing_new
         self._ring = Ring(capacity, device.metrics)
         self._windows = Windows(device.metrics, window)
         self._waiting: list[tuple[float, Sequence[float] | NDArray[np.float64]]] = []
         self._heard_at = -np.inf
+        self._dropped_before = 0
         self._lock = threading.Lock()
 
     def add(self, time: float, values: Sequence[float] | NDArray[np.float64], now: float) -> None:
@@ -80,7 +84,7 @@ class DeviceStore:
 
         Rows that do not fit are the oldest; metrics that this device does not have are left behind.
         """
-        self.missed_ticks, self.counted_until = old.missed_ticks, old.counted_until
+        self.missed_ticks, self.counted_until, self.blanks = old.missed_ticks, old.counted_until, old.blanks
         old.refresh()
         with old._lock:
             old._take_in()
@@ -89,14 +93,20 @@ class DeviceStore:
                 self._ring.capacity,
                 self._windows.length,
             ):
-                self._ring, self._windows = old._ring, old._windows
+                self._ring, self._windows, self._dropped_before = old._ring, old._windows, old._dropped_before
                 return
+            self._dropped_before = old._dropped_before + old._ring.dropped
             self._windows.inherit(old._windows)
         time, columns = old._ring.read()
         nothing = np.full(len(time), np.nan)
         rows = np.column_stack([columns.get(metric.name, nothing) for metric in self.device.metrics])
         if len(time):
             self._ring.extend(time, rows)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that gave way because the clock was set back to before their time."""
+        return self._dropped_before + self._ring.dropped
 
     @property
     def oldest(self) -> float | None:

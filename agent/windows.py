@@ -99,7 +99,8 @@ class Windows:
                 self._complete = (mean, self._low, self._high)
             else:
                 self._complete = (nothing, nothing, nothing)
-            if self._began is None:
+            # A clock that was set back begins anew: nothing would be shown until the new time is past the old.
+            if self._began is None or window < self._window:
                 self._began = window
             self._open(window)
         self._count += there.sum(axis=0)

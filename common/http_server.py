@@ -1,23 +1,28 @@
-"""The HTTP server: a bounded number of threads around a WSGI application, none of which a client can keep for good."""
+"""The HTTP server: an event loop shakes hands, reads heads and writes; a few threads run a WSGI application.
+
+A thread is taken for a whole request alone, and only while the application computes: who sends or takes slowly costs nobody a
+turn. Health has a thread of its own.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import io
 import logging
-import math
 import socket
 import ssl
 import sys
 import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from socketserver import TCPServer
-from typing import IO, Any, cast
-from wsgiref.headers import Headers
-from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 from .authentication import Authentication
@@ -26,22 +31,28 @@ from .errors import InputError
 log = logging.getLogger(__name__)
 
 LONGEST_GOODBYE_S = 0.5
-# Bytes of a request's first line.
+# Connections that the system holds until the loop accepts them; most systems take no more. By choice.
+BACKLOG = 1024
+# Between two tries to accept where descriptors or memory are short.
+SHORTAGE_PAUSE_S = 0.1
+# Bytes of a request's first line, and of all its headers.
 LONGEST_LINE = 1 << 16
 # Bytes of a request's body that are read and thrown away: closing on unread bytes would cost the client its answer.
 LONGEST_BODY = 1 << 16
-BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 NOT_TLS = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis port speaks HTTPS only.\n"
+TLS_HANDSHAKE = b"\x16"  # RFC 8446, 5.1
 
 
 @dataclass(frozen=True)
 class Limits:
     """What clients may take.
 
-    ``connections``: requests that are answered at once, each by a thread. ``waiting``: connections that may wait for a thread;
-    the next one gets 503. ``request_s``: seconds for a connection's request (handshake and headers), however slowly
-    they drip; waiting for a thread does not count. ``answer_s``: seconds for its answer, however slowly it is taken.
-    ``silence_s``: seconds in which not one byte is taken.
+    ``connections``: requests that are answered at once, each by a thread. ``waiting``: whole requests that may wait for a
+    thread; the next one gets 503. ``request_s``: seconds for a connection's request (handshake and headers), however slowly
+    they drip. ``answer_s``: seconds for its answer, however slowly it is taken. ``silence_s``: seconds in which not one byte is
+    taken. ``open``: connections in all, and ``open_per_address``: of one address; where there are more, the oldest that has not
+    sent its request yet is closed, of the address that has most.
     """
 
     connections: int
@@ -49,12 +60,12 @@ class Limits:
     request_s: float
     answer_s: float
     silence_s: float
+    open: int = 512
+    open_per_address: int = 256
 
 
-class Server(WSGIServer):
-    """``serve_forever`` accepts; ``limits.connections`` threads shake hands, read, ask the application and write."""
-
-    request_queue_size = 128
+class Server:
+    """``serve_forever`` runs the event loop until `shutdown`."""
 
     def __init__(
         self,
@@ -67,234 +78,392 @@ class Server(WSGIServer):
         authentication: Authentication | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
         before_answer: Callable[[], None] = lambda: None,
+        health: frozenset[str] = frozenset(),
     ) -> None:
         """Bind, without serving yet; raises InputError where nobody can listen at ``host`` and ``port``.
 
         ``name``: what it calls itself in each answer. ``authentication``: None answers anybody. ``tls``: what is now to be used
-        of certificates; None speaks plain HTTP. ``before_answer``: called by a thread that has read a request's first line, and
-        before it does more; it may wait.
+        of certificates; None speaks plain HTTP. ``before_answer``: called by a thread before it runs the application; it may
+        wait. ``health``: paths that wait for nobody.
         """
         self.name = name
         self.limits = limits
-        self.before_answer = before_answer
+        self._before_answer = before_answer
         self._tls = tls
         self._authentication = authentication
+        self._health = health
         self.set_app(app)
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._pool = ThreadPoolExecutor(limits.connections, thread_name_prefix="http")
-        self._places = threading.BoundedSemaphore(limits.connections + limits.waiting)
-        # When each open connection has to have got on, by the monotonic clock; infinity while it waits for a thread.
-        self._deadlines: dict[socket.socket, float] = {}
-        self._looked = time.monotonic()
-        try:
-            super().__init__((host, port), _Handler)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                remedy = "is in use; choose another with --port, 0 takes a free one"
-            else:
-                remedy = f"cannot be listened on ({error.strerror or error}); choose others with --host and --port"
-            raise InputError(f"port {port} of {host} {remedy}") from error
+        self._listener = _listener(host, port)
+        self.server_address = self._listener.getsockname()
+        self.server_port = int(self.server_address[1])
+        self.base_environ: WSGIEnvironment = {
+            "SERVER_NAME": str(self.server_address[0]),
+            "SERVER_PORT": str(self.server_port),
+            "GATEWAY_INTERFACE": "CGI/1.1",
+            "REMOTE_HOST": "",
+            "CONTENT_LENGTH": "",
+            "SCRIPT_NAME": "",
+        }
+        self._clients = _Clients(limits)
+        self._threads = ThreadPoolExecutor(limits.connections, thread_name_prefix="http")
+        self._health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
+        self._requests = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: Callable[[], object] = lambda: None
+        self._must_stop = False
+        self._stopped = threading.Event()
 
-    def set_app(self, application: WSGIApplication | None) -> None:
+    def set_app(self, application: WSGIApplication) -> None:
         """Answer with this application from the next request on, to those who may ask."""
-        if application is not None and self._authentication is not None:
-            application = self._authentication.guard(application)
-        super().set_app(application)
+        self._app = application if self._authentication is None else self._authentication.guard(application)
 
-    def server_bind(self) -> None:
-        """Bind, without asking DNS for the machine's name as `HTTPServer` does: that can take seconds."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-        self.setup_environ()
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection."""
+    def serve_forever(self) -> None:
+        """Accept and answer until `shutdown` is called."""
         try:
-            return super().get_request()
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                # The connection stays in the queue: without a pause the loop would spin on it.
-                log.warning("cannot accept connections: %s", error.strerror)
-                time.sleep(0.1)
-            raise
+            asyncio.run(self._serve())
+        finally:
+            self._stopped.set()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Hand a connection to the threads, or turn it away when too many wait already."""
-        if not self._places.acquire(blocking=False):
-            self._turn_away(request)
-            return
-        self._deadlines[request] = math.inf
-        try:
-            self._pool.submit(self._serve, request, client_address)
-        except RuntimeError:  # the server is being closed
-            self._end(request)
-
-    def service_actions(self) -> None:
-        """Cut off the connections whose time is over; called between two connections and twice a second."""
-        now = time.monotonic()
-        if now - self._looked < 0.5:
-            return
-        self._looked = now
-        for connection, deadline in list(self._deadlines.items()):
-            if now > deadline:
-                log.debug("a client took too long")
-                _cut(connection)
-
-    def request_was_read(self, connection: socket.socket) -> None:
-        """Give the answer its own time."""
-        self._deadlines[connection] = time.monotonic() + self.limits.answer_s
+    def shutdown(self) -> None:
+        """Have `serve_forever` end, and wait until it has; what is open is cut off."""
+        self._must_stop = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._stopping)
+            self._stopped.wait()
 
     def server_close(self) -> None:
-        """Stop listening and cut off what is still open."""
-        super().server_close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for connection in list(self._deadlines):
-            _cut(connection)
+        """Stop listening."""
+        self._listener.close()
+        for threads in (self._threads, self._health_thread):
+            threads.shutdown(wait=False, cancel_futures=True)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Note a connection that was reset, cut off or never spoke HTTP (port scans, probes) without a traceback."""
-        error = sys.exception()
-        if isinstance(error, OSError):
-            log.debug("connection from %s: %s", client_address, error)
-        else:
-            log.error("connection from %s", client_address, exc_info=error)
+    def __enter__(self) -> Server:
+        return self
 
-    def _serve(self, request: socket.socket, client_address: Any) -> None:
-        connection = request
+    def __exit__(self, *_: object) -> None:
+        self.server_close()
+
+    async def _serve(self) -> None:
+        accepting = asyncio.create_task(self._accept())
+        self._stopping = accepting.cancel
+        self._loop = asyncio.get_running_loop()
+        if self._must_stop:  # before it began
+            accepting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await accepting
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    connection, address = await loop.sock_accept(self._listener)
+                except OSError as error:
+                    if error.errno in SHORTAGES:
+                        # The connection stays in the queue: without a pause the loop would spin on it.
+                        log.warning("cannot accept connections: %s", error.strerror)
+                        await asyncio.sleep(SHORTAGE_PAUSE_S)
+                    continue
+                task = group.create_task(self._attend(connection, str(address[0])))
+                self._clients.add(task, str(address[0]))
+                task.add_done_callback(self._clients.remove)
+                # Accepting does not give way by itself: what is open would not be read while others come in.
+                await asyncio.sleep(0)
+
+    async def _attend(self, connection: socket.socket, address: str) -> None:
+        """Read a connection's request and answer it; whatever it does, no exception leaves here."""
+        connection.setblocking(False)
+        writer = None
         try:
-            self._deadlines[connection] = time.monotonic() + self.limits.request_s
-            # The deadlines cut off what hangs; this is for a connection that dies without a word while it is read or written.
-            connection.settimeout(self.limits.silence_s)
-            if self._tls is not None:
-                connection = self._wrapped(request, self._tls())
-                _shake_hands(connection)
-            self.finish_request(connection, client_address)
-            if isinstance(connection, ssl.SSLSocket):
-                _say_goodbye(connection)
+            async with asyncio.timeout(self.limits.request_s):
+                reader, writer = await self._opened(connection)
+                request = await self._request(reader, writer, address)
+            self._clients.is_whole(asyncio.current_task())
+            async with asyncio.timeout(self.limits.answer_s):
+                await self._answer(request, reader, writer)
+                async with asyncio.timeout(self.limits.silence_s):
+                    await _flush(writer)
+                await _say_goodbye(reader, writer)
+        except (OSError, EOFError, asyncio.CancelledError) as error:
+            # Reset, cut off, too slow, or never spoke HTTP: port scans, probes.
+            log.debug("connection from %s: %r", address, error)
+        except _BrokenAnswerError as error:
+            log.error("answer to %s", error.path, exc_info=error.__cause__)
         except Exception:
-            self.handle_error(connection, client_address)
+            log.exception("connection from %s", address)
         finally:
-            self._end(connection)
+            if writer is not None:
+                writer.transport.abort()
+            connection.close()
 
-    def _wrapped(self, request: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
-        # Wrapping moves the connection into another object.
-        connection = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-        self._deadlines[connection] = self._deadlines.pop(request)
-        return connection
-
-    def _turn_away(self, connection: socket.socket) -> None:
-        if self._tls is None:
-            with contextlib.suppress(OSError):
-                connection.setblocking(False)
-                connection.send(BUSY)
+    async def _opened(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Shake hands where TLS is spoken, and return both ways of the connection."""
+        loop = asyncio.get_running_loop()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        options: dict[str, Any] = {}
+        if self._tls is not None:
+            await _readable(connection)
+            if connection.recv(1, socket.MSG_PEEK) not in (TLS_HANDSHAKE, b""):
+                connection.send(NOT_TLS)
                 # Closing on unread bytes would take the answer back.
                 connection.recv(LONGEST_BODY)
-        self.shutdown_request(connection)
+                raise ConnectionError("plain HTTP")
+            waits = {"ssl_handshake_timeout": self.limits.request_s, "ssl_shutdown_timeout": LONGEST_GOODBYE_S}
+            options = {"ssl": self._tls(), **waits}
+        reader = asyncio.StreamReader(limit=LONGEST_LINE)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, **options)
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
-    def _end(self, connection: socket.socket) -> None:
-        self.shutdown_request(connection)
-        self._deadlines.pop(connection, None)
-        self._places.release()
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> _Request:
+        """Read the head; a request that cannot be read is refused."""
+        lines: list[bytes] = []
+        try:
+            while not lines or lines[-1].strip(b"\r\n"):
+                lines.append(await reader.readuntil(b"\n"))
+                if sum(map(len, lines[1:])) > LONGEST_LINE:
+                    raise asyncio.LimitOverrunError("headers", 0)
+        except asyncio.LimitOverrunError:
+            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if lines else HTTPStatus.REQUEST_URI_TOO_LONG
+            await self._refuse(status, reader, writer)
+        request = _Request(b"".join(lines), address, self)
+        if request.refusal:
+            writer.write(request.refusal)
+            await _say_goodbye(reader, writer)
+            raise ConnectionError("no request that can be read")
+        return request
 
+    async def _refuse(
+        self, status: HTTPStatus, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: str = ""
+    ) -> None:
+        head = f"HTTP/1.1 {status} {status.phrase}\r\n{headers}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode())
+        await _say_goodbye(reader, writer)
+        raise ConnectionError(status.phrase)
 
-def _shake_hands(connection: ssl.SSLSocket) -> None:
-    try:
-        connection.do_handshake()
-    except ssl.SSLError as error:
-        if error.reason == "HTTP_REQUEST":
-            with contextlib.suppress(OSError):
-                socket.socket.send(connection, NOT_TLS)
-                # Closing on unread bytes would take the answer back.
-                socket.socket.recv(connection, LONGEST_BODY, socket.MSG_DONTWAIT)
-        raise
-
-
-def _say_goodbye(connection: ssl.SSLSocket) -> None:
-    """Tell the client that the answer is whole: over TLS the end of the connection alone does not."""
-    with contextlib.suppress(OSError, ValueError):
-        connection.settimeout(LONGEST_GOODBYE_S)
-        connection.unwrap()
-
-
-def _cut(connection: socket.socket) -> None:
-    """End a connection that another thread waits on: its waiting ends with an error."""
-    with contextlib.suppress(OSError):
-        # Of the socket itself: an SSLSocket's own method takes the encryption away from under the other thread.
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
-class _Handler(WSGIRequestHandler):
-    """Reads one request and hands it to the application; logged at debug level only."""
-
-    server: Server
-    # Head and body are written one after the other; the second would wait 40 ms for the client's delayed acknowledgement.
-    disable_nagle_algorithm = True
-
-    def handle(self) -> None:
-        """Answer one request."""
-        self.raw_requestline = self.rfile.readline(LONGEST_LINE + 1)
-        if len(self.raw_requestline) > LONGEST_LINE:
-            self.requestline = self.request_version = self.command = ""
-            self.send_error(414)
+    async def _answer(self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        length = request.headers.get("Content-Length", "")
+        unread = min(int(length), LONGEST_BODY) if length.isdecimal() else 0
+        while unread and (body := await reader.read(unread)):
+            unread -= len(body)
+        if request.route in self._health:
+            await self._run(request, writer, self._health_thread)
             return
-        self.server.before_answer()
-        if not self.parse_request():
-            return
-        length = self.headers.get("Content-Length", "")
-        if length.isdecimal():
-            self.rfile.read(min(int(length), LONGEST_BODY))
-        self.server.request_was_read(self.connection)
-        handler = _AnswerHandler(self.rfile, cast(IO[bytes], self.wfile), sys.stderr, self.get_environ(), multithread=True)
-        handler.request_handler = self
-        handler.server_software = self.server.name
-        app = self.server.get_app()
-        assert app is not None
-        handler.run(app)
+        if self._requests >= self.limits.connections + self.limits.waiting:
+            await self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, reader, writer, "Retry-After: 1\r\n")
+        self._requests += 1
+        try:
+            await self._run(request, writer, self._threads, self._before_answer)
+        finally:
+            self._requests -= 1
+
+    async def _run(
+        self, request: _Request, writer: asyncio.StreamWriter, threads: Executor, before: Callable[[], None] = lambda: None
+    ) -> None:
+        """Run the application and send what it answers, piece by piece: a thread computes, the loop sends."""
+        loop = asyncio.get_running_loop()
+        answer = _AppAnswer(self._app, request, self.name, before)
+        try:
+            while (piece := await loop.run_in_executor(threads, answer.next_piece)) is not None:
+                writer.write(piece)
+                async with asyncio.timeout(self.limits.silence_s):
+                    await writer.drain()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the server is being closed
+                threads.submit(answer.close)
+
+
+class _Clients:
+    """The tasks of open connections; the oldest whose request is not whole yet makes room for others."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._address: dict[asyncio.Task[None], str] = {}
+        # Of each address, those that have not sent their request yet, oldest first.
+        self._unfinished: dict[str, dict[asyncio.Task[None], None]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        return len(self._address)
+
+    def add(self, task: asyncio.Task[None], address: str) -> None:
+        """Take in a connection, and close another where there are too many."""
+        self._address[task] = address
+        self._unfinished[address][task] = None
+        if len(self._unfinished[address]) > self._limits.open_per_address:
+            self._close_oldest(address)
+        elif len(self._address) > self._limits.open:
+            self._close_oldest(max(self._unfinished, key=lambda known: len(self._unfinished[known])))
+
+    def is_whole(self, task: asyncio.Task[Any] | None) -> None:
+        """Keep a connection from making room: its request is whole."""
+        if task is not None:
+            self._forget(task)
+
+    def remove(self, task: asyncio.Task[None]) -> None:
+        """Forget a connection that has ended."""
+        self._forget(task)
+        self._address.pop(task, None)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        address = self._address.get(task, "")
+        self._unfinished[address].pop(task, None)
+        if not self._unfinished[address]:
+            del self._unfinished[address]
+
+    def _close_oldest(self, address: str) -> None:
+        task = next(iter(self._unfinished[address]))
+        self._forget(task)
+        task.cancel()
+
+
+class _Request(WSGIRequestHandler):
+    """A request's head; ``refusal`` is what to answer to one that cannot be read."""
+
+    def __init__(self, head: bytes, address: str, server: Server) -> None:
+        self.client_address = (address, 0)
+        self.server = server  # type: ignore[assignment]  # it has what the environment is made of
+        self.rfile, self.wfile = io.BytesIO(head), io.BytesIO()
+        self.raw_requestline = self.rfile.readline()
+        self.refusal = b"" if self.parse_request() else self.wfile.getvalue()
+        self.route = "" if self.refusal else self.path.partition("?")[0]
+        self.chunks = not self.refusal and self.request_version != "HTTP/1.0"
 
     def log_message(self, format: str, *args: object) -> None:
         """Log at debug level."""
         log.debug(format, *args)
 
 
-class _AnswerHandler(ServerHandler):
-    """What goes wrong while answering is logged; a client that went away is no error."""
+class _BrokenAnswerError(Exception):
+    """The application failed while it answered."""
 
-    environ: WSGIEnvironment
-    headers: Headers
-    request_handler: WSGIRequestHandler
-    http_version = "1.1"
-    # An answer of unknown length goes in chunks: its end must differ from a cut.
-    _chunked = False
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
-    def cleanup_headers(self) -> None:
-        """Say how the answer ends."""
-        super().cleanup_headers()
-        self.headers["Connection"] = "close"
-        unknown = "Content-Length" not in self.headers and self.environ["REQUEST_METHOD"] != "HEAD"
-        if unknown and self.environ["SERVER_PROTOCOL"] == "HTTP/1.1":
-            self.headers["Transfer-Encoding"] = "chunked"
 
-    def send_headers(self) -> None:
-        """Send the head; what follows is the body."""
-        super().send_headers()
-        self._chunked = "Transfer-Encoding" in self.headers
+class _AppAnswer:
+    """An answer of the application as the bytes that are sent; all of it is run by threads, one at a time."""
 
-    def finish_content(self) -> None:
-        """End the body."""
-        super().finish_content()
-        if self._chunked:
-            self._chunked = False
-            self._write(b"0\r\n\r\n")
+    def __init__(self, app: WSGIApplication, request: _Request, name: str, before: Callable[[], None]) -> None:
+        self._app = app
+        self._request = request
+        self._name = name
+        self._before = before
+        self._body: Iterable[bytes] = ()
+        self._pieces: Iterator[bytes] | None = None
+        self._head: list[bytes] = []
+        self._chunked = False
+        self._done = self._sent_head = False
+        self._path = request.route
+        # A client may go while a thread computes; another closes the answer then.
+        self._turn = threading.Lock()
 
-    def _write(self, data: bytes) -> None:
-        if not self._chunked:
-            super()._write(data)
-        elif data:  # an empty chunk would be the last one
-            super()._write(b"%x\r\n%b\r\n" % (len(data), data))
+    def next_piece(self) -> bytes | None:
+        """Return the next bytes to send, None after the last.
 
-    def log_exception(self, exc_info: Any) -> None:
-        """Log what the application raised."""
-        if isinstance(exc_info[1], OSError):
-            log.debug("answer to %s: %s", self.environ.get("REMOTE_ADDR"), exc_info[1])
+        Raises:
+            _BrokenAnswerError: the application failed in the middle.
+        """
+        with self._turn:
+            return self._next_piece()
+
+    def _next_piece(self) -> bytes | None:
+        if self._done:
+            return None
+        try:
+            if self._pieces is None:
+                self._before()
+                self._body = self._app(self._environ(), self._start)
+                self._pieces = iter(self._body)
+            piece = next(self._pieces, None)
+            while piece == b"":
+                piece = next(self._pieces, None)
+        except Exception as error:
+            if self._sent_head:
+                raise _BrokenAnswerError(self._path) from error
+            log.error("answer to %s", self._path, exc_info=error)
+            self._done = True
+            return b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        sent = self._take_head()
+        if piece is None:
+            self._done = True
+            return sent + b"0\r\n\r\n" * self._chunked
+        return sent + (b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
+
+    def close(self) -> None:
+        """Tell the application that nobody takes more."""
+        with self._turn:
+            self._done = True
+            try:
+                getattr(self._body, "close", lambda: None)()
+            except Exception as error:
+                log.error("end of the answer to %s", self._path, exc_info=error)
+
+    def _environ(self) -> WSGIEnvironment:
+        more = {"wsgi.input": io.BytesIO(), "wsgi.errors": sys.stderr, "wsgi.version": (1, 0), "wsgi.url_scheme": "http"}
+        flags = {"wsgi.multithread": True, "wsgi.multiprocess": False, "wsgi.run_once": False}
+        return {**self._request.get_environ(), **more, **flags}
+
+    def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
+        given = {name.lower() for name, _ in headers}
+        unknown = "content-length" not in given and self._request.command != "HEAD"
+        self._chunked = unknown and self._request.chunks
+        lines = [*headers, ("Date", formatdate(usegmt=True)), ("Server", self._name), ("Connection", "close")]
+        lines += [("Transfer-Encoding", "chunked")] if self._chunked else []
+        text = "".join(f"{name}: {value}\r\n" for name, value in lines)
+        self._head = [f"HTTP/1.1 {status}\r\n{text}\r\n".encode("latin-1")]
+        return self._head.append
+
+    def _take_head(self) -> bytes:
+        head, self._head = b"".join(self._head), []
+        self._sent_head = True
+        return head
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            remedy = "is in use; choose another with --port, 0 takes a free one"
         else:
-            log.error("answer to %s", self.environ.get("PATH_INFO"), exc_info=exc_info)
+            remedy = f"cannot be listened on ({error.strerror or error}); choose others with --host and --port"
+        raise InputError(f"port {port} of {host} {remedy}") from error
+    listener.setblocking(False)
+    return listener
+
+
+async def _readable(connection: socket.socket) -> None:
+    """Return when there is something to read, or the other end has closed."""
+    loop = asyncio.get_running_loop()
+    there = loop.create_future()
+    loop.add_reader(connection, lambda: None if there.done() else there.set_result(None))
+    try:
+        await there
+    finally:
+        loop.remove_reader(connection)
+
+
+async def _flush(writer: asyncio.StreamWriter) -> None:
+    """Return when the system has taken all that was written."""
+    writer.transport.set_write_buffer_limits(high=1)  # with 0 a TLS transport waits for ever
+    await writer.drain()
+
+
+async def _say_goodbye(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Tell the client that the answer is whole: over TLS the end of the connection alone does not."""
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(LONGEST_GOODBYE_S):
+            if writer.can_write_eof():
+                writer.write_eof()
+                # Closing on unread bytes would take the answer back.
+                while await reader.read(LONGEST_BODY):
+                    pass
+            writer.close()
+            await writer.wait_closed()

@@ -123,7 +123,7 @@ def running() -> Iterator[Callable[[Any], Any]]:
     with ExitStack() as stack:
 
         def start(listening: Any) -> Any:
-            thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.05})
+            thread = threading.Thread(target=listening.serve_forever)
             thread.start()
             stack.callback(thread.join, timeout=10)
             stack.callback(listening.server_close)

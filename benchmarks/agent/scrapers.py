@@ -4,12 +4,14 @@
 
 Eight GPUs, every metric fast, the page compressed as Prometheus asks for it. Nobody, one scraper a second, all scrapers once a
 second, and all as fast as they are answered (which takes a whole core: more than any number of Prometheus servers will ask).
-The scrapers share this machine with the agent.
+Then one scraper, and one of health, beside 500 connections that say nothing and 500 that drip a header, of eight other
+addresses and of the scraper's own; who is cut off comes back. All share this machine with the agent.
 """
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -19,10 +21,13 @@ from ..processes import Server
 from .stubbed import EVERYTHING_FAST, running_agent, spread, stubbed_driver
 
 REQUEST = (
-    b"GET /metrics HTTP/1.1\r\nHost: agent\r\nAccept-Encoding: gzip\r\nConnection: close\r\n"
+    b"GET %s HTTP/1.1\r\nHost: agent\r\nAccept-Encoding: gzip\r\nConnection: close\r\n"
     b"Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n\r\n"
 )
 WARM_UP_S = 11.0  # two windows of /metrics
+STRANGERS = 1000
+DRIP_S = 0.5
+OTHERS = [f"127.0.0.{number}" for number in range(2, 10)]
 HEADER = (
     "scrapers",
     "pages/s",
@@ -35,7 +40,24 @@ HEADER = (
 )
 
 
-async def scraper(url: str, delay: float, interval: float, until: float) -> list[float]:
+async def stranger(url: str, address: str, drips: bool, until: float) -> None:
+    """Connect from an address and say nothing, or drip a header; come back when cut off."""
+    place = urlsplit(url)
+    while time.monotonic() < until:
+        try:
+            reader, writer = await asyncio.open_connection(place.hostname, place.port, local_addr=(address, 0))
+            if drips:
+                writer.write(b"GET /metrics HTTP/1.1\r\n")
+            while time.monotonic() < until and not reader.at_eof():
+                await asyncio.sleep(DRIP_S)
+                if drips:
+                    writer.write(b"X-Drip: 1\r\n")
+            writer.close()
+        except OSError:
+            await asyncio.sleep(DRIP_S)
+
+
+async def scraper(url: str, path: str, delay: float, interval: float, until: float) -> list[float]:
     """Scrape every ``interval`` seconds (0: as soon as answered), first after ``delay``; seconds of each, NaN if it failed."""
     took, due, address = [], time.monotonic() + delay, urlsplit(url)
     while due < until:
@@ -43,7 +65,7 @@ async def scraper(url: str, delay: float, interval: float, until: float) -> list
         began = time.monotonic()
         try:
             reader, writer = await asyncio.open_connection(address.hostname, address.port)
-            writer.write(REQUEST)
+            writer.write(REQUEST % path.encode())
             whole = (await reader.read()).partition(b"\r\n")[0].endswith(b" 200 OK")
             writer.close()
         except OSError:
@@ -53,18 +75,29 @@ async def scraper(url: str, delay: float, interval: float, until: float) -> list
     return took
 
 
-async def scrape(url: str, count: int, interval: float, seconds: float) -> np.ndarray:
-    """Let so many scrape, their beginnings spread over an interval; seconds of each page."""
+async def scrape(url: str, path: str, count: int, interval: float, seconds: float, beside: Sequence[str]) -> np.ndarray:
+    """Let so many scrape, their beginnings spread over an interval, beside strangers; seconds of each page."""
     until = time.monotonic() + seconds
-    answers = await asyncio.gather(*(scraper(url, interval * n / count, interval, until) for n in range(count)))
+    addresses = list(islice(cycle(beside), STRANGERS))
+    strangers = [asyncio.create_task(stranger(url, address, n % 2 == 0, until)) for n, address in enumerate(addresses)]
+    answers = await asyncio.gather(*(scraper(url, path, interval * n / count, interval, until) for n in range(count)))
     await asyncio.sleep(until - time.monotonic())
+    await asyncio.gather(*strangers)
     return np.concatenate([[], *answers])
 
 
-def case(agent: Server, name: str, count: int, interval: float, seconds: float) -> tuple[str, ...]:
+def case(
+    agent: Server,
+    seconds: float,
+    name: str,
+    count: int,
+    interval: float,
+    path: str = "/metrics",
+    beside: Sequence[str] = (),
+) -> tuple[str, ...]:
     """What the scrapers saw and how the sampler fared, as a row."""
     before, began = agent.figures(), time.monotonic()
-    took = asyncio.run(scrape(agent.url, count, interval, seconds))
+    took = asyncio.run(scrape(agent.url, path, count, interval, seconds, beside))
     after, elapsed = agent.figures(), time.monotonic() - began
     ticks, missed = (
         after[key] - before[key] for key in ("epochcast_agent_tick_seconds_count", "epochcast_agent_missed_ticks_total")
@@ -82,7 +115,11 @@ def measured(seconds: float, many: int) -> Iterator[str]:
     with stubbed_driver() as driver, running_agent(driver, EVERYTHING_FAST) as agent:
         time.sleep(WARM_UP_S)
         page = agent.text("/metrics")
-        rows = [case(agent, *one, seconds) for one in (*cases, (f"{many}, without a pause", many, 0.0))]
+        rows = [case(agent, seconds, *each) for each in (*cases, (f"{many}, without a pause", many, 0.0))]
+        for whose, addresses in (("others", OTHERS), ("the scraper's own address", ["127.0.0.1"])):
+            beside = f"beside {STRANGERS} connections of {whose}"
+            rows.append(case(agent, seconds, f"1, once a second, {beside}", 1, 1.0, "/metrics", addresses))
+            rows.append(case(agent, seconds, f"health, ten times a second, {beside}", 1, 0.1, "/healthz", addresses))
     yield from markdown_table(HEADER, rows)
     yield ""
     yield f"The page of 8 GPUs: {page.count(chr(10))} lines, {len(page) / 1e3:.0f} kB."

@@ -263,6 +263,26 @@ def test_the_agent_alone_tells_its_version() -> None:
     assert run("--version").stdout == f"epochcast-agent, version {version('epochcast')}\n"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'source = "{"x" * 100_000}"\n',
+        f"{'y' * 100_000} = 1\n",
+        'source = """one\ntwo\nthree"""\n',
+        f'[push]\nurl = "{"z" * 100_000}"\n',
+        f'dcgm = {{bindings = "/{"no/" * 1000}"}}\n',
+    ],
+    ids=["a value", "a name", "lines", "an address", "a folder"],
+)
+def test_whatever_is_configured_is_refused_in_a_short_line(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(text)
+    line = refused_at_once(capsys, "--config", path)
+    assert len(line) <= len("epochcast-agent: ") + 300
+
+
 @pytest.mark.parametrize("command", ["check", "install", "uninstall"])
 def test_the_help_of_a_command_begins_with_what_it_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):

@@ -87,6 +87,31 @@ def test_ticks_that_pass_while_sources_are_opened_anew_are_counted(world: Any, s
     assert len(times) + store.missed_ticks == round((times[-1] - times[0]) * 10) + 1
 
 
+def test_sources_opened_anew_in_a_burst_leave_no_tick_uncounted(world: Any, start_node: Any, until: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
+    node = start_node()
+    until(lambda: rows(node, "a") > 2)
+    for _ in range(20):  # most are closed again before their first tick
+        node.reopen(node.config)
+    had = rows(node, "a")
+    until(lambda: rows(node, "a") > had + 2)
+    node.stop()
+    (store,) = node.stores
+    times = store.samples(float("-inf"), float("inf"), None)[0]
+    assert len(times) + store.missed_ticks == round((times[-1] - times[0]) * 10) + 1
+
+
+def test_readings_without_a_value_are_counted_on_when_sources_are_opened_anew(world: Any, start_node: Any, until: Any) -> None:
+    world(nvml=[("a", 0, PLAIN)], gpm=[("a", 0, PROFILES)])
+    node = start_node()
+    until(lambda: rows(node, "a") > 2)
+    metric = node.stores[0].device.metrics[0].name
+    for _ in range(2):
+        node.samplers[0].source.blanks[0, metric] += 3
+        node.reopen(node.config)
+    assert node.stores[0].blanks[metric] == 6
+
+
 def test_a_gpu_that_is_gone_stays_known_until_it_is_back(world: Any, start_node: Any, until: Any) -> None:
     world(nvml=[("a", 0, PLAIN), ("b", 1, PLAIN)], gpm=[("a", 0, PROFILES), ("b", 1, PROFILES)])
     node = start_node(Config(retention=5))

@@ -80,6 +80,17 @@ def test_a_clock_set_back_adds_nothing_negative() -> None:
     assert windows.summary().integral[0] == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("step", [-3600.0, -60.0, 3600.0])
+def test_after_a_clock_was_set_two_windows_at_most_are_missing(step: float) -> None:
+    windows = Windows([FAST], 5.0)
+    for tick in range(200):
+        add(windows, START + tick / 10, 1.0)
+    assert windows.summary().mean[0] == 1.0
+    for tick in range(200, 301):
+        add(windows, START + step + tick / 10, 1.0)
+    assert windows.summary().mean[0] == 1.0
+
+
 def test_a_rare_value_stands_for_a_minute_and_a_half() -> None:
     windows = Windows([FAST, RARE], 5.0)
     add(windows, START, 0.5, 700)

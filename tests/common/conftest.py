@@ -22,9 +22,10 @@ def serve(running: Callable[[Server], Server], hello: Any) -> Callable[..., Serv
         tls: Any = None,
         authentication: Any = None,
         before_answer: Any = lambda: None,
+        health: frozenset[str] = frozenset(),
         **limits: Any,
     ) -> Server:
-        options = {"tls": tls, "authentication": authentication, "before_answer": before_answer}
+        options = {"tls": tls, "authentication": authentication, "before_answer": before_answer, "health": health}
         return running(Server(host, port, app, name="some-server", limits=replace(LIMITS, **limits), **options))
 
     return start

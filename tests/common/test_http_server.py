@@ -7,7 +7,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,13 @@ import pytest
 from epochcast.common.authentication import bearer_token
 from epochcast.common.errors import InputError
 from epochcast.common.routes import Answer, Routes
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -74,16 +82,13 @@ def test_beyond_those_who_may_wait_it_says_come_back(serve: Any, fetch: Any, hel
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         first = pool.submit(fetch, listening)
         assert asked.wait(10)
-        with socket.create_connection(listening.server_address[:2]):  # waits
-            status, headers, _ = fetch(listening)
-            go_on.set()
+        second = pool.submit(fetch, listening)  # waits
+        until(lambda: listening._requests == 2)
+        status, headers, _ = fetch(listening)
+        go_on.set()
         assert (status, headers["Retry-After"]) == (503, "1")
-        assert first.result()[0] == 200
-    # The one that waited has gone; its place is free once the server has seen that.
-    deadline = time.monotonic() + 10
-    while (status := fetch(listening)[0]) == 503 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert status == 200
+        assert (first.result()[0], second.result()[0]) == (200, 200)
+    assert fetch(listening)[0] == 200
 
 
 def test_a_client_that_drips_its_request_is_cut_off(serve: Any, fetch: Any) -> None:
@@ -106,6 +111,96 @@ def test_a_client_that_drips_its_request_is_cut_off(serve: Any, fetch: Any) -> N
                     break
             assert cut
             assert other.result()[0] == 200
+
+
+@contextmanager
+def strangers(server: Any, number: int, addresses: list[str]) -> Iterator[list[socket.socket]]:
+    """Open connections that never send a whole request; each second one drips a header every 0.2 s."""
+    opened: list[socket.socket] = []
+    stop = threading.Event()
+
+    def drip() -> None:
+        while not stop.wait(0.2):
+            for connection in opened[::2]:
+                with suppress(OSError):
+                    connection.send(b"X-Drip: 1\r\n")
+
+    dripping = threading.Thread(target=drip)
+    try:
+        for place in range(number):
+            source = (addresses[place % len(addresses)], 0)
+            opened.append(socket.create_connection(server.server_address[:2], timeout=10, source_address=source))
+            if place % 2 == 0:
+                opened[-1].send(b"GET / HTTP/1.1\r\n")
+        dripping.start()
+        yield opened
+    finally:
+        stop.set()
+        dripping.join()
+        for connection in opened:
+            connection.close()
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.2", "127.0.0.3"], ["127.0.0.1"]], ids=["others", "the same address"])
+def test_strangers_that_never_ask_keep_nobody_waiting(serve: Any, fetch: Any, addresses: list[str]) -> None:
+    listening = serve(connections=2, request_s=60.0)
+    with strangers(listening, 600, addresses) as opened:
+        for _ in range(20):
+            assert fetch(listening, "/x")[0] == 200
+        until(lambda: len(listening._clients) <= len(addresses) * listening.limits.open_per_address)
+        assert opened[0].recv(1) == b""  # the oldest made room
+        opened[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):  # the newest did not have to
+            opened[-1].recv(1)
+
+
+def test_of_all_connections_those_of_the_busiest_address_make_room(serve: Any, fetch: Any) -> None:
+    listening = serve(request_s=60.0, open=10, open_per_address=8)
+    with (
+        strangers(listening, 2, ["127.0.0.3"]) as few,
+        strangers(listening, 8, ["127.0.0.2"]) as many,
+    ):
+        assert fetch(listening)[0] == 200
+        until(lambda: len(listening._clients) < 10)
+        assert many[0].recv(1) == b""
+        for connection in few:
+            connection.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                connection.recv(1)
+
+
+def test_health_waits_for_nobody(serve: Any, fetch: Any, hello: Any) -> None:
+    go_on = threading.Event()
+
+    def stuck(environ: Any, start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthz":
+            go_on.wait(10)
+        return hello(environ, start_response)
+
+    listening = serve(stuck, connections=1, waiting=1, before_answer=lambda: None, health=frozenset({"/healthz"}))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(fetch, listening) for _ in range(2)]
+        until(lambda: listening._requests == 2)
+        assert fetch(listening)[0] == 503
+        assert fetch(listening, "/healthz")[2] == b"hello /healthz"
+        go_on.set()
+        assert [other.result()[0] for other in others] == [200, 200]
+
+
+def test_who_takes_an_answer_slowly_costs_nobody_a_thread(serve: Any, fetch: Any, hello: Any) -> None:
+    def endless(environ: Any, start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/x":
+            yield from hello(environ, start_response)
+            return
+        start_response("200 OK", [])
+        while True:
+            yield b"x" * 100_000
+
+    listening = serve(endless, connections=1)
+    with socket.create_connection(listening.server_address[:2], timeout=10) as lazy:
+        lazy.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert lazy.recv(12) == b"HTTP/1.1 200"
+        assert fetch(listening, "/x")[0] == 200
 
 
 @pytest.mark.parametrize("limit", ["answer_s", "silence_s"])
@@ -271,8 +366,4 @@ def test_a_client_that_never_shakes_hands_keeps_nobody_from_it(serve: Any, trust
     with socket.create_connection(listening.server_address[:2], timeout=10) as silent:
         assert fetch(listening, "/x", trust.client)[2] == b"hello /x"
         assert silent.recv(1) == b""
-    for _ in range(200):  # its thread ends a moment after its connection
-        if not listening._deadlines:
-            break
-        time.sleep(0.01)
-    assert not listening._deadlines
+    until(lambda: not len(listening._clients))

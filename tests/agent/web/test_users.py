@@ -138,3 +138,15 @@ def test_no_users_file_and_no_bcrypt_are_one_sentence(users: Path, monkeypatch: 
     monkeypatch.setattr(server, "import_module", missing)
     with pytest.raises(InputError, match=r"web.users needs the package bcrypt; .*'\.\[agent-auth\]\'"):
         listen(Config(port=0, web=Web(users=users)), hello)
+
+
+@pytest.mark.parametrize(
+    ("host", "asks", "says"),
+    [("127.0.0.1", False, ""), ("0.0.0.0", False, "anybody who reaches 0.0.0.0"), ("0.0.0.0", True, "in the clear")],
+)
+def test_who_else_may_read_is_logged(
+    serve: Any, users: Path, caplog: pytest.LogCaptureFixture, host: str, asks: bool, says: str
+) -> None:
+    serve(host=host, **({"users": users} if asks else {}))
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == bool(says) and all(says in warning for warning in warnings)

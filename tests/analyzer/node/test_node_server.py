@@ -1,7 +1,6 @@
 """The node analyzer's HTTP server: what comes in numbers keeps nobody else out."""
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -30,14 +29,11 @@ def answer(client: socket.socket) -> bytes:
     return b""
 
 
-def test_too_many_are_turned_away_until_one_has_ended(connect: Callable[[], socket.socket]) -> None:
-    for _ in range(32):
+def test_those_who_never_ask_keep_nobody_out(connect: Callable[[], socket.socket]) -> None:
+    for _ in range(300):
         connect().sendall(QUESTION[:-2])
-    assert connect().recv(100).startswith(b"HTTP/1.1 503 ")
-    give_up, answered = time.monotonic() + 30, b""
-    while not answered.startswith(b"HTTP/1.1 200 ") and time.monotonic() < give_up:
-        time.sleep(0.05)
-        answered = answer(connect())
+    answered = answer(connect())
+    assert answered.startswith(b"HTTP/1.1 200 ")
     assert b"Server: epochcast-node" in answered
     assert b"hello " in answered
 
