@@ -104,7 +104,7 @@ class PreparedJob:
 
     @cached_property
     def update_bytes(self) -> float:
-        """Bytes that the optimizer moves on the rank with most to move."""
+        """Bytes that the optimizer moves on the rank that moves most."""
         return max(
             self._by_rank([sum_over(stage.blocks, lambda block: moved_bytes(block.weights, self.job)) for stage in self.stages])
         )
@@ -116,7 +116,7 @@ class PreparedJob:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on what was assumed, or asked for in vain."""
+        """What was assumed, and settings without effect, a sentence each."""
         if self.job.recomputation == "selective" and not any(block.core for stage in self.stages for block in stage.blocks):
             return (
                 *self.cluster.assumptions,

@@ -1,4 +1,4 @@
-"""Pairs of linear layers that tensor parallelism can split without being told, found in the data flow of their parent.
+"""Pairs of linear layers that tensor parallelism can split without a plan, found in the data flow of their parent.
 
 Between a layer split by columns and one split by rows nothing but element-wise work may stand (Shoeybi et al. 2019, section 3:
 the two products of a multi-layer perceptron). Attention is not found: how its heads lie in a layer cannot be seen.

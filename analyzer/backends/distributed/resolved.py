@@ -59,7 +59,7 @@ class Resolved:
         predictor: of the model.
         instances: with prices.
         notes: on prices that the user gave.
-        progress: shows how far long work is; None: nobody looks.
+        progress: shows the progress of long work; None: no progress is shown.
     """
 
     def __init__(self, question: DistributedQuestion, settings: Settings) -> None:

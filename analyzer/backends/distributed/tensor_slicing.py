@@ -1,6 +1,6 @@
 """Tensor parallelism on a module: which weights a rank holds only a slice of, and the slicing (Algorithm 1, lines 12-15).
 
-Which slices are needed is told by the module's classes (``TENSOR_PARALLEL``), by a plan, or by the module's own data flow
+Which slices are needed follows from the module's classes (``TENSOR_PARALLEL``), from a plan, or from the module's own data flow
 (:mod:`.linear_pairs`).
 """
 

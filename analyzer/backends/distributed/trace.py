@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Tensor):
         return _spec(value)
     if isinstance(value, (list, tuple)):
-        return tuple(_plain(one) for one in value)
+        return tuple(_plain(element) for element in value)
     if isinstance(value, (torch.dtype, torch.device, torch.memory_format, torch.layout)):
         return str(value)
     return value
@@ -127,7 +127,7 @@ def _graph(
         saved[places[keeper]] += size
         if in_core(paths[maker]):  # what the core was given, selective recomputation keeps
             core[places[keeper]] += size
-    for call, size in replay.core_inputs.values():  # of which nobody else keeps anything
+    for call, size in replay.core_inputs.values():  # storages that nothing else keeps
         core[places[call]] -= size
     weights, tied = _weights(module, recording, replay, places)
     ends = _ends(recording, replay, places)

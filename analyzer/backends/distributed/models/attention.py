@@ -24,7 +24,7 @@ class FusedCore(nn.Module):
         self.causal, self.dropout = causal, dropout
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Three of shape (batch, heads, s, head_dim) to one."""
+        """Attention output, shape (batch, heads, s, head_dim) as each input."""
         dropout = self.dropout if self.training else 0.0
         return functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=self.causal)
 
@@ -37,7 +37,7 @@ class EagerCore(nn.Module):
         self.causal, self.dropout = causal, dropout
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Three of shape (batch, heads, s, head_dim) to one."""
+        """Attention output, shape (batch, heads, s, head_dim) as each input."""
         scores = torch.matmul(query, key.transpose(-2, -1)) * query.shape[-1] ** -0.5
         if self.causal:
             length = query.shape[-2]

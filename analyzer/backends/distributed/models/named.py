@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 from ....errors import InputError
 from .architecture import Architecture
 
-# What a style has unless it is told otherwise. Dropout: GPT-2's config.json ("attn_pdrop", "resid_pdrop"), OPT's
+# Defaults of each style. Dropout: GPT-2's config.json ("attn_pdrop", "resid_pdrop"), OPT's
 # ("attention_dropout" 0), BERT's ("hidden_dropout_prob"); LLaMA has none, ViT none in torchvision.
 _GPT = {"positions": 1024, "vocab": 50257, "activation": "gelu_tanh", "dropout": 0.1, "attention_dropout": 0.1, "tied": True}
 _OPT = {"positions": 2048, "vocab": 50272, "activation": "relu", "dropout": 0.1, "tied": True}
@@ -31,7 +31,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "vit": {"activation": "gelu"},
     "resnet": {},
 }
-"""Style as the user writes it -> what it has unless told otherwise; ``gpt`` is a ``gpt2`` of Megatron-LM's."""
+"""Defaults by the name of the style; ``gpt`` is a ``gpt2`` of Megatron-LM's."""
 
 
 def from_numbers(style: str, **numbers: Any) -> Architecture:

@@ -135,7 +135,7 @@ def collect(
         path: a CSV file, begun or continued.
         device: where to measure.
         budget_seconds: no new profile begins after it.
-        progress: told operators done and operators in all.
+        progress: called with the operators done and their total.
 
     Raises:
         InputError: the file holds something else, or cannot be written.

@@ -28,7 +28,7 @@ _MAX_BYTES = 500_000_000
 def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
     """Read measured operators from a CSV file, or from every CSV file of a folder that holds any.
 
-    Three formats are told apart by their columns: NeuSight's collection (``OPName, Latency, Device`` and ``B, M, N, K`` or
+    Three formats are distinguished by their columns: NeuSight's collection (``OPName, Latency, Device`` and ``B, M, N, K`` or
     ``B, H``; ms, FP32, forward), ``epochcast measure operators`` (``gpu, op, shape, precision, pass, seconds``) and
     ``op_bench.py`` (``op, shape, precision, pass, median_us``, with the GPU in ``meta.json`` beside it).
 

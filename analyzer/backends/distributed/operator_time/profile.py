@@ -33,7 +33,7 @@ class ProfiledTimes:
         cache: where timings are kept from run to run; None: nowhere.
         budget_seconds: no new round of measurements begins after it (five rounds are always run).
         most_rounds: at which measuring ends before the budget does.
-        progress: told rounds done and rounds in all.
+        progress: called with the rounds done and their total.
         clock: another one than the device's; leave out the cache then.
 
     Attributes:

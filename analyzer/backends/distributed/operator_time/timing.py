@@ -146,7 +146,7 @@ def time_in_rounds(
         clock: of the device.
         budget_seconds: no round begins after it, once :data:`FEWEST_ROUNDS` are done.
         most_rounds: after which it ends anyway.
-        progress: told the number of rounds done.
+        progress: called with the number of rounds done.
     """
     begin = time.perf_counter()
     for operator in calls:
