@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "how-to" / "add-a-gpu.md"
 def _template(path: Path) -> str:
     """The commented lines of the catalogue's header, or the first TOML block of the page."""
     shown = r"^(#   \[\[gpu\]\]\n(?:#   .+\n)+)" if path.suffix == ".toml" else r"^```toml\n((?:.+\n)+?)```"
-    (block,) = re.findall(shown, path.read_text("utf-8"), flags=re.MULTILINE)
+    block, *_ = re.findall(shown, path.read_text("utf-8"), flags=re.MULTILINE)
     return re.sub(r"^#   ", "", block, flags=re.MULTILINE)
 
 

@@ -44,6 +44,10 @@ DISKS = frozenset({"disk_read", "disk_write", "process_disk_read", "process_disk
 #: Metrics read so much less often than the fastest lag behind what happened. By choice.
 SLOWER = 2.5
 
+#: A stretch with more steps than this for each of its rows is a hole, or has a damaged time: nearly all of its grid would be
+#: made up, and it might not fit into memory. By choice.
+MOST_STEPS_PER_ROW = 100
+
 #: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios show this.
 #: By choice.
 IDLE = 0.01
@@ -106,7 +110,7 @@ class Grid:
 
 
 def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | None:
-    """The grid of a stretch of a trace, or None where nothing varies or fewer than 24 samples are busy.
+    """The grid of a stretch of a trace, or None where nothing varies, fewer than 24 samples are busy, or nearly all is a hole.
 
     On the work clock it has as many samples, evenly spaced in work.
 
@@ -120,7 +124,7 @@ def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | No
     rows = slice(stretch[0], stretch[1] + 1)
     unit, places = _places(signals.time)
     length = float(places[stretch[1]] - places[stretch[0]])
-    if rows.stop - rows.start < FEWEST_SAMPLES:
+    if rows.stop - rows.start < FEWEST_SAMPLES or length > MOST_STEPS_PER_ROW * (rows.stop - rows.start):
         return None
     over = int(np.clip(MOST_STEPS // length, 1, OVERSAMPLING))
     count = int(length * over) + 1

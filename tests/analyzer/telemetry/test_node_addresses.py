@@ -109,5 +109,5 @@ def test_where_none_answers_the_source_has_failed(names: Names, url: str) -> Non
 
 
 def test_tls_is_refused_where_no_certificate_can_match() -> None:
-    with pytest.raises(InputError, match="every_address asks each address by its number"):
+    with pytest.raises(InputError, match="every_address polls each address by its number"):
         NodeSettings(url="https://epochcast-nodes:9912", every_address=True)
