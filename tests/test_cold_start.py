@@ -52,11 +52,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_commands_that_only_talk_load_nothing_heavy() -> None:
     """Helps of the whole, of commands and of groups, which load none of their commands; the version comes last."""
-    talks = [("--help",), ("serve", "--help"), ("gpus", "--help"), ("evaluate", "--help"), ("predict-model", "--help")]
+    of_plugins = ("predict-model", "measure", "fit", "evaluate")
+    talks = [("--help",), ("serve", "--help"), ("gpus", "--help"), *((group, "--help") for group in of_plugins)]
     *helps, version = _loaded(*talks, ("--version",))
     for talk, loaded in zip(talks, helps, strict=True):
-        finds_backends = {"importlib.metadata"} if talk[0] == "predict-model" else set()
-        assert not loaded & set(HEAVY) - finds_backends, talk
+        finds_plugins = {"importlib.metadata"} if talk[0] in of_plugins else set()
+        assert not loaded & set(HEAVY) - finds_plugins, talk
     assert not version & set(HEAVY) - {"importlib.metadata"}
 
 

@@ -82,6 +82,7 @@ def _names_all(kind: type[Any], table: dict[str, Any]) -> None:
 
 def test_the_agent_takes_the_example_settings_as_they_stand(root: Path, tmp_path: Path) -> None:
     text = re.sub(r"^#(?=[a-z\[])", "", (root / "systemd" / "agent.toml").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = re.sub(r"^bindings = .*$", f'bindings = "{tmp_path}"', text, flags=re.MULTILINE)  # DCGM is not everywhere
     # Two ways to sign in to the store exclude each other.
     for number, other in enumerate(("token_file", "user|password_file")):
         path = tmp_path / f"{number}.toml"
