@@ -5,7 +5,7 @@ class InputError(ValueError):
     """Bad input: the message says what, the value seen, and the remedy, in one sentence. Exit code 2."""
 
 
-# A sentence says what is wrong first and the remedy last; what was handed in stands between, and may be a whole file.
+# A sentence says what is wrong first and the remedy last; what was handed in comes between, and may be a whole file.
 LONGEST_SENTENCE, ITS_END = 300, 110
 
 

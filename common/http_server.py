@@ -9,24 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import io
 import logging
 import socket
 import ssl
-import sys
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 from .authentication import Authentication
 from .errors import InputError
+from .http_answer import AppAnswer, BrokenAnswerError, Request
+from .http_clients import Clients
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +93,7 @@ class Server:
         self._listener = _listener(host, port)
         self.server_address = self._listener.getsockname()
         self.server_port = int(self.server_address[1])
-        self.base_environ: WSGIEnvironment = {
+        self._base_environ: WSGIEnvironment = {
             "SERVER_NAME": str(self.server_address[0]),
             "SERVER_PORT": str(self.server_port),
             "GATEWAY_INTERFACE": "CGI/1.1",
@@ -104,7 +101,7 @@ class Server:
             "CONTENT_LENGTH": "",
             "SCRIPT_NAME": "",
         }
-        self._clients = _Clients(limits)
+        self._clients = Clients(limits.open, limits.open_per_address)
         self._threads = ThreadPoolExecutor(limits.connections, thread_name_prefix="http")
         self._health_thread = ThreadPoolExecutor(1, thread_name_prefix="health")
         self._requests = 0
@@ -172,7 +169,7 @@ class Server:
                 await asyncio.sleep(0)
 
     async def _attend(self, connection: socket.socket, address: str) -> None:
-        """Read a connection's request and answer it; whatever it does, no exception leaves here."""
+        """Read a connection's request and answer it; no exception leaves here."""
         connection.setblocking(False)
         writer = None
         try:
@@ -188,7 +185,7 @@ class Server:
         except (OSError, EOFError, asyncio.CancelledError) as error:
             # Reset, cut off, too slow, or never spoke HTTP: port scans, probes.
             log.debug("connection from %s: %r", address, error)
-        except _BrokenAnswerError as error:
+        except BrokenAnswerError as error:
             log.error("answer to %s", error.path, exc_info=error.__cause__)
         except Exception:
             log.exception("connection from %s", address)
@@ -216,7 +213,7 @@ class Server:
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, **options)
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
-    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> _Request:
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str) -> Request:
         """Read the head; a request that cannot be read is refused."""
         lines: list[bytes] = []
         try:
@@ -227,7 +224,7 @@ class Server:
         except asyncio.LimitOverrunError:
             status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if lines else HTTPStatus.REQUEST_URI_TOO_LONG
             await self._refuse(status, reader, writer)
-        request = _Request(b"".join(lines), address, self)
+        request = Request(b"".join(lines), address, self._base_environ)
         if request.refusal:
             writer.write(request.refusal)
             await _say_goodbye(reader, writer)
@@ -242,7 +239,7 @@ class Server:
         await _say_goodbye(reader, writer)
         raise ConnectionError(status.phrase)
 
-    async def _answer(self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         length = request.headers.get("Content-Length", "")
         unread = min(int(length), LONGEST_BODY) if length.isdecimal() else 0
         while unread and (body := await reader.read(unread)):
@@ -259,11 +256,11 @@ class Server:
             self._requests -= 1
 
     async def _run(
-        self, request: _Request, writer: asyncio.StreamWriter, threads: Executor, before: Callable[[], None] = lambda: None
+        self, request: Request, writer: asyncio.StreamWriter, threads: Executor, before: Callable[[], None] = lambda: None
     ) -> None:
         """Run the application and send what it answers, piece by piece: a thread computes, the loop sends."""
         loop = asyncio.get_running_loop()
-        answer = _AppAnswer(self._app, request, self.name, before)
+        answer = AppAnswer(self._app, request, self.name, before)
         try:
             while (piece := await loop.run_in_executor(threads, answer.next_piece)) is not None:
                 writer.write(piece)
@@ -272,153 +269,6 @@ class Server:
         finally:
             with contextlib.suppress(RuntimeError):  # the server is being closed
                 threads.submit(answer.close)
-
-
-class _Clients:
-    """The tasks of open connections; the oldest whose request is not whole yet makes room for others."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._address: dict[asyncio.Task[None], str] = {}
-        # Of each address, those that have not sent their request yet, oldest first.
-        self._unfinished: dict[str, dict[asyncio.Task[None], None]] = defaultdict(dict)
-
-    def __len__(self) -> int:
-        return len(self._address)
-
-    def add(self, task: asyncio.Task[None], address: str) -> None:
-        """Take in a connection, and close another where there are too many."""
-        self._address[task] = address
-        self._unfinished[address][task] = None
-        if len(self._unfinished[address]) > self._limits.open_per_address:
-            self._close_oldest(address)
-        elif len(self._address) > self._limits.open:
-            self._close_oldest(max(self._unfinished, key=lambda known: len(self._unfinished[known])))
-
-    def is_whole(self, task: asyncio.Task[Any] | None) -> None:
-        """Keep a connection from making room: its request is whole."""
-        if task is not None:
-            self._forget(task)
-
-    def remove(self, task: asyncio.Task[None]) -> None:
-        """Forget a connection that has ended."""
-        self._forget(task)
-        self._address.pop(task, None)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        address = self._address.get(task, "")
-        self._unfinished[address].pop(task, None)
-        if not self._unfinished[address]:
-            del self._unfinished[address]
-
-    def _close_oldest(self, address: str) -> None:
-        task = next(iter(self._unfinished[address]))
-        self._forget(task)
-        task.cancel()
-
-
-class _Request(WSGIRequestHandler):
-    """A request's head; ``refusal`` is what to answer to one that cannot be read."""
-
-    def __init__(self, head: bytes, address: str, server: Server) -> None:
-        self.client_address = (address, 0)
-        self.server = server  # type: ignore[assignment]  # it has what the environment is made of
-        self.rfile, self.wfile = io.BytesIO(head), io.BytesIO()
-        self.raw_requestline = self.rfile.readline()
-        self.refusal = b"" if self.parse_request() else self.wfile.getvalue()
-        self.route = "" if self.refusal else self.path.partition("?")[0]
-        self.chunks = not self.refusal and self.request_version != "HTTP/1.0"
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log at debug level."""
-        log.debug(format, *args)
-
-
-class _BrokenAnswerError(Exception):
-    """The application failed while it answered."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-
-class _AppAnswer:
-    """An answer of the application as the bytes that are sent; all of it is run by threads, one at a time."""
-
-    def __init__(self, app: WSGIApplication, request: _Request, name: str, before: Callable[[], None]) -> None:
-        self._app = app
-        self._request = request
-        self._name = name
-        self._before = before
-        self._body: Iterable[bytes] = ()
-        self._pieces: Iterator[bytes] | None = None
-        self._head: list[bytes] = []
-        self._chunked = False
-        self._done = self._sent_head = False
-        self._path = request.route
-        # A client may go while a thread computes; another closes the answer then.
-        self._turn = threading.Lock()
-
-    def next_piece(self) -> bytes | None:
-        """Return the next bytes to send, None after the last.
-
-        Raises:
-            _BrokenAnswerError: the application failed in the middle.
-        """
-        with self._turn:
-            return self._next_piece()
-
-    def _next_piece(self) -> bytes | None:
-        if self._done:
-            return None
-        try:
-            if self._pieces is None:
-                self._before()
-                self._body = self._app(self._environ(), self._start)
-                self._pieces = iter(self._body)
-            piece = next(self._pieces, None)
-            while piece == b"":
-                piece = next(self._pieces, None)
-        except Exception as error:
-            if self._sent_head:
-                raise _BrokenAnswerError(self._path) from error
-            log.error("answer to %s", self._path, exc_info=error)
-            self._done = True
-            return b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        sent = self._take_head()
-        if piece is None:
-            self._done = True
-            return sent + b"0\r\n\r\n" * self._chunked
-        return sent + (b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
-
-    def close(self) -> None:
-        """Tell the application that nobody takes more."""
-        with self._turn:
-            self._done = True
-            try:
-                getattr(self._body, "close", lambda: None)()
-            except Exception as error:
-                log.error("end of the answer to %s", self._path, exc_info=error)
-
-    def _environ(self) -> WSGIEnvironment:
-        more = {"wsgi.input": io.BytesIO(), "wsgi.errors": sys.stderr, "wsgi.version": (1, 0), "wsgi.url_scheme": "http"}
-        flags = {"wsgi.multithread": True, "wsgi.multiprocess": False, "wsgi.run_once": False}
-        return {**self._request.get_environ(), **more, **flags}
-
-    def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[[bytes], object]:
-        given = {name.lower() for name, _ in headers}
-        unknown = "content-length" not in given and self._request.command != "HEAD"
-        self._chunked = unknown and self._request.chunks
-        lines = [*headers, ("Date", formatdate(usegmt=True)), ("Server", self._name), ("Connection", "close")]
-        lines += [("Transfer-Encoding", "chunked")] if self._chunked else []
-        text = "".join(f"{name}: {value}\r\n" for name, value in lines)
-        self._head = [f"HTTP/1.1 {status}\r\n{text}\r\n".encode("latin-1")]
-        return self._head.append
-
-    def _take_head(self) -> bytes:
-        head, self._head = b"".join(self._head), []
-        self._sent_head = True
-        return head
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -1,6 +1,6 @@
 """Runs of a recorded session, predicted for other GPUs: what is said of their precision, and how wide intervals are.
 
-No second GPU was measured, so the seconds there have no truth. That of the precision stands in ``runs.json``; ``fp32`` is FP32
+No second GPU was measured, so the seconds there have no truth. The true precision is in ``runs.json``; ``fp32`` is FP32
 with TF32 off.
 
 Run: python -m benchmarks.regressor.recorded_session [--data FOLDER]
