@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 from ....extras import how_to_install
 from ...errors import InputError
 from ...plugins import Settings
-from ...plugins.answer import Answer
+from ...plugins.answer import TableMeasured
 from ...plugins.question import Option, Question
 
 
@@ -65,17 +65,12 @@ class ConvMeterMeasurementQuestion(Question):
         return self
 
 
-class ConvMeterMeasurementAnswer(Answer):
+class ConvMeterMeasurementAnswer(TableMeasured):
     """What the table has, and what could not be measured."""
 
-    rows: int
-    new: int
-    left: int
-    failed: int
     reasons: dict[str, int]
     too_long: int
     unsupported: dict[str, str]
-    out: Annotated[Path, Field(exclude=True)]
 
     @property
     def text(self) -> str:
@@ -88,11 +83,6 @@ class ConvMeterMeasurementAnswer(Answer):
             lines.append(f"  {self.too_long} would take minutes each and were left out")
         lines += [f"  no {what}: {reason}" for what, reason in self.unsupported.items()]
         return "\n".join(lines)
-
-    @property
-    def status(self) -> int:
-        """1 if nothing could be measured."""
-        return 0 if self.rows else 1
 
 
 class ConvMeterMeasurement:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from ....extras import how_to_install
 from ...errors import InputError
 from ...plugins import Settings
-from ...plugins.answer import Answer
+from ...plugins.answer import TableMeasured
 from ...plugins.question import Option, Question
 from .precision import precision_named
 
@@ -42,19 +42,8 @@ class MeasureQuestion(Question):
     out: Annotated[Path, Option(metavar="FILE.csv"), Field(description="Corpus (CSV) to start or continue.")]
 
 
-class MeasureAnswer(Answer):
+class MeasureAnswer(TableMeasured):
     """Operators in the corpus, and those of this run."""
-
-    rows: int
-    new: int
-    left: int
-    failed: int
-    out: Annotated[Path, Field(exclude=True)]
-
-    @property
-    def status(self) -> int:
-        """1 where nothing could be measured."""
-        return 0 if self.rows else 1
 
     @property
     def text(self) -> str:
@@ -72,8 +61,8 @@ class OperatorMeasurement:
     manual: ClassVar[str] = """Time the operators of models at several batch sizes, and random operators, into a corpus.
 
     The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it.
-    Predictions learn operator times from such a corpus or look them up in it. At least 24 operators are measured, whatever the
-    --budget. Exits 1 if nothing could be measured.
+    Predictions learn operator times from such a corpus or look them up in it. At least 24 operators are measured, even
+    beyond the --budget. Exits 1 if nothing could be measured.
 
     \b
     Example: epochcast measure operators --device cuda --precision bf16 \\

@@ -12,7 +12,7 @@ from ....extras import how_to_install
 from ....regressor import load_catalog
 from ...errors import InputError
 from ...plugins import Settings
-from ...plugins.answer import Answer
+from ...plugins.answer import TableMeasured
 from ...plugins.question import Option, Question
 
 
@@ -52,16 +52,11 @@ class MeasureQuestion(Question):
     out: Annotated[Path, Option(metavar="FILE.csv"), Field(description="Table (CSV) to start or continue.")]
 
 
-class MeasureAnswer(Answer):
+class MeasureAnswer(TableMeasured):
     """How many trainings the table holds, and why it lacks others."""
 
-    rows: int
-    new: int
-    left: int
-    failed: int
     reasons: dict[str, int]
     gpu: str
-    out: Annotated[Path, Field(exclude=True)]
 
     @property
     def text(self) -> str:
@@ -70,11 +65,6 @@ class MeasureAnswer(Answer):
         failed = f"; {self.failed} could not be measured" if self.failed else ""
         counts = f"{self.out}: {self.rows} trainings, {self.new} of them new, on {self.gpu}{left}{failed}"
         return "\n".join([counts, *(f"  {count} x {reason}" for reason, count in self.reasons.items())])
-
-    @property
-    def status(self) -> int:
-        """1 while the table is empty."""
-        return 0 if self.rows else 1
 
 
 class OccupancyMeasurement:
