@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,16 +42,29 @@ class WorkerGroup:
         if self.devices == 1:
             return ready
         flag = torch.tensor(int(ready))
-        dist.all_reduce(flag, dist.ReduceOp.MIN)
+        _finish(dist.all_reduce(flag, dist.ReduceOp.MIN, async_op=True))
         return bool(flag)
 
     def as_first(self, value: Any) -> Any:
-        """The value of the first process, in all of them."""
+        """The value of the first process (of JSON), in all of them."""
         if self.devices == 1:
             return value
-        box = [value]
-        dist.broadcast_object_list(box, 0)
-        return box[0]
+        data = json.dumps(value).encode() if self.rank == 0 else b""
+        size = torch.tensor(len(data))
+        _finish(dist.broadcast(size, 0, async_op=True))
+        content = torch.tensor(bytearray(data.ljust(int(size))), dtype=torch.uint8)
+        _finish(dist.broadcast(content, 0, async_op=True))
+        return json.loads(content.numpy().tobytes())
+
+
+# Kept to the end: DistributedDataParallel leaves gloo's threads running (torch 2.13), and one that drops the last
+# reference to a Python tensor while the interpreter ends aborts the process.
+_exchanges: list[dist.Work] = []
+
+
+def _finish(exchange: dist.Work) -> None:
+    exchange.wait()
+    _exchanges.append(exchange)
 
 
 @contextmanager
