@@ -1,8 +1,10 @@
-"""How a watcher and its telemetry sources are: what goes through the store to whoever exports metrics."""
+"""How a watcher and its telemetry sources are. The watcher reports it past its store: the store itself may be what fails."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass
@@ -16,6 +18,7 @@ class SourceStatus:
         polls, errors: so many so far, and of these failed; counters of the watcher's run.
         newest: unix seconds of its newest sample; None before any.
         lag_s: age of that at the last poll.
+        clock_offset_s: its clock against this machine's, by the last answer that had a date; above 0 it is ahead.
     """
 
     kind: str
@@ -26,6 +29,7 @@ class SourceStatus:
     errors: int = 0
     newest: float | None = None
     lag_s: float | None = None
+    clock_offset_s: float | None = None
 
 
 @dataclass
@@ -33,19 +37,26 @@ class WatcherHealth:
     """How a watcher is.
 
     Attributes:
-        told: unix seconds at which this was true.
-        began: unix seconds at which the watcher started; counters are of its run.
         gpus: whose detector runs here.
         backlog: samples read that wait for the detectors.
         dropped: samples dropped since nothing took them for too long; a counter.
         cpu_s: CPU seconds spent in detectors; a counter.
         store_errors: writes to the state that failed; a counter.
+        store_error: why the last write failed; empty once one has succeeded.
+        turn_s: seconds that its loop has been at one thing.
     """
 
-    told: float = 0.0
-    began: float = 0.0
     gpus: int = 0
     backlog: int = 0
     dropped: int = 0
     cpu_s: float = 0.0
     store_errors: int = 0
+    store_error: str = ""
+    turn_s: float = 0.0
+
+
+class WatcherReport(NamedTuple):
+    """What a watcher says of itself; ``health`` is None before it runs."""
+
+    health: WatcherHealth | None = None
+    sources: Sequence[SourceStatus] = ()

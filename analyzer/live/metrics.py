@@ -106,6 +106,7 @@ def _of_source(source: SourceStatus) -> Iterator[Value]:
     yield "epochcast_analyzer_source_polls_total", labels, source.polls
     yield "epochcast_analyzer_source_errors_total", labels, source.errors
     yield "epochcast_analyzer_source_lag_seconds", labels, source.lag_s
+    yield "epochcast_analyzer_source_clock_offset_seconds", labels, source.clock_offset_s
 
 
 def _of_health(health: WatcherHealth) -> Iterator[Value]:

@@ -1,7 +1,6 @@
-"""What must survive a restart, in SQLite: reports of GPUs, their epochs, how the sources are, and what operators said of jobs.
+"""What must survive a restart, in SQLite: reports of GPUs, their epochs, jobs, and what operators said of them.
 
-One process writes (the watcher), others read at the same time (write-ahead log). The file is the only interface between the
-watcher and the service.
+The watcher writes what it finds, and the service reads it and writes jobs, at the same time (write-ahead log).
 """
 
 from __future__ import annotations
@@ -10,18 +9,17 @@ import contextlib
 import json
 import logging
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...regressor.profile import Profile
 from ..errors import InputError
 from ..telemetry.gpu_report import EpochRecord, Report
-from .health import SourceStatus, WatcherHealth
+from .state_file import StateFile
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +33,6 @@ CREATE TABLE IF NOT EXISTS epoch (
     profile TEXT,
     PRIMARY KEY (gpu, start)
 );
-CREATE TABLE IF NOT EXISTS source (kind TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, PRIMARY KEY (kind, name));
-CREATE TABLE IF NOT EXISTS watcher (one INTEGER PRIMARY KEY CHECK (one = 1), health TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job (id TEXT PRIMARY KEY, told REAL NOT NULL, record BLOB NOT NULL);
 """
@@ -46,8 +42,6 @@ _WRITE_EPOCH = 'INSERT OR REPLACE INTO epoch (gpu, start, "end", confidence, job
 
 MOST_EPOCHS = 5000
 """Epochs kept of a GPU, whatever their age: about 20 MB with their profiles."""
-
-_BUSY_S = 5.0  # a reader or writer waits so long for another
 
 
 @dataclass(frozen=True)
@@ -80,31 +74,7 @@ class StateStore:
                 another name (and logged), and a new one begun: what it held is found again while jobs run.
         """
         self.path = path
-        self._check = check
-        self._lock = threading.Lock()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = self._opened()
-        except sqlite3.OperationalError as error:
-            raise InputError(f"the state {str(path)!r} cannot be opened ({error}); name a file that can be written") from error
-        except OSError as error:
-            raise InputError(f"the state {str(path)!r} cannot be written: {error.strerror}; name another file") from error
-        except sqlite3.DatabaseError as error:
-            aside = path.with_name(f"{path.name}.broken-{int(time.time())}")
-            log.error("the state %s is damaged (%s): set aside as %s", path, error, aside.name)
-            path.replace(aside)
-            for end in ("-wal", "-shm"):  # belong to what was set aside
-                path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
-            self._connection = self._opened()
-
-    def _opened(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()  # left open it would, when it goes, take the files of the next one's log with it
-            raise
-        return connection
+        self._file = StateFile(path, self._prepare, check=check)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -113,10 +83,6 @@ class StateStore:
                 f"the state {str(self.path)!r} was written by a newer Epochcast (version {version} of its tables, this one "
                 f"knows {VERSION}); upgrade, or name another file"
             )
-        if self._check:
-            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
-            if result != "ok":
-                raise sqlite3.DatabaseError(" ".join(result.split()))
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(_TABLES)
@@ -124,13 +90,23 @@ class StateStore:
 
     def close(self) -> None:
         """Close it."""
-        with self._lock:
-            self._connection.close()
+        self._file.close()
 
     @property
-    def changes(self) -> int:
-        """A number that differs whenever another connection has written since."""
-        return int(self._rows("PRAGMA data_version")[0][0])
+    def generation(self) -> int:
+        """Raised whenever an empty file has taken the place of a damaged one."""
+        return self._file.generation
+
+    @property
+    def set_aside(self) -> list[Path]:
+        """Damaged files that are still beside the state."""
+        return self._file.set_aside
+
+    @property
+    def changes(self) -> tuple[int, int]:
+        """Differs whenever another connection has written since."""
+        ((version,),) = self._rows("PRAGMA data_version")
+        return self._file.generation, version
 
     def write_gpus(self, changes: Iterable[GpuChange], *, by_node: bool = False) -> None:
         """Write what is new of some GPUs, all or nothing.
@@ -148,12 +124,9 @@ class StateStore:
             epochs += [_epoch_row(uuid, epoch) for epoch in change.epochs]
         self._write((_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
 
-    def reports(self, *, by_nodes: bool = True, since: float = 0.0) -> dict[str, Report]:
-        """The newest report of every GPU reported after ``since`` [unix s], by UUID.
-
-        Without ``by_nodes`` only of those whose epochs are detected here.
-        """
-        rows = self._rows("SELECT uuid, report FROM gpu WHERE by_node <= ? AND told > ? ORDER BY uuid", (by_nodes, since))
+    def reports(self) -> dict[str, Report]:
+        """The newest report of every GPU, by UUID."""
+        rows = self._rows("SELECT uuid, report FROM gpu ORDER BY uuid")
         return {uuid: report for uuid, text in rows if (report := _report(uuid, text)) is not None}
 
     def report(self, gpu: str) -> Report | None:
@@ -173,9 +146,9 @@ class StateStore:
             for start, end, sure, job, profile in reversed(rows)
         ]
 
-    def reported_at(self) -> dict[str, float]:
-        """When each GPU was last reported [unix s], by UUID."""
-        return dict(self._rows("SELECT uuid, told FROM gpu"))
+    def reported_at(self, *, by_nodes: bool = True) -> dict[str, float]:
+        """When each GPU was last reported [unix s], by UUID; without ``by_nodes`` only those whose epochs are detected here."""
+        return dict(self._rows("SELECT uuid, told FROM gpu WHERE by_node <= ?", (by_nodes,)))
 
     def epoch_count(self, gpu: str, since: float) -> int:
         """How many epochs of a GPU began at ``since`` [unix s] or later."""
@@ -199,24 +172,6 @@ class StateStore:
             ('DELETE FROM epoch WHERE gpu = ? AND start < ? AND "end" < ?', too_old),
             ("DELETE FROM epoch WHERE gpu = ? AND start <= ?", too_many),
         )
-
-    def write_health(self, health: WatcherHealth, sources: Iterable[SourceStatus]) -> None:
-        """Keep how the watcher and its sources are."""
-        rows = [(source.kind, source.name, json.dumps(asdict(source))) for source in sources]
-        self._write(
-            ("INSERT OR REPLACE INTO watcher (one, health) VALUES (1, ?)", [(json.dumps(asdict(health)),)]),
-            ("DELETE FROM source", [()]),
-            ("INSERT INTO source (kind, name, status) VALUES (?, ?, ?)", rows),
-        )
-
-    def health(self) -> WatcherHealth | None:
-        """The watcher's last reported health; None before its first report."""
-        rows = self._rows("SELECT health FROM watcher")
-        return WatcherHealth(**json.loads(rows[0][0])) if rows else None
-
-    def sources(self) -> list[SourceStatus]:
-        """How the telemetry sources were then."""
-        return [SourceStatus(**json.loads(text)) for (text,) in self._rows("SELECT status FROM source ORDER BY kind, name")]
 
     def write_plan(self, job: str, plan: Mapping[str, Any]) -> None:
         """Keep what an operator said of a job."""
@@ -248,20 +203,22 @@ class StateStore:
         """Execute each statement with each of its rows, all in one transaction."""
         if not any(rows for _, rows in statements):
             return
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
+
+        def transaction(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")
             try:
                 for statement, rows in statements:
-                    self._connection.executemany(statement, rows)
-                self._connection.execute("COMMIT")
+                    connection.executemany(statement, rows)
+                connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):  # a full disk may have ended the transaction already
-                    self._connection.execute("ROLLBACK")
+                    connection.execute("ROLLBACK")
                 raise
 
+        self._file.use(transaction)
+
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._connection.execute(query, values).fetchall()
+        return self._file.use(lambda connection: connection.execute(query, values).fetchall())
 
 
 def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:

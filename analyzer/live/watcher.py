@@ -17,7 +17,7 @@ from ..telemetry import NodeReport, Rows, TelemetrySource
 from ..telemetry.gpu_report import EpochRecord, Report
 from .epoch_matching import superseded
 from .gpu_watch import KNOWN, GpuWatch, News
-from .health import SourceStatus, WatcherHealth
+from .health import SourceStatus, WatcherHealth, WatcherReport
 from .polling import Polled, Polling
 from .state_store import GpuChange, StateStore
 
@@ -30,6 +30,9 @@ _WRITE_S, _REPORT_S = 1.0, 5.0
 _HANDOVER_S, _SILENT_S = 60.0, 600.0
 
 _PRUNE_S = 3600.0
+
+LONGEST_TURN_S = 60.0
+"""A watcher that has been at one thing for longer hangs: its loop turns several times a second, a long search takes seconds."""
 
 # Rows of one GPU between two turns: a recording of days would keep the watcher from telling and from ending for minutes.
 _TURN_ROWS = 6000
@@ -86,11 +89,11 @@ class Watcher:
         self._polling = Polling(sources)
         self._rank = {id(source): rank for rank, source in enumerate(sources)}
         self._gpus: dict[str, _Gpu] = {}
-        self._health = WatcherHealth(began=time.time())
+        self._health = WatcherHealth()
         self._clock = clock
         self._turned = clock()
         self._wrote = self._pruned = -np.inf
-        self._failing = False  # the last write to the store failed
+        self._generation = store.generation
 
     @property
     def reports(self) -> dict[str, Report]:
@@ -107,13 +110,17 @@ class Watcher:
         """How the watcher is."""
         watched = sum(gpu.watch is not None for gpu in list(self._gpus.values()))
         return replace(
-            self._health, told=time.time(), gpus=watched, backlog=self._polling.waiting, dropped=self._polling.dropped
+            self._health,
+            gpus=watched,
+            backlog=self._polling.waiting,
+            dropped=self._polling.dropped,
+            turn_s=self._clock() - self._turned,
         )
 
     @property
-    def seconds_since_turn(self) -> float:
-        """How long its loop has been at one thing."""
-        return self._clock() - self._turned
+    def report(self) -> WatcherReport:
+        """How the watcher and its sources are."""
+        return WatcherReport(self.health, self.sources)
 
     def run(self, stop: threading.Event) -> None:
         """Watch until ``stop`` is set; what was found by then is written."""
@@ -214,14 +221,17 @@ class Watcher:
                 gpu.watch, gpu.written = None, -np.inf
 
     def _write(self, now: float) -> None:
+        if self._store.generation != self._generation:  # an empty file took the place of a damaged one
+            self._generation = self._store.generation
+            for gpu in self._gpus.values():
+                if gpu.report is not None and now - gpu.heard <= _SILENT_S:
+                    gpu.news = News(gpu.report.epochs) + (gpu.news or News())
         due = [
             gpu
             for gpu in self._gpus.values()
             if gpu.news is not None or (gpu.heard > gpu.written and now - gpu.written >= _REPORT_S)
         ]
         self._write_gpus(due, now)
-        with self._counted():
-            self._store.write_health(self.health, self.sources)
 
     def _write_gpus(self, gpus: Sequence[_Gpu], now: float) -> None:
         """Write GPUs detected here and those that nodes report apart; what could not be written is kept for next time."""
@@ -242,8 +252,8 @@ class Watcher:
                 self._health.store_errors += 1
             for gpu in part:
                 gpu.news, gpu.written = None, now
-            if part and self._failing:
-                self._failing = False
+            if part and self._health.store_error:
+                self._health.store_error = ""
                 log.warning("the state %s can be written again", self._store.path)
 
     @contextmanager
@@ -253,9 +263,9 @@ class Watcher:
             yield
         except sqlite3.Error as error:
             self._health.store_errors += 1
-            if not self._failing:
-                log.error("the state %s: %s; what is found is kept in memory meanwhile", self._store.path, error)
-            self._failing = True
+            if not self._health.store_error:
+                log.error("the state %s: %s; epochs are kept in memory meanwhile", self._store.path, error)
+            self._health.store_error = str(error)
 
 
 def _in_turns(data: Rows | NodeReport) -> Iterator[Rows | NodeReport]:

@@ -20,9 +20,9 @@ from ...common.routes import Answer, Query, Routes, json_answer, only_known, ref
 from ...regressor import load_catalog
 from ..errors import InputError
 from ..live.metrics import DetectionMetrics, View
-from ..live.state_lock import alone_with
+from ..live.state_file import alone_with
 from ..live.state_store import StateStore
-from ..live.watcher import Watcher
+from ..live.watcher import LONGEST_TURN_S, Watcher
 from ..telemetry import TelemetrySource
 from ..telemetry.gpu_report import epoch_to_json
 from ..telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
@@ -74,9 +74,6 @@ def _listen(config: NodeConfig, api: Api) -> Server:
 
 EPOCHS = 1000  # of one answer, unless limit says otherwise
 
-# The watcher's loop turns several times a second; a long backlog or a search takes seconds.
-_LONGEST_TURN_S = 60.0
-
 
 class Api(Routes):
     """``/metrics``, ``/api/v1/reports``, ``/api/v1/epochs?gpu=&since=&limit=`` and ``/healthz`` (does detection run?)."""
@@ -118,12 +115,14 @@ class Api(Routes):
         return json_answer({"schema": EPOCHS_SCHEMA, "gpu": gpu, "epochs": [epoch_to_json(epoch) for epoch in epochs]})
 
     def _health(self, _: Query, __: WSGIEnvironment) -> Answer:
-        turned = self._watcher.seconds_since_turn
         agent = [{"url": source.name, "up": source.up, "error": source.error} for source in self._watcher.sources]
-        state = {"gpus": self._watcher.health.gpus, "agents": agent, "last_turn_s": round(turned, 3)}
-        if turned > _LONGEST_TURN_S:
+        health = self._watcher.health
+        state = {"gpus": health.gpus, "agents": agent, "last_turn_s": round(health.turn_s, 3)}
+        if health.turn_s > LONGEST_TURN_S:
             return json_answer({"status": "detection hangs", **state}, HTTPStatus.SERVICE_UNAVAILABLE)
-        return json_answer({"status": "ok", **state})
+        # A restart would not free a disk, so the answer stays 200.
+        status = f"the state cannot be written: {health.store_error}" if health.store_error else "ok"
+        return json_answer({"status": status, **state})
 
 
 def _number(query: Query, name: str, default: float) -> float:

@@ -25,6 +25,7 @@ from ..instances import Market
 from ..instances.rented import Rented, rented
 from ..jobs.grouping import Group, group
 from ..jobs.summary import gpu_answer, sources_of, summed_up
+from ..live.health import WatcherReport
 from ..live.metrics import GONE_S
 from ..live.state_store import StateStore
 from ..recommendation import JobLimits, Objective, Work
@@ -44,6 +45,9 @@ _PAUSE = 15.0
 # A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
 _RENEW_S = 10.0
 
+# The watcher writes a GPU at least every five seconds.
+_REFILL_S = 10.0
+
 # A GPU that nobody has reported for so long no longer counts as working.
 _SILENT_S = 300.0
 
@@ -60,7 +64,7 @@ class Snapshot:
         gpus: by UUID.
         jobs: by id, the newest first.
         reports: of the GPUs, by UUID.
-        health: of the service.
+        detected_here: UUIDs of GPUs whose epochs are detected by this service, and not by their node's analyzer.
         gone: UUIDs of GPUs that nobody has reported for `GONE_S`: they have no metrics any more.
     """
 
@@ -68,7 +72,7 @@ class Snapshot:
     gpus: Mapping[str, GpuAnswer]
     jobs: Mapping[str, JobAnswer]
     reports: Mapping[str, Report]
-    health: health.Health
+    detected_here: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
 
 
@@ -102,13 +106,15 @@ class Analysis:
     """Keeps a snapshot of the store's content; a thread of its own renews it.
 
     Attributes:
-        problems: sentences on what is wrong with the service's processes, called in each round.
+        watcher: says how the watcher and its sources are now.
+        problems: sentences on what is wrong with the service's processes now.
         errors: rounds, or jobs in one, that failed; a counter.
         on_round: called with the seconds of each round.
     """
 
     def __init__(self, store: StateStore, advisor: Advisor, settings: Settings) -> None:
         """Make one that has not looked yet; `start` or `round` makes it."""
+        self.watcher: Callable[[], WatcherReport] = WatcherReport
         self.problems: Callable[[], list[str]] = list
         self.on_round: Callable[[float], object] = lambda seconds: None
         self.errors = 0
@@ -117,6 +123,12 @@ class Analysis:
         self._settings = settings
         self._keep_s = 86_400.0 * settings.keep_days
         self._records: dict[str, JobRecord] | None = None
+        self._written: dict[str, JobRecord] = {}  # as the store has them
+        self._generation = store.generation
+        self._refilled = -math.inf  # when the watcher has written what it knows into an empty file, by the monotonic clock
+        self._error = self._store_error = ""  # of the last round, and of its writes
+        self._finished: float | None = None  # when the last round did, by the monotonic clock
+        self._started = False
         self._answered: dict[str, _Answered] = {}
         self._failed: dict[str, str] = {}
         self._renew_at = math.inf  # unix seconds at which a prediction is due that was held back
@@ -124,12 +136,37 @@ class Analysis:
         self._working = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._snapshot = Snapshot(time.time(), {}, {}, {}, health.starting())
+        self._snapshot = Snapshot(time.time(), {}, {}, {})
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest; before the first round an empty one."""
         return self._snapshot
+
+    @property
+    def health(self) -> health.Health:
+        """Of the service, now."""
+        snapshot, report = self._snapshot, self.watcher()
+        polled = not self._settings.sources or any(source.polls for source in report.sources)
+        self._started = self._started or (self._finished is not None and polled)
+        problems = self.problems()
+        if self._error:
+            problems.append(f"the last analysis failed, so these figures are old: {self._error}")
+        elif self._finished is not None and (age := time.monotonic() - self._finished) > self._longest_round_s:
+            problems.append(f"the last analysis ended {age:.0f} s ago, so these figures are old")
+        problems += [f"job {job} cannot be analysed: {error}" for job, error in self._failed.items()]
+        return health.of(
+            gpus=len(snapshot.gpus),
+            jobs=len(snapshot.jobs),
+            report=report,
+            started=self._started,
+            store_error=self._store_error,
+            problems=problems,
+        )
+
+    @property
+    def _longest_round_s(self) -> float:
+        return 2 * _ROUND_S + (1 + _PAUSE) * self._took_s
 
     @property
     def oldest_price(self) -> date:
@@ -152,12 +189,12 @@ class Analysis:
         with self._working:
             began, cpu = time.perf_counter(), time.thread_time()
             try:
-                self._snapshot = self._look()
+                self._snapshot, self._error = self._look(), ""
             except Exception as error:
                 self.errors += 1
                 log.exception("a round of the analysis failed")
-                state = health.failed(self._snapshot.health, error)
-                self._snapshot = replace(self._snapshot, health=state)
+                self._error = str(error) or type(error).__name__
+            self._finished = time.monotonic()
             self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
@@ -203,7 +240,7 @@ class Analysis:
         self.round()
 
     def _run(self) -> None:
-        seen: int | None = None
+        seen: tuple[int, int] | None = None
         looked = 0.0
         while not self._stop.is_set():
             try:
@@ -222,6 +259,10 @@ class Analysis:
         reported_at = self._store.reported_at()
         if self._records is None:
             self._records = self._read_records()
+        if self._store.generation != self._generation:
+            self._begin_anew()
+        if time.monotonic() < self._refilled:
+            return self._snapshot
         silent = {uuid for uuid in reports if now - reported_at.get(uuid, now) > _SILENT_S}
         gone = frozenset(uuid for uuid in silent if now - reported_at[uuid] > GONE_S)
         plans = self._store.plans()
@@ -241,16 +282,7 @@ class Analysis:
         ordered = dict(sorted(jobs.items(), key=lambda item: (not item[1].active, -(item[1].since or 0.0), item[0])))
         job_of = {uuid: job_group.id for job_group in groups for uuid in job_group.gpus if job_group.id in current}
         gpus = {uuid: gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in reports.items()}
-        state = health.of(
-            gpus=len(gpus),
-            jobs=len(ordered),
-            sources=self._store.sources(),
-            watcher=self._store.health(),
-            configured=len(self._settings.sources),
-            problems=[*self.problems(), *(f"job {job} cannot be analysed: {error}" for job, error in self._failed.items())],
-            now=now,
-        )
-        return Snapshot(now, gpus, ordered, reports, state, gone)
+        return Snapshot(now, gpus, ordered, reports, frozenset(self._store.reported_at(by_nodes=False)), gone)
 
     def _job_record(
         self, job_group: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float
@@ -335,7 +367,8 @@ class Analysis:
 
     def _read_records(self) -> dict[str, JobRecord]:
         records = (JobRecord.from_json(data, reported_at) for reported_at, data in self._store.jobs().values())
-        return {record.answer.id: record for record in records if record is not None}
+        self._written = {record.answer.id: record for record in records if record is not None}
+        return dict(self._written)
 
     def _keep(self, current: Mapping[str, JobRecord], now: float) -> None:
         """Take the jobs of this round in, let go of what is part of another or too old, and write what is new."""
@@ -351,8 +384,27 @@ class Analysis:
         failed = {job: before[job] for job in self._failed if job in before}
         self._records = {**current, **failed, **{record.answer.id: record for record in ended[:_MOST_ENDED]}}
         self._answered = {job: answered for job, answered in self._answered.items() if job in current}
-        changed = {job: record.to_json() for job, record in self._records.items() if _is_new(before.get(job), record)}
-        self._store.write_jobs(changed, gone=[job for job in before if job not in self._records])
+        self._write()
+
+    def _begin_anew(self) -> None:
+        """Keep plans and jobs where an empty file took the place of a damaged one."""
+        for job, record in (self._records or {}).items():
+            self._store.write_plan(job, record.answer.plan.model_dump())
+        self._written, self._generation = {}, self._store.generation
+        self._refilled = time.monotonic() + _REFILL_S
+
+    def _write(self) -> None:
+        """Write jobs that are not in the store as they are; where that fails, the next round tries again."""
+        records = self._records or {}
+        changed = {job: record.to_json() for job, record in records.items() if _is_new(self._written.get(job), record)}
+        try:
+            self._store.write_jobs(changed, gone=[job for job in self._written if job not in records])
+        except sqlite3.Error as error:
+            self.errors += 1
+            self._store_error = str(error)
+            log.error("jobs cannot be written to the state: %s", error)
+        else:
+            self._written, self._store_error = dict(records), ""
 
 
 def _is_new(before: JobRecord | None, record: JobRecord) -> bool:

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from ... import __version__
 from ..answers.answer_schema import AnswerModel
-from ..live.health import SourceStatus, WatcherHealth
+from ..live.health import SourceStatus, WatcherReport
+from ..words import length
 
 
 class Health(AnswerModel):
@@ -24,58 +25,60 @@ class Health(AnswerModel):
     notes: list[str] = Field(description="What is wrong, one sentence each.")
 
 
-# The watcher reports its health every second.
-_LATE_S = 60.0
+# A search takes seconds; a longer turn delays every epoch.
+_LONG_TURN_S = 20.0
 
-
-def starting() -> Health:
-    """Before the first round of the analysis."""
-    return Health(
-        status="starting", version=__version__, gpus=0, jobs=0, sources=[], notes=["the first analysis is still running"]
-    )
-
-
-def failed(before: Health, error: Exception) -> Health:
-    """After a round that failed: what was known, and that it is old."""
-    note = f"the last analysis failed, so these figures are old: {error}"
-    return before.model_copy(update={"status": "degraded", "notes": [note]})
+# As the agent's alert on late samples allows; NTP keeps clocks within milliseconds.
+CLOCK_TOLERANCE_S = 10.0
 
 
 def of(
     *,
     gpus: int,
     jobs: int,
-    sources: Sequence[SourceStatus],
-    watcher: WatcherHealth | None,
-    configured: int,
+    report: WatcherReport,
+    started: bool,
+    store_error: str,
     problems: Sequence[str],
-    now: float,
 ) -> Health:
-    """Return the health after a round.
+    """Return the health of now.
 
     Args:
         gpus, jobs: how many are known.
-        sources: as the watcher last reported them.
-        watcher: its health then; None before its first report.
-        configured: sources in the settings.
+        report: what the watcher says of itself and its sources.
+        started: a first round of the analysis is over, and a source was polled.
+        store_error: why the service itself cannot write the state; empty where it can.
         problems: sentences on what else is wrong.
-        now: unix seconds.
     """
+    watcher, sources = report
     notes = list(problems)
-    late = watcher is not None and now - watcher.told > _LATE_S
-    if late and configured:
-        assert watcher is not None
-        notes.append(f"the watcher last reported {now - watcher.told:.0f} s ago, so these figures may be old")
+    if watcher is not None and watcher.turn_s > _LONG_TURN_S:
+        notes.append(f"the watcher has been busy with the same samples for {watcher.turn_s:.0f} s, so epochs come late")
     # Without an error it is polled for the first time, which takes long where much of the past is read.
-    notes += [source.error for source in sources if source.error]
-    if watcher is not None and watcher.store_errors:
-        notes.append(f"{watcher.store_errors} writes to the state file failed; check that its disk is not full")
-    begun = not configured or any(source.polls for source in sources)
+    notes += [error for error in dict.fromkeys(source.error for source in sources) if error]
+    if reason := store_error or (watcher is not None and watcher.store_error):
+        notes.append(
+            f"the state cannot be written ({reason}), so these figures are old; new epochs are kept in memory until it can be"
+        )
+    notes += _clocks(sources)
     return Health(
-        status="degraded" if notes else "ok" if begun else "starting",
+        status="degraded" if notes else "ok" if started else "starting",
         version=__version__,
         gpus=gpus,
         jobs=jobs,
         sources=[asdict(source) for source in sources],
         notes=notes,
     )
+
+
+def _clocks(sources: Sequence[SourceStatus]) -> list[str]:
+    """Sentences on clocks that differ from this machine's; on this machine's where all differ from it alike."""
+    offsets = {f"{source.kind} {source.name}": source.clock_offset_s for source in sources if source.clock_offset_s is not None}
+    off = {name: offset for name, offset in offsets.items() if abs(offset) > CLOCK_TOLERANCE_S}
+    if len(off) > 1 and off == offsets and len({offset > 0 for offset in off.values()}) == 1:
+        return [f"the clocks of all {len(off)} sources are {_against(min(off.values(), key=abs))}; check this machine's first"]
+    return [f"the clock of {name} is {_against(offset)}; synchronise both by NTP" for name, offset in off.items()]
+
+
+def _against(offset: float) -> str:
+    return f"{length(abs(offset))} {'ahead of' if offset > 0 else 'behind'} this machine's"

@@ -10,8 +10,7 @@ import logging
 import signal
 import socket
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import uvicorn
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -21,13 +20,12 @@ from prometheus_client.registry import Collector
 from ...common.files import write_port
 from ..answers.advisor import Advisor
 from ..errors import InputError
-from ..live.metrics import GONE_S, DetectionMetrics, View, families
-from ..live.state_lock import alone_with
+from ..live.metrics import DetectionMetrics, View, families
+from ..live.state_file import alone_with
 from ..live.state_store import StateStore
 from ..plugins import Settings as PluginSettings
 from ..plugins.registry import Registry
 from ..recommendation import JobLimits
-from ..telemetry.gpu_report import Report
 from ..telemetry.settings import opened
 from .analysis import Analysis
 from .app import create_app
@@ -66,7 +64,7 @@ def build(settings: Settings) -> Parts:
     limits = settings.limits
     workers = Workers(limits.workers, limits.worker_memory_bytes, limits.seconds)
     registry = CollectorRegistry()
-    detection = DetectionMetrics(lambda: View(_detected_here(store), store.sources(), store.health()))
+    detection = DetectionMetrics(lambda: _view(analysis))
     for collector in (detection, JobMetrics(analysis)):
         registry.register(collector)
     return Parts(
@@ -83,9 +81,10 @@ def build(settings: Settings) -> Parts:
     )
 
 
-def _detected_here(store: StateStore) -> Mapping[str, Report]:
-    """Reports of the GPUs whose metrics are exported here, and not by their nodes."""
-    return store.reports(by_nodes=False, since=time.time() - GONE_S)
+def _view(analysis: Analysis) -> View:
+    """The GPUs whose metrics are exported here, and not by their nodes."""
+    snapshot, (health, sources) = analysis.snapshot, analysis.watcher()
+    return View({uuid: snapshot.reports[uuid] for uuid in snapshot.detected_here - snapshot.gone}, sources, health)
 
 
 def serve(settings: Settings) -> int:
@@ -108,9 +107,10 @@ def _run(settings: Settings, parts: Parts) -> None:
     with listening(settings) as listener:
         _tell(settings, listener)
         watcher = WatcherProcess(settings.sources, settings.state, settings.keep_days, settings.gpus)
-        parts.registry.register(ProcessMetrics(watcher, parts.workers))
+        parts.registry.register(ProcessMetrics(watcher, parts.workers, parts.store))
         ProcessCollector(registry=parts.registry)
-        parts.analysis.problems = lambda: _problems(watcher)
+        parts.analysis.watcher = lambda: watcher.report
+        parts.analysis.problems = lambda: _problems(watcher, parts.store)
         server = _Server(create_app(parts), listener, settings)
         try:
             watcher.start()
@@ -152,27 +152,33 @@ class _Server(uvicorn.Server):
 
 
 class ProcessMetrics(Collector):
-    """How the service's other processes are."""
+    """How the service's other processes and its state are."""
 
-    def __init__(self, watcher: WatcherProcess, workers: Workers) -> None:
+    def __init__(self, watcher: WatcherProcess, workers: Workers, store: StateStore) -> None:
         self._watcher = watcher
         self._workers = workers
+        self._store = store
 
     def collect(self) -> Iterator[Metric]:
         """Return the families."""
         yield from families(
             (
-                ("epochcast_analyzer_watcher_up", (), self._watcher.is_alive),
+                ("epochcast_analyzer_watcher_up", (), not self._watcher.problem),
                 ("epochcast_analyzer_watcher_restarts_total", (), self._watcher.restarts),
                 ("epochcast_analyzer_worker_restarts_total", (), self._workers.restarts),
+                ("epochcast_analyzer_damaged_state_files", (), len(self._store.set_aside)),
             )
         )
 
 
-def _problems(watcher: WatcherProcess) -> list[str]:
-    if watcher.is_alive:
-        return []
-    return ["the watcher process is not running, so no new telemetry is read; the service's log says why"]
+def _problems(watcher: WatcherProcess, store: StateStore) -> list[str]:
+    problems = [watcher.problem] if watcher.problem else []
+    if aside := store.set_aside:
+        problems.append(
+            f"the state was damaged, and {aside[-1].name} beside it is what it held; a new one was begun; move that file away "
+            "once you have looked at it"
+        )
+    return problems
 
 
 def listening(settings: Settings) -> socket.socket:

@@ -1,17 +1,24 @@
-"""The watcher as a child of the service: started, started again when it ends, and ended with the service."""
+"""The watcher as a child of the service: started, started again when it ends or hangs, and ended with the service.
+
+Every second it sends how it is through a pipe, which needs neither disk nor network: both may be what it has to report.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import signal
 import threading
 import time
-from collections.abc import Sequence
-from multiprocessing.connection import wait
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from ..live.health import WatcherReport
+from ..live.watcher import LONGEST_TURN_S
 from ..telemetry.settings import SourceSettings
 
 log = logging.getLogger(__name__)
@@ -27,6 +34,11 @@ _WELL_S = 60.0
 # For what it still writes into the store.
 _END_S = 5.0
 
+_REPORT_S = 1.0
+
+# Without a report for so long it hangs: some of its threads still runs while a search or a slow disk holds up the others.
+_SILENT_S = 20.0
+
 
 class WatcherProcess:
     """Keeps one watcher running.
@@ -40,13 +52,38 @@ class WatcherProcess:
         self._arguments = (tuple(sources), state, keep_days, gpus)
         self._stop = threading.Event()
         self._process: BaseProcess | None = None
+        self._report = WatcherReport()
+        self._reported_at: float | None = None  # by the monotonic clock
         self._thread = threading.Thread(target=self._keep, name="watcher", daemon=True)
 
     @property
-    def is_alive(self) -> bool:
-        """Whether it runs now."""
+    def problem(self) -> str:
+        """Why no telemetry is read now; empty while it is."""
         process = self._process
-        return process is not None and process.is_alive()
+        if process is None or not process.is_alive():
+            return "the watcher process is not running, so no new telemetry is read; the service's log says why"
+        if (silent_s := self._silent_s) > _SILENT_S / 2:
+            return f"the watcher has not reported for {silent_s:.0f} s, so no new telemetry is read; it will be restarted"
+        return ""
+
+    @property
+    def report(self) -> WatcherReport:
+        """What it last reported; while it does not run, its sources are down and their samples grow older."""
+        health, sources = self._report
+        if not (problem := self.problem):
+            return self._report
+        silent_s = self._silent_s
+        return WatcherReport(
+            health,
+            [
+                replace(source, up=False, error=problem, lag_s=None if source.lag_s is None else source.lag_s + silent_s)
+                for source in sources
+            ],
+        )
+
+    @property
+    def _silent_s(self) -> float:
+        return 0.0 if self._reported_at is None else time.monotonic() - self._reported_at
 
     def start(self) -> None:
         """Start it, and from then on again whenever it ends."""
@@ -68,17 +105,20 @@ class WatcherProcess:
         context = multiprocessing.get_context("spawn")
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set():
-            began = time.monotonic()
-            process = context.Process(target=watch, args=self._arguments, name="epochcast-watcher", daemon=True)
+            began = self._reported_at = time.monotonic()
+            reports, sender = context.Pipe(duplex=False)
+            process = context.Process(target=watch, args=(sender, *self._arguments), name="epochcast-watcher", daemon=True)
             try:
                 process.start()
             except OSError as error:  # no memory, no more processes
                 log.error("the watcher cannot be started: %s", error)
             else:
                 self._process = process
+                sender.close()  # or the pipe would not end with the process
                 if self._stop.is_set():  # asked to end meanwhile
                     process.terminate()
-                process.join()
+                self._listen(process, reports)
+            reports.close()
             if self._stop.is_set():
                 return
             if time.monotonic() - began > _WELL_S:
@@ -88,14 +128,32 @@ class WatcherProcess:
             self.restarts += 1
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    def _listen(self, process: BaseProcess, reports: Connection) -> None:
+        """Take its reports until it has ended; end it where it hangs."""
+        turn_s = 0.0
+        while process.is_alive():
+            try:
+                if reports.poll(_REPORT_S):
+                    report, self._reported_at = reports.recv(), time.monotonic()
+                    if report.health is not None:  # until then the one before it is the newest that is known
+                        self._report, turn_s = report, report.health.turn_s
+            except (EOFError, OSError):  # it ends
+                process.join(_END_S)
+            if self._silent_s > _SILENT_S or turn_s > LONGEST_TURN_S:
+                log.error("the watcher hangs (last report %.0f s ago, %.0f s in one turn); ending it", self._silent_s, turn_s)
+                process.kill()
+                process.join()
 
-def watch(sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus: Path | None) -> None:
+
+def watch(reports: Connection, sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus: Path | None) -> None:
     """Run a watcher until SIGTERM, or until the process that started this one is gone."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the service too, which ends this process
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
+    report: list[Callable[[], WatcherReport]] = [WatcherReport]
+    threading.Thread(target=_send, args=(reports, report), daemon=True).start()
 
     from ...regressor.gpus import load_catalog
     from ..live.state_store import StateStore
@@ -104,9 +162,18 @@ def watch(sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus
 
     store = StateStore(state)
     try:
-        Watcher(opened(sources), store, catalog=load_catalog(gpus), keep_days=keep_days).run(stop)
+        watcher = Watcher(opened(sources), store, catalog=load_catalog(gpus), keep_days=keep_days)
+        report[0] = lambda: watcher.report
+        watcher.run(stop)
     finally:
         store.close()
+
+
+def _send(reports: Connection, report: Sequence[Callable[[], WatcherReport]]) -> None:
+    with contextlib.suppress(OSError):  # the service is gone
+        while True:
+            reports.send(report[0]())
+            time.sleep(_REPORT_S)
 
 
 def _stop_with_parent(stop: threading.Event) -> None:

@@ -60,11 +60,17 @@ class TelemetrySource(Protocol):
         kind: ``agent``, ``node``, ``prometheus`` or ``files``.
         name: its address; with ``kind`` the labels of its metrics.
         interval_s: seconds between two polls.
+        clock_offset_s: its clock minus this machine's, by its last answer; None of what has no clock.
     """
 
     kind: str
     name: str
     interval_s: float
+
+    @property
+    def clock_offset_s(self) -> float | None:
+        """See above."""
+        ...
 
     def poll(self) -> Sequence[Rows | NodeReport]:
         """What is new since the last poll.

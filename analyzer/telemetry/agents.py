@@ -72,6 +72,11 @@ class AgentSource:
         """Close the connections."""
         self._endpoint.close()
 
+    @property
+    def clock_offset_s(self) -> float | None:
+        """See `TelemetrySource`."""
+        return self._endpoint.clock_offset_s
+
     def poll(self) -> Sequence[Rows]:
         """Give the rows that are new; see `TelemetrySource`."""
         now = time.monotonic()

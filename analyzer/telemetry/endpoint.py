@@ -8,6 +8,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from ssl import SSLContext, SSLError, create_default_context
 from typing import Any
@@ -49,7 +50,11 @@ class TooLargeError(TelemetryError):
 
 
 class Endpoint:
-    """What answers below one address. ``what`` is how sentences call it: ``agent``, ``Prometheus``."""
+    """What answers below one address. ``what`` is how sentences call it: ``agent``, ``Prometheus``.
+
+    Attributes:
+        clock_offset_s: its clock minus this machine's, to half a second, by the date of its last answer; None before any.
+    """
 
     def __init__(self, what: str, access: Access, headers: Mapping[str, str] | None = None) -> None:
         """Prepare the connections; none is opened yet.
@@ -58,6 +63,7 @@ class Endpoint:
             InputError: a file of the settings cannot be read.
         """
         self._name = f"{what} {access.url}"
+        self.clock_offset_s: float | None = None
         self._base = access.url.rstrip("/")
         self._access = access
         self._headers = dict(headers or {})
@@ -112,6 +118,7 @@ class Endpoint:
             raise TelemetryError(f"{self._name} does not answer: {_reason(error)}") from error
         except OSError as error:
             raise TelemetryError(f"{self._name}: {error.strerror or error} ({error.filename})") from error
+        self.clock_offset_s = _offset(response.headers.get("Date"), time.time())
         complete = False
         try:
             if response.status != 200:
@@ -181,6 +188,14 @@ class Endpoint:
             text = ""
         excerpt = " ".join(text.split())[:MOST_TEXT]
         return RefusedError(f"{self._name}{path} answers with status {response.status}: {excerpt}", response.status, text)
+
+
+def _offset(date: str | None, now: float) -> float | None:
+    """Seconds that the date of an answer, which is in whole seconds, is ahead of ``now`` [unix s]; None without a date."""
+    try:
+        return None if date is None else parsedate_to_datetime(date).timestamp() + 0.5 - now
+    except ValueError:
+        return None
 
 
 def _tls(ca: Path) -> SSLContext:

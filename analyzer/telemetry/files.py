@@ -25,6 +25,7 @@ class FilesSource:
     """
 
     kind = "files"
+    clock_offset_s = None
 
     def __init__(self, settings: FilesSettings) -> None:
         self.name = settings.path

@@ -58,6 +58,11 @@ class NodeSource:
         """Close the connections."""
         self._endpoint.close()
 
+    @property
+    def clock_offset_s(self) -> float | None:
+        """See `TelemetrySource`."""
+        return self._endpoint.clock_offset_s
+
     def poll(self) -> Sequence[NodeReport]:
         """Give the reports, and the epochs that are new; see `TelemetrySource`.
 
@@ -142,6 +147,11 @@ class NodeAddresses:
         """Close the connections."""
         for node in list(self._nodes.values()):
             node.source.close()
+
+    @property
+    def clock_offset_s(self) -> float | None:
+        """See `TelemetrySource`."""
+        return max((node.source.clock_offset_s or 0.0 for node in list(self._nodes.values())), key=abs, default=None)
 
     def poll(self) -> Sequence[NodeReport]:
         """Give what is new of all nodes; see `TelemetrySource`. One that fails is left out unless none answers."""

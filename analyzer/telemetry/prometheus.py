@@ -110,6 +110,11 @@ class PrometheusSource:
         """Close the connections."""
         self._api.close()
 
+    @property
+    def clock_offset_s(self) -> float | None:
+        """See `TelemetrySource`."""
+        return self._api.clock_offset_s
+
     def poll(self) -> Sequence[Rows]:
         """Give at most one piece of each GPU's past, the oldest that was not read yet; see `TelemetrySource`."""
         now, until = time.monotonic(), time.time() - self._settings.lag

@@ -45,6 +45,11 @@ class PrometheusApi:
         """Close the connections."""
         self._endpoint.close()
 
+    @property
+    def clock_offset_s(self) -> float | None:
+        """See `Endpoint`."""
+        return self._endpoint.clock_offset_s
+
     def labels(self, names: Iterable[str], start: float, end: float) -> list[dict[str, str]]:
         """Labels of each series of one of these names that has samples about between ``start`` and ``end`` [unix s]."""
         query = [("match[]", self._selector(names, {})), ("start", f"{start:.3f}"), ("end", f"{end:.3f}")]

@@ -284,9 +284,11 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         of = {**own, "kind": kind, "source": source}
         yield Series("epochcast_analyzer_source_up", of, always(up))
         yield Series("epochcast_analyzer_source_lag_seconds", of, always(1.4 if up else 900.0))
+        yield Series("epochcast_analyzer_source_clock_offset_seconds", of, always(0.2))
         yield Series("epochcast_analyzer_source_polls_total", of, counted(0.5))
         yield Series("epochcast_analyzer_source_errors_total", of, counted(0.0 if up else 0.5))
     yield Series("epochcast_analyzer_watcher_up", service, always(1.0))
+    yield Series("epochcast_analyzer_damaged_state_files", service, always(0.0))
     yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, always(end - 40 * 86400.0))
     for name, steps in (("watcher_restarts", 1), ("analysis_errors", 2), ("worker_restarts", 3)):
         yield Series(f"epochcast_analyzer_{name}_total", service, lambda t, n=steps: float(n if t > end - 1800 else 0))

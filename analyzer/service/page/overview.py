@@ -16,6 +16,7 @@ from .states import State
 
 if TYPE_CHECKING:
     from ..analysis import Snapshot
+    from ..health import Health
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class SourceRow:
     age: float | None
 
 
-def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
-    """Return what the template shows of ``snapshot`` at ``now`` [unix s]."""
+def overview(snapshot: Snapshot, health: Health, now: float) -> dict[str, Any]:
+    """Return what the template shows of ``snapshot`` and the service's ``health`` at ``now`` [unix s]."""
     jobs = sorted(snapshot.jobs.values(), key=lambda job: (-(job.since or 0.0), job.id))
     rows = [_job_row(job, snapshot, now) for job in jobs]
     gpus = gpu_rows(list(snapshot.gpus.values()), snapshot, now)
@@ -64,14 +65,14 @@ def overview(snapshot: Snapshot, now: float) -> dict[str, Any]:
     return {
         "now": now,
         "taken_at": snapshot.taken_at,
-        "health": snapshot.health,
-        "service": states.of_service(snapshot.health, snapshot.gpus.values(), now),
+        "health": health,
+        "service": states.of_service(health, snapshot.gpus.values(), now),
         "active": active,
         "ended": [row for row in rows if row not in active],
         "gpus": gpus,
         "working": len(working),
-        "sources": [SourceRow(source, states.of_source(source), source.get("lag_s")) for source in snapshot.health.sources],
-        "up": sum(bool(source.get("up")) for source in snapshot.health.sources),
+        "sources": [SourceRow(source, states.of_source(source), source.get("lag_s")) for source in health.sources],
+        "up": sum(bool(source.get("up")) for source in health.sources),
         "no_telemetry": no_telemetry,
         "summary": no_telemetry or _summary(active),
         "how_to_install": how_to_install(),

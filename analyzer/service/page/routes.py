@@ -35,7 +35,8 @@ _READ = ["GET", "HEAD"]
 @router.api_route("/", methods=_READ)
 def show_overview(request: Request, parts: Served) -> HTMLResponse:
     """All jobs, GPUs and sources."""
-    return page(request, "overview.html", live=True, here="overview", **overview(parts.analysis.snapshot, time.time()))
+    shown = overview(parts.analysis.snapshot, parts.analysis.health, time.time())
+    return page(request, "overview.html", live=True, here="overview", **shown)
 
 
 @router.api_route("/jobs/{job}", methods=_READ)

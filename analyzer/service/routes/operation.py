@@ -38,7 +38,7 @@ def alive() -> Alive:
 )
 def ready(served: Served) -> Alive:
     """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
-    if served.analysis.snapshot.health.status == "starting":
+    if served.analysis.health.status == "starting":
         raise HTTPException(
             503, "the service has just started and is reading its state; try again in a moment", {"Retry-After": "2"}
         )
@@ -48,7 +48,7 @@ def ready(served: Served) -> Alive:
 @router.get("/api/v1/health", operation_id="getHealth", summary="Health of the service and its telemetry sources")
 def health(served: Served) -> Health:
     """Return the health of the service and of each telemetry source, and what is wrong in plain words."""
-    return served.analysis.snapshot.health
+    return served.analysis.health
 
 
 @router.get(

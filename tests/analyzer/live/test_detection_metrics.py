@@ -25,7 +25,7 @@ SAVES = replace(REPORT, device=device("GPU-3"), period_s=12.0, cycles=CYCLES)
 STEPS = replace(REPORT, device=device("GPU-2"), verdict="steps", period_s=0.5, epochs=())
 VIEW = View(
     {"GPU-1": REPORT, "GPU-2": STEPS, "GPU-3": SAVES},
-    [SourceStatus("agent", "http://a", up=True, polls=4, errors=1, newest=16.0, lag_s=2.5)],
+    [SourceStatus("agent", "http://a", up=True, polls=4, errors=1, newest=16.0, lag_s=2.5, clock_offset_s=-3.5)],
     WatcherHealth(backlog=3, dropped=4, cpu_s=0.5, store_errors=6, gpus=2),
 )
 LABELS = {"gpu": "0", "name": "Tesla T4", "node": "node-1"}
@@ -76,6 +76,7 @@ def test_sources_and_health(registry: CollectorRegistry) -> None:
     source = {"kind": "agent", "source": "http://a"}
     assert registry.get_sample_value("epochcast_analyzer_source_errors_total", source) == 1
     assert registry.get_sample_value("epochcast_analyzer_source_lag_seconds", source) == 2.5
+    assert registry.get_sample_value("epochcast_analyzer_source_clock_offset_seconds", source) == -3.5
     assert registry.get_sample_value("epochcast_analyzer_backlog_dropped_samples_total") == 4
     assert registry.get_sample_value("epochcast_analyzer_detection_cpu_seconds_total") == 0.5
 

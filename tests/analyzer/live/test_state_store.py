@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
 from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report
 from epochcast.regressor.profile import STATISTICS, Profile
@@ -31,21 +30,15 @@ def test_all_is_there_again(tmp_path: Path) -> None:
     store = StateStore(tmp_path / "deep" / "state.db")
     store.write_gpus([GpuChange(REPORT, [epoch(0), epoch(10)])])
     store.write_gpus([GpuChange(replace(REPORT, device=device("GPU-2")))], by_node=True)
-    health, source = (
-        WatcherHealth(told=3.0, gpus=1, cpu_s=0.5),
-        SourceStatus("agent", "http://a", up=True, polls=4, newest=16.0),
-    )
-    store.write_health(health, [source])
     store.close()
     store = StateStore(tmp_path / "deep" / "state.db")
     assert store.report("GPU-1") == REPORT
     assert store.report("GPU-3") is None
     assert set(store.reports()) == {"GPU-1", "GPU-2"}
-    assert set(store.reports(by_nodes=False)) == {"GPU-1"}
+    assert set(store.reported_at(by_nodes=False)) == {"GPU-1"}
     assert store.epochs("GPU-1") == [epoch(0), epoch(10)]
     assert store.epochs("GPU-1", since=12.0, profiles=False) == [replace(epoch(10), profile=None)]
     assert store.epochs("GPU-1", limit=1) == [epoch(10)]
-    assert (store.health(), store.sources()) == (health, [source])
     store.close()
 
 
@@ -132,7 +125,7 @@ def test_forgetting_takes_time_by_the_number_of_epochs_not_its_square(tmp_path: 
     store = StateStore(tmp_path / "state.db")
     store.write_gpus([GpuChange(REPORT, [replace(epoch(10.0 * number), profile=None) for number in range(2000)])])
     steps = []
-    store._connection.set_progress_handler(lambda: steps.append(1000) or 0, 1000)
+    store._file.use(lambda connection: connection.set_progress_handler(lambda: steps.append(1000) or 0, 1000))
     store.forget_older(30 * DAY)
     assert sum(steps) < 100 * 2000
     assert len(store.epochs("GPU-1", limit=5000)) == 2000

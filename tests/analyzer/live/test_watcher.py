@@ -21,6 +21,7 @@ from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.regressor import Catalog
 
 from .conftest import UUID, device, of, rows
+from .test_state_file import damage
 
 Answer = Sequence[Rows | NodeReport] | Exception
 
@@ -30,6 +31,7 @@ class Scripted:
 
     def __init__(self, *answers: Answer, kind: str = "agent", name: str = "a", interval_s: float = 0.01) -> None:
         self.kind, self.name, self.interval_s = kind, name, interval_s
+        self.clock_offset_s: float | None = None
         self.answers = list(answers)
         self.closed = False
 
@@ -90,9 +92,8 @@ def test_epochs_of_several_gpus_arrive_in_the_store(store: StateStore, catalog: 
     for uuid in (UUID, "GPU-2"):
         assert len(store.epochs(uuid)) == 12
         assert store.reports()[uuid].epochs_seen == 12
-    (status,), health = store.sources(), store.health()
+    (status,), health = watcher.sources, watcher.health
     assert (status.up, status.errors, status.newest) == (True, 0, trace.time[-1])
-    assert health is not None
     assert (health.gpus, health.dropped, health.store_errors) == (2, 0, 0)
     assert health.cpu_s > 0
     assert source.closed
@@ -111,7 +112,7 @@ def test_a_source_that_fails_is_counted_and_holds_up_no_other(
     broken, sound = Scripted(*[error] * 99, name="broken"), Scripted(*parts(trace), name="sound")
     watcher = Watcher([broken, sound], store, catalog=catalog)
     run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
-    statuses = {status.name: status for status in store.sources()}
+    statuses = {status.name: status for status in watcher.sources}
     assert statuses["broken"].up is False
     assert statuses["broken"].error == told, "one sentence, which names the source once"
     assert statuses["broken"].errors >= 1
@@ -124,7 +125,7 @@ def test_a_source_that_failed_is_asked_again(store: StateStore, catalog: Catalog
     source = Scripted(answers[0], TelemetryError("away"), TelemetryError("away"), *answers[1:])
     watcher = Watcher([source], store, catalog=catalog)
     run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
-    (status,) = store.sources()
+    (status,) = watcher.sources
     assert (status.up, status.error, status.errors) == (True, "", 2)
 
 
@@ -149,7 +150,7 @@ def test_rows_that_nobody_can_use_cost_nothing_else(store: StateStore, catalog: 
     ragged = replace(rows(trace, 0, 100, "GPU-ragged"), values={"power": np.zeros(3)})
     watcher = Watcher([Scripted([bad, ragged], *good)], store, catalog=catalog)
     run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
-    assert store.sources()[0].errors == 1  # the ragged one; what no hardware reads is no reading
+    assert watcher.sources[0].errors == 1  # the ragged one; what no hardware reads is no reading
     assert watcher.reports["GPU-bad"].verdict == "none"
 
 
@@ -184,9 +185,8 @@ def test_a_full_disk_is_counted_and_nothing_is_lost(
     monkeypatch.setattr(store, "write_gpus", full)
     watcher = Watcher([Scripted(*parts(trace))], store, catalog=catalog)
     run(watcher, lambda: len(store.epochs(UUID)) == 12)
-    health = store.health()
-    assert health is not None
-    assert health.store_errors == 4
+    health = watcher.health
+    assert (health.store_errors, health.store_error) == (4, "")
 
 
 def test_a_state_that_is_no_database_is_set_aside(
@@ -270,7 +270,7 @@ def test_what_a_node_tells_goes_through(store: StateStore, catalog: Catalog) -> 
     report = replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, epochs_seen=2, last_sample=25.0)
     hand.tell("n", NodeReport(report, (record(0, 10), record(10, 20))))
     assert store.reports() == {UUID: report}
-    assert store.reports(by_nodes=False) == {}
+    assert store.reported_at(by_nodes=False) == {}
     hand.tell("n", NodeReport(replace(report, epochs_seen=3), (record(10.2, 20), record(20, 30))), after_s=5)
     assert [(epoch.start, epoch.end) for epoch in store.epochs(UUID)] == [(0, 10), (10.2, 20), (20, 30)]
     hand.tell("n", NodeReport(replace(report, epochs_seen=3), (record(0, 10), record(10.2, 20))), after_s=5)  # told twice
@@ -351,3 +351,20 @@ def test_what_waits_is_bounded(catalog: Catalog, trace: SimulatedTrace, monkeypa
     assert sum(item[1].time.size for item in iter(lambda: queue.get(0.01), None)) == 200
     assert queue.waiting == 0
     queue.stop()
+
+
+def test_what_the_watcher_knows_is_written_into_the_empty_file(
+    store: StateStore, catalog: Catalog, trace: SimulatedTrace
+) -> None:
+    hand = Hand(store, catalog, Scripted())
+    hand.tell("a", rows(trace, 0, 1000))
+    known = hand.watcher.reports[UUID]
+    assert known.epochs and store.reports() == {UUID: known}
+    damage(store.path)
+    hand.tell("a", rows(trace, 1000, 1010), after_s=6)
+    assert hand.watcher.health.store_errors == 1
+    hand.tell("a", rows(trace, 1010, 1020), after_s=6)
+    hand.tell("a", rows(trace, 1020, 1030), after_s=6)
+    assert store.reports()[UUID] == hand.watcher.reports[UUID]
+    assert {epoch.start for epoch in store.epochs(UUID)} >= {epoch.start for epoch in known.epochs}
+    assert hand.watcher.health.store_error == ""

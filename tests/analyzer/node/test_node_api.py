@@ -26,7 +26,7 @@ Ask = Callable[..., tuple[int, dict[str, str], Any]]
 @pytest.fixture
 def watcher() -> SimpleNamespace:
     source = SourceStatus("agent", "http://127.0.0.1:9911", up=True)
-    return SimpleNamespace(reports={"GPU-1": REPORT}, sources=[source], health=WatcherHealth(gpus=1), seconds_since_turn=0.1)
+    return SimpleNamespace(reports={"GPU-1": REPORT}, sources=[source], health=WatcherHealth(gpus=1, turn_s=0.1))
 
 
 @pytest.fixture
@@ -98,8 +98,14 @@ def test_a_state_that_cannot_be_read_is_a_503(ask: Ask, store: StateStore, monke
 
 def test_health_sees_a_detection_that_hangs(ask: Ask, watcher: SimpleNamespace) -> None:
     assert ask("/healthz")[0] == 200
-    watcher.seconds_since_turn = 61.0
+    watcher.health.turn_s = 61.0
     assert ask("/healthz")[0] == 503
+
+
+def test_health_names_a_state_that_cannot_be_written(ask: Ask, watcher: SimpleNamespace) -> None:
+    watcher.health.store_error = "database or disk is full"
+    status, _, answer = ask("/healthz")
+    assert (status, answer["status"]) == (200, "the state cannot be written: database or disk is full")
 
 
 def test_settings_of_a_file_and_of_the_command_line(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins import Settings as PluginSettings
 from epochcast.analyzer.plugins.registry import Registry
@@ -87,12 +88,18 @@ def parts(tmp_path: Path, advisor: Advisor, workers: Workers, backends: Registry
 
 
 def made(
-    settings: Settings, fill: Callable[[StateStore], None], advisor: Advisor, workers: Workers, backends: Registry
+    settings: Settings,
+    fill: Callable[[StateStore], None],
+    advisor: Advisor,
+    workers: Workers,
+    backends: Registry,
+    watcher: Callable[[], WatcherReport] = WatcherReport,
 ) -> Iterator[Parts]:
-    """What a service answers from whose watcher has written what ``fill`` writes."""
+    """What a service answers from whose watcher has written what ``fill`` writes, and reports ``watcher``."""
     store = StateStore(settings.state)
     fill(store)
     analysis = Analysis(store, advisor, settings)
+    analysis.watcher = watcher
     analysis.round()
     yield Parts(
         settings=settings,

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.answer_schema import JobPlan
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.metrics import catalog
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.app import create_app
@@ -39,14 +39,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     assert cycle.profile is not None
     by_cycle = replace(cycle.profile, unit="cycle", epoch_s=25.0, epoch_s_low=24.0, epoch_s_high=26.0)
     store.write_gpus([GpuChange(replace(cycle, period_s=25.0, cycles=saves, profile=by_cycle))])
-    source = SourceStatus("agent", "http://node-a:9911", True, "", 10, 1, time.time(), 0.5)
-    store.write_health(WatcherHealth(time.time(), time.time(), 4, 0, 0, 1.5, 0), [source])
+    source = SourceStatus("agent", "http://node-a:9911", True, "", 10, 1, time.time(), 0.5, 0.1)
     store.close()
     parts = build(Settings(state=state))
+    parts.analysis.watcher = lambda: WatcherReport(WatcherHealth(4, cpu_s=1.5), [source])
     parts.analysis.round()
     saving = next(job for job in parts.analysis.snapshot.jobs.values() if job.unit == "cycle")
     parts.analysis.set_plan(saving.id, JobPlan(samples_per_step=64, tokens_per_step=2048))
-    parts.registry.register(ProcessMetrics(WatcherProcess((), state, 30.0, None), Workers(1, 2**30, 1.0)))
+    parts.registry.register(ProcessMetrics(WatcherProcess((), state, 30.0, None), Workers(1, 2**30, 1.0), parts.store))
     client = TestClient(create_app(parts))
     client.get("/api/v1/gpus")  # a request is told on the page after it
     return client.get("/metrics").text

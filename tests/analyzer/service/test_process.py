@@ -17,8 +17,10 @@ import psutil
 import pytest
 
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.service import watcher_process
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build, listening
+from epochcast.analyzer.service.watcher_process import WatcherProcess
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector.simulator import simulate
 
@@ -149,3 +151,21 @@ def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         build(Settings(state=tmp_path / "file" / "state.db"))
+
+
+def test_a_watcher_that_hangs_is_reported_ended_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = WatcherProcess((), tmp_path / "state.db", 30.0, None)
+    watcher.start()
+    try:
+        until(lambda: watcher.report.health, "its first report")
+        assert watcher.problem == ""
+        child = next(one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline()))
+        monkeypatch.setattr(watcher_process, "_SILENT_S", 4.0)
+        child.suspend()
+        until(lambda: "has not reported" in watcher.problem, "what is wrong")
+        until(lambda: watcher.restarts == 1, "its restart")
+        monkeypatch.setattr(watcher_process, "_SILENT_S", 60.0)
+        until(lambda: not watcher.problem, "its health")
+        assert not child.is_running()
+    finally:
+        watcher.stop()

@@ -14,9 +14,10 @@ from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.answers.answer_schema import JobAnswer, JobPlan
 from epochcast.analyzer.answers.job_result import JobQuestion, JobResult
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service import analysis as analysis_module
+from epochcast.analyzer.service import health
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, Owner, Report
@@ -251,27 +252,62 @@ def test_epochs_beyond_those_of_the_report_are_counted_in_the_store(analysis: Ma
 def test_health_names_what_is_wrong(store: StateStore, advisor: Advisor) -> None:
     configured = {"agents": [{"url": "http://127.0.0.1:9911"}]}
     one = Analysis(store, advisor, Settings(**configured))  # type: ignore[arg-type]
-    assert one.snapshot.health.status == "starting"
+    health, source = WatcherHealth(), SourceStatus("agent", "http://127.0.0.1:9911")
+    one.watcher = lambda: WatcherReport(health, [source])
+    assert one.health.status == "starting"
     one.round()
-    assert one.snapshot.health.status == "starting", "its source was not asked yet"
+    assert one.health.status == "starting" and not one.health.notes, "its source was not polled yet"
     # Its first poll is under way, which takes long where much of the past is read.
-    store.write_health(WatcherHealth(told=time.time()), [SourceStatus("agent", "http://127.0.0.1:9911", polls=1)])
-    one.round()
-    assert not one.snapshot.health.notes, "it is not down yet"
-    store.write_health(WatcherHealth(told=time.time()), [SourceStatus("agent", "http://127.0.0.1:9911")])
-    one.round()
-    assert one.snapshot.health.status == "starting" and not one.snapshot.health.notes, "it is not down yet"
-    up = SourceStatus("agent", "http://127.0.0.1:9911", up=True, polls=3)
-    store.write_health(WatcherHealth(told=time.time()), [up])
-    one.round()
-    assert one.snapshot.health.status == "ok" and one.snapshot.health.sources[0]["up"]
-    store.write_health(WatcherHealth(told=time.time() - 100), [replace(up, up=False, error="it refuses the connection")])
+    source.polls = 1
+    assert not one.health.notes, "it is not down yet"
+    source.up, source.clock_offset_s = True, 9.0
+    assert one.health.status == "ok" and one.health.sources[0]["up"]
     one.problems = lambda: ["the watcher process is not running"]
+    source.up, source.error, source.clock_offset_s = False, "it refuses the connection", -7200.0
+    health.store_error, health.turn_s = "database or disk is full", 33.0
+    assert one.health.status == "degraded"
+    for part in (
+        "watcher process is not running",
+        "busy with the same samples for 33 s",
+        "it refuses the connection",
+        "cannot be written (database or disk is full)",
+        "the clock of agent http://127.0.0.1:9911 is 2\N{NO-BREAK SPACE}h behind this machine's",
+    ):
+        assert any(part in note for note in one.health.notes), (part, one.health.notes)
+    one.problems, health, source = list, WatcherHealth(), SourceStatus("agent", "a", polls=1)
+    assert one.health.status == "ok", "all of it has healed"
+
+
+def test_clocks_that_all_differ_alike_are_this_machines_fault() -> None:
+    offsets = {"a": 3600.5, "b": 3599.5, "c": None}
+    sources = [SourceStatus("agent", name, clock_offset_s=offset) for name, offset in offsets.items()]
+    state = health.of(gpus=0, jobs=0, report=WatcherReport(None, sources), started=True, store_error="", problems=())
+    (note,) = state.notes
+    assert "all 2 sources" in note and "check this machine's first" in note
+
+
+def test_an_analysis_that_hangs_is_noticed(store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Analysis(store, advisor, Settings())
     one.round()
-    health = one.snapshot.health
-    assert health.status == "degraded"
-    for part in ("watcher process is not running", "last reported 1", "it refuses the connection"):
-        assert any(part in note for note in health.notes), part
+    assert one.health.status == "ok"
+    later = time.monotonic() + 120
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert "the last analysis ended 12" in one.health.notes[0]
+
+
+def test_jobs_that_cannot_be_written_are_written_later(
+    analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateStore, "write_jobs", full)
+        made = analysis(report())
+        assert made.snapshot.jobs and "disk is full" in made.health.notes[0]
+    assert not store.jobs()
+    made.round()
+    assert store.jobs() and made.health.status == "ok"
 
 
 def test_a_state_that_cannot_be_read_keeps_what_was_known(
@@ -286,9 +322,9 @@ def test_a_state_that_cannot_be_read_keeps_what_was_known(
         patch.setattr(StateStore, "reports", broken)
         found.round()
     assert found.errors == 1 and found.snapshot.jobs
-    assert found.snapshot.health.status == "degraded" and "disk I/O error" in found.snapshot.health.notes[0]
+    assert found.health.status == "degraded" and "disk I/O error" in found.health.notes[0]
     found.round()
-    assert found.snapshot.health.status == "ok"
+    assert found.health.status == "ok"
 
 
 def test_the_thread_sees_what_another_process_writes(store: StateStore, advisor: Advisor) -> None:

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.analysis import Analysis
@@ -27,7 +28,7 @@ from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.parts import Parts
 
 from ..conftest import made
-from .fleet import fill
+from .fleet import fill, watcher
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class AtOnce:
 def fleet_parts(tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, backends: Registry) -> Iterator[Parts]:
     """What the service answers from, of the fleet."""
     workers: Any = AtOnce()
-    yield from made(Settings(state=tmp_path_factory.mktemp("page") / "state.db"), fill, advisor, workers, backends)
+    settings = Settings(state=tmp_path_factory.mktemp("page") / "state.db")
+    yield from made(settings, fill, advisor, workers, backends, watcher)
 
 
 @pytest.fixture
@@ -98,14 +100,15 @@ def fleet_client(fresh_parts: Parts) -> TestClient:
 
 @pytest.fixture
 def client_of(fleet_parts: Parts, tmp_path: Path) -> Iterator[Any]:
-    """A client of a service with another store: ``client_of(fill)``, where ``fill`` writes the store."""
+    """A client of a service with another store: ``client_of(fill, report)``; ``fill`` writes the store."""
     stores: list[StateStore] = []
 
-    def client(write: Any) -> TestClient:
+    def client(write: Any, report: Any = WatcherReport) -> TestClient:
         store = StateStore(tmp_path / f"{len(stores)}.db")
         stores.append(store)
         write(store)
         analysis = Analysis(store, fleet_parts.advisor, fleet_parts.settings)
+        analysis.watcher = report
         analysis.round()
         return TestClient(create_app(replace(fleet_parts, store=store, analysis=analysis, registry=CollectorRegistry())))
 

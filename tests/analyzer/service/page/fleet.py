@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import replace
 
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
 from epochcast.detector import Cycle
@@ -70,11 +70,11 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
     )
     # All epochs are of the reports: none of these has more than a report holds.
     store.write_gpus([GpuChange(report, report.epochs) for report in reports])
-    write_sources(store, now)
 
 
-def write_sources(store: StateStore, now: float) -> None:
-    """Three that answer, and one that does not."""
+def watcher() -> WatcherReport:
+    """Three sources that answer, and one that does not."""
+    now = time.time()
     sources = [SourceStatus("node", f"http://node-{number}:9912", True, "", 900, 0, now - 0.4, 0.4) for number in (1, 2, 4)]
     lost = SourceStatus(
         "node",
@@ -86,7 +86,7 @@ def write_sources(store: StateStore, now: float) -> None:
         now - 31,
         31.0,
     )
-    store.write_health(WatcherHealth(told=now, began=now - 9000, gpus=0), [*sources, lost])
+    return WatcherReport(WatcherHealth(), [*sources, lost])
 
 
 def _device(node: str, number: int, name: str, **more: str) -> GpuDevice:

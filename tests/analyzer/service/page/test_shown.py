@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +14,14 @@ from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.answer_schema import Savings
 from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.detector import Cycle
 from epochcast.regressor import Profile
 
-from .fleet import SCRIPT, fill, write_sources
+from .fleet import SCRIPT, fill, watcher
 
 
 def test_names_from_telemetry_are_text(client_of: Any) -> None:
@@ -40,7 +41,7 @@ def test_without_gpus_it_says_how_to_add_one(client_of: Any) -> None:
 
 
 def test_sources_that_are_down_are_told_without_gpus_too(client_of: Any) -> None:
-    shown = client_of(lambda store: write_sources(store, time.time())).get("/").text
+    shown = client_of(lambda store: None, watcher).get("/").text
     assert "connection refused" in shown
     assert "4 configured" in shown
 
@@ -116,18 +117,18 @@ def test_a_job_whose_gpus_are_all_silent_is_not_now(client_of: Any) -> None:
 
 
 def test_without_telemetry_nothing_is_called_well(client_of: Any) -> None:
-    def up(store: StateStore) -> None:
-        fill(store)
-        store.write_health(WatcherHealth(told=time.time()), [SourceStatus("files", "/traces", True, "", 9, 0, None, 0.4)])
-
     def over(store: StateStore) -> None:
         fill(store)
         old_s = 86400.0 * 1104
         reports = [replace(report, last_sample=time.time() - old_s) for report in store.reports().values()]
         store.write_gpus(map(GpuChange, reports))
-        store.write_health(WatcherHealth(told=time.time()), [SourceStatus("files", "/traces", True, "", 9, 0, None, old_s)])
 
-    well, silent, empty = (client_of(filled).get("/").text for filled in (up, over, lambda store: None))
+    def files(lag_s: float) -> Callable[[], WatcherReport]:
+        return lambda: WatcherReport(WatcherHealth(), [SourceStatus("files", "/traces", True, "", 9, 0, None, lag_s)])
+
+    well = client_of(fill, files(0.4)).get("/").text
+    silent = client_of(over, files(86400.0 * 1104)).get("/").text
+    empty = client_of(lambda store: None).get("/").text
     assert "all well" in well
     for page in (silent, empty):
         assert "all well" not in page and "no telemetry" in page
