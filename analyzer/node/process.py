@@ -16,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 from ...common.authentication import bearer_token
 from ...common.files import write_port
 from ...common.http_server import Limits, Server
+from ...common.notify import notify
 from ...common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from ...regressor import load_catalog
 from ..errors import InputError
@@ -60,6 +61,7 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
             log.info("listening on %s port %d, asking %s", config.host, server.server_port, config.agent)
             try:
                 write_port(config.port_file, server.server_port)
+                notify("READY=1")
                 watcher.run(stop)
             finally:
                 server.shutdown()

@@ -12,11 +12,10 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from ...common import logs
 from ..telemetry.settings import SourceSettings
 
 log = logging.getLogger(__name__)
-
-LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -94,7 +93,7 @@ def watch(sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the service too, which ends this process
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logs.setup()
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
 
     from ...regressor.gpus import load_catalog
