@@ -27,13 +27,27 @@ def load(kind: type[T], path: Path | None, overrides: Mapping[str, Any]) -> T:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what the configuration at ``path`` holds; raises InputError where it cannot be read or is not TOML."""
+    """Return what the configuration at ``path`` holds; InputError where it cannot be read, is not TOML or has a NUL."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # also not UTF-8, a number of thousands of digits, thousands of brackets
         raise InputError(f"the configuration {path} is not TOML: {error}") from error
+    _refuse_nul(f"the configuration {path}", table, "")
+    return table
+
+
+def _refuse_nul(where: str, value: Any, name: str) -> None:
+    """Raise InputError for a text with a NUL character, which ends in a traceback wherever it is a path or a host."""
+    if isinstance(value, str) and "\0" in value:
+        raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _refuse_nul(where, each, f"{name}.{key}" if name else key)
+    if isinstance(value, list):
+        for each in value:
+            _refuse_nul(where, each, name)
 
 
 def remedy(name: str, known: Sequence[str], prefix: str = "") -> str:
@@ -83,8 +97,6 @@ def _value(where: str, kind: Any, value: Any, name: str) -> Any:
     accepted, wanted = _ACCEPTED.get(kind, _TABLE)
     if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
         raise InputError(f"{where} sets {name} to {value!r}; it must be {wanted}")
-    if isinstance(value, str) and "\0" in value:
-        raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{where} sets {name} to {value!r}; it must be finite")
     return Path(str(value)) if kind is Path else value

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...common import logs
 from ...common.arguments import Parser
+from ...common.errors import in_one_line
 from ...common.settings_file import load
 from ...extras import how_to_install
 from ..errors import InputError
@@ -73,6 +74,6 @@ def main(arguments: Sequence[str]) -> int:
     try:
         run(load(NodeConfig, settings.pop("config", None), settings), stop)
     except (InputError, CatalogueError) as error:
-        sys.stderr.write(f"epochcast serve --node: {error}\n")
+        sys.stderr.write(f"epochcast serve --node: {in_one_line(error)}\n")
         return 2
     return 0
