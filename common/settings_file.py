@@ -6,6 +6,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -64,6 +65,14 @@ def check_address(host: str, port: int) -> None:
         raise InputError("host is empty; give an address, as in 127.0.0.1, or 0.0.0.0 for all of this machine's")
     if not 0 <= port <= 65535:
         raise InputError(f"port is {port}; give one from 0 (a free one) to 65535")
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches who listens on this address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
 
 
 def whole_url(url: str) -> SplitResult | None:
