@@ -2,6 +2,7 @@
 
 import random
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,9 @@ def test_each_broken_configuration_is_one_short_line(
     monkeypatch.chdir(tmp_path)
     # What a start does after its settings are accepted. The agent's sources are opened: some settings are refused by them.
     monkeypatch.setattr(Daemon, "run", lambda daemon: (daemon._stop_sampling(), daemon._server.server_close()))
-    monkeypatch.setattr(logs, "setup", nothing)  # it would keep the stream of this test
+    # Of the process of all tests.
+    monkeypatch.setattr(signal, "signal", nothing)
+    monkeypatch.setattr(logs, "setup", nothing)
     monkeypatch.setattr(node, "_run", nothing)
     monkeypatch.setattr(service, "_run", nothing)
     shipped = (root / "systemd" / f"{program}.toml").read_text(encoding="utf-8")
