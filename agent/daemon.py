@@ -9,14 +9,14 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+from ..common import logs
 from ..common.errors import InputError, in_one_line
 from ..common.files import write_port
-from . import logs
+from ..common.notify import notify, reloading, watchdog_interval
 from .api import Api
 from .config import Config
 from .exposition import registry
 from .node import Node
-from .notify import notify, reloading, watchdog_interval
 from .processes import ProcessCollector, ProcessWatcher
 from .push import PushCollector, Pusher
 from .server import listen

@@ -14,7 +14,6 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from ipaddress import ip_address
 from pathlib import Path
 from types import ModuleType
 from wsgiref.types import WSGIApplication
@@ -22,6 +21,7 @@ from wsgiref.types import WSGIApplication
 from ..common.authentication import Authentication, Reloaded
 from ..common.errors import InputError
 from ..common.http_server import Limits, Server
+from ..common.settings_file import is_local
 from ..extras import how_to_install
 from .config import Config, Web
 from .ticks_first import ticks_first
@@ -64,11 +64,7 @@ def listen(config: Config, app: WSGIApplication) -> Server:
 def _warn_of_strangers(config: Config, port: int) -> None:
     """Log who else may read this node's telemetry, or passwords on their way, where it listens beyond this machine."""
     web = config.web
-    try:
-        here = ip_address(config.host).is_loopback
-    except ValueError:  # a name
-        here = config.host == "localhost"
-    if here:
+    if is_local(config.host):
         return
     if web.users is None and web.client_ca is None:
         log.warning(

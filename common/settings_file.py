@@ -6,6 +6,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -27,13 +28,27 @@ def load(kind: type[T], path: Path | None, overrides: Mapping[str, Any]) -> T:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what the configuration at ``path`` holds; raises InputError where it cannot be read or is not TOML."""
+    """Return what the configuration at ``path`` holds; InputError where it cannot be read, is not TOML or has a NUL."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # also not UTF-8, a number of thousands of digits, thousands of brackets
         raise InputError(f"the configuration {path} is not TOML: {error}") from error
+    _refuse_nul(f"the configuration {path}", table, "")
+    return table
+
+
+def _refuse_nul(where: str, value: Any, name: str) -> None:
+    """Raise InputError for a text with a NUL character, which ends in a traceback wherever it is a path or a host."""
+    if isinstance(value, str) and "\0" in value:
+        raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _refuse_nul(where, each, f"{name}.{key}" if name else key)
+    if isinstance(value, list):
+        for each in value:
+            _refuse_nul(where, each, name)
 
 
 def remedy(name: str, known: Sequence[str], prefix: str = "") -> str:
@@ -50,6 +65,14 @@ def check_address(host: str, port: int) -> None:
         raise InputError("host is empty; give an address, as in 127.0.0.1, or 0.0.0.0 for all of this machine's")
     if not 0 <= port <= 65535:
         raise InputError(f"port is {port}; give one from 0 (a free one) to 65535")
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches who listens on this address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
 
 
 def whole_url(url: str) -> SplitResult | None:
@@ -83,8 +106,6 @@ def _value(where: str, kind: Any, value: Any, name: str) -> Any:
     accepted, wanted = _ACCEPTED.get(kind, _TABLE)
     if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
         raise InputError(f"{where} sets {name} to {value!r}; it must be {wanted}")
-    if isinstance(value, str) and "\0" in value:
-        raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{where} sets {name} to {value!r}; it must be finite")
     return Path(str(value)) if kind is Path else value

@@ -17,7 +17,7 @@ from epochcast.common.settings_file import load
 
 UNITS = ("epochcast-agent.service", "epochcast-analyzer.service", "epochcast-node.service")
 # Most exposure that the units may have, in tenths of the score of `systemd-analyze security`.
-EXPOSURE = 20
+EXPOSURE = 15
 
 
 def tool(name: str) -> str:

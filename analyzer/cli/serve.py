@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ...common.errors import in_one_line
 from ...extras import how_to_install
 from ..errors import InputError
 
@@ -31,7 +32,11 @@ def serve(config: Path | None, node: bool) -> int:
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"the service is not installed here ({', '.join(missing)} missing); {how_to_install('service')}")
+    from ...regressor.errors import InputError as CatalogueError
     from ..service.config import load_settings
     from ..service.process import serve as run
 
-    return run(load_settings(config))
+    try:
+        return run(load_settings(config))
+    except (InputError, CatalogueError) as error:
+        raise InputError(in_one_line(error)) from error

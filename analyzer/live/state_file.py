@@ -152,6 +152,8 @@ def alone_with(state: Path) -> Iterator[None]:
     Raises:
         InputError: another process has the state, or the file cannot be written.
     """
+    if state.is_dir():
+        raise InputError(f"the state {str(state)!r} is a folder; name a file")
     path = state.with_name(f"{state.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

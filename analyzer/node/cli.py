@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import logging
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...common import logs
 from ...common.arguments import Parser
+from ...common.errors import in_one_line
 from ...common.settings_file import load
 from ...extras import how_to_install
 from ..errors import InputError
@@ -23,8 +24,6 @@ EPILOG = """examples:
   epochcast serve --node --host 0.0.0.0 --state ./node.db
 """
 _NEEDED = {"scipy": "scipy", "urllib3": "urllib3", "numpy": "numpy", "prometheus_client": "prometheus-client"}
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,10 +70,10 @@ def main(arguments: Sequence[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logs.setup()
     try:
         run(load(NodeConfig, settings.pop("config", None), settings), stop)
     except (InputError, CatalogueError) as error:
-        sys.stderr.write(f"epochcast serve --node: {error}\n")
+        sys.stderr.write(f"epochcast serve --node: {in_one_line(error)}\n")
         return 2
     return 0

@@ -16,7 +16,9 @@ from prometheus_client.exposition import choose_encoder
 from ...common.authentication import bearer_token
 from ...common.files import write_port
 from ...common.http_server import Limits, Server
+from ...common.notify import notify
 from ...common.routes import Answer, Query, Routes, json_answer, only_known, refusal
+from ...common.settings_file import is_local
 from ...regressor import load_catalog
 from ..errors import InputError
 from ..live.metrics import DetectionMetrics, View
@@ -58,8 +60,11 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
             serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
             serving.start()
             log.info("listening on %s port %d, asking %s", config.host, server.server_port, config.agent)
+            if config.token_file is None and not is_local(config.host):
+                log.warning("anybody who reaches %s may read this node's epochs; set token_file", config.host)
             try:
                 write_port(config.port_file, server.server_port)
+                notify("READY=1")
                 watcher.run(stop)
             finally:
                 server.shutdown()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...common.settings_file import read_toml, remedy
+from ...common.settings_file import is_local, read_toml, remedy
 from ..errors import InputError
 from ..telemetry.settings import AgentSettings, FilesSettings, NodeSettings, PrometheusSettings, SourceSettings
 
@@ -92,7 +92,7 @@ class Settings(_Table):
     @property
     def local(self) -> bool:
         """Whether only this machine can reach the service."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_local(self.host)
 
 
 def load_settings(path: Path | None) -> Settings:

@@ -17,7 +17,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from ...common import logs
 from ...common.files import write_port
+from ...common.notify import notify
 from ..answers.advisor import Advisor
 from ..errors import InputError
 from ..live.metrics import DetectionMetrics, View, families
@@ -34,7 +36,7 @@ from .config import Settings
 from .connections import Connection
 from .job_metrics import JobMetrics
 from .parts import Parts
-from .watcher_process import LOG_FORMAT, WatcherProcess
+from .watcher_process import WatcherProcess
 from .workers import Workers
 
 log = logging.getLogger(__name__)
@@ -93,7 +95,7 @@ def serve(settings: Settings) -> int:
     Raises:
         InputError: see `build`; also where another process listens at the address, or has the state.
     """
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logs.setup()
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn has handlers of its own, and calls these when it has ended
         signal.signal(number, lambda *_: sys.exit(0))
     for source in opened(settings.sources):  # what the watcher would refuse is refused here, where somebody reads it
@@ -126,7 +128,7 @@ def _run(settings: Settings, parts: Parts) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Writes the port file once requests are answered."""
+    """Writes the port file, and tells systemd, once requests are answered."""
 
     def __init__(self, app: object, listener: socket.socket, settings: Settings) -> None:
         config = uvicorn.Config(
@@ -149,6 +151,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         write_port(self._port_file, self._port)
+        notify("READY=1")
 
 
 class ProcessMetrics(Collector):

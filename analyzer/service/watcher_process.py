@@ -17,13 +17,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from ...common import logs
 from ..live.health import WatcherReport
 from ..live.watcher import LONGEST_TURN_S
 from ..telemetry.settings import SourceSettings
 
 log = logging.getLogger(__name__)
-
-LOG_FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -150,7 +149,7 @@ def watch(reports: Connection, sources: Sequence[SourceSettings], state: Path, k
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the service too, which ends this process
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logs.setup()
     threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
     report: list[Callable[[], WatcherReport]] = [WatcherReport]
     threading.Thread(target=_send, args=(reports, report), daemon=True).start()

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent import logs
 from epochcast.agent.cli import main
+from epochcast.common import logs
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -145,6 +145,17 @@ def test_each_fault_once(stubbed_agent: tuple[Any, Any]) -> None:
     soak(*stubbed_agent, seconds=0.0, hurried=BRISK_S)
 
 
+def test_a_burst_of_reloads_leaves_no_tick_uncounted(stubbed_agent: tuple[Any, Any], until: Callable[..., None]) -> None:
+    agent, _ = stubbed_agent
+    ticks = Ticks(agent)
+    until(lambda: not ticks.read() and len(ticks.times) == GPUS)
+    before = max(map(max, ticks.times.values()))
+    for _ in range(20):
+        agent.process.send_signal(signal.SIGHUP)
+        time.sleep(0.02)  # of signals that wait the system keeps one
+    until(lambda: not ticks.read() and min(map(max, ticks.times.values())) > before + 3.0)
+
+
 @pytest.mark.soak
 def test_minutes_of_faults(stubbed_agent: tuple[Any, Any]) -> None:
     resident = np.array(soak(*stubbed_agent, seconds=WARM_UP_S + LONG_S))

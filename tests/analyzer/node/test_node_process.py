@@ -95,6 +95,16 @@ def test_without_an_agent_it_waits_and_says_so(start_process: Start, tmp_path: P
     assert node.stop()[0] == 0
 
 
+def test_beyond_this_machine_it_warns_of_whoever_reaches_it(start_process: Start, tmp_path: Path) -> None:
+    settings = ("--agent", "http://127.0.0.1:9", "--state", tmp_path / "s.db")
+    warned = {
+        host: "anybody who reaches"
+        in start_process("-m", "epochcast.analyzer", "serve", "--node", "--host", host, *settings).stop()[1]
+        for host in ("127.0.0.2", "0.0.0.0")
+    }
+    assert warned == {"127.0.0.2": False, "0.0.0.0": True}
+
+
 def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
     """All that the node's process runs, with what it imports only when it is used."""
     settings = {"agent": "http://127.0.0.1:9", "port": 0, "state": tmp_path / "s.db"}

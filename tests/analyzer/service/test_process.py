@@ -87,8 +87,8 @@ def _is_gone(pid: int) -> bool:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    running = Service(tmp_path)
+def service(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Service]:
+    running = Service(tmp_path, getattr(request, "param", ""))
     yield running
     if running.process.poll() is None:
         running.process.kill()
@@ -129,6 +129,14 @@ def test_a_service_that_is_killed_leaves_no_process_behind(service: Service) -> 
     service.process.kill()
     service.process.wait()
     until(lambda: all(map(_is_gone, children)), "the end of all children")
+
+
+@pytest.mark.parametrize("service", ["[limits]\nrequests_per_minute = 3\n"], indirect=True, ids=[""])
+def test_a_header_of_a_proxy_makes_nobody_another_client(service: Service) -> None:
+    """Not from localhost either, which uvicorn trusts by default: no proxy is configured."""
+    sent = [{"X-Forwarded-For": f"10.0.0.{number}", "Forwarded": f"for=10.0.0.{number}"} for number in range(8)]
+    answers = [service.client.get("/api/v1/gpus", headers=headers).status_code for headers in sent]
+    assert 429 in answers[:7]  # three a minute, and a minute may end meanwhile
 
 
 def test_what_keeps_it_from_starting_is_one_sentence(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ _handler = logging.StreamHandler()
 log = logging.getLogger(__name__)
 
 
-def setup(log_format: str) -> None:
+def setup(log_format: str = "text") -> None:
     """Send logs of level INFO and above to stderr as ``text`` or ``json``; a later call changes the format."""
     formatter: logging.Formatter
     if log_format == "json":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.agent.notify import notify, reloading, watchdog_interval
+from epochcast.common.notify import notify, reloading, watchdog_interval
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
-"""What the agent tells systemd, after sd_notify(3): datagrams to the socket that the service manager names.
+"""What a service reports to systemd, after sd_notify(3): datagrams to the socket that the service manager names.
 
-The states that the daemon sends: ``READY=1``, `reloading`, ``STOPPING=1``, ``WATCHDOG=1``, ``STATUS=`` and a line of text;
-several go into one datagram, a line each.
+The states: ``READY=1``, `reloading`, ``STOPPING=1``, ``WATCHDOG=1``, ``STATUS=`` and a line of text; several go into one
+datagram, a line each.
 """
 
 import contextlib

@@ -11,10 +11,10 @@ import pytest
 
 SCRIPT = """
 import logging, sys
-from epochcast.agent import logs
+from epochcast.common import logs
 for log_format in sys.argv[1:]:
     logs.setup(log_format)
-    log = logging.getLogger("epochcast.agent.test")
+    log = logging.getLogger("epochcast.test")
     log.debug("not shown")
     log.info("a %s", "value")
     log.warning("two\\nlines, ünïcode and \\udcff")
@@ -41,7 +41,7 @@ def journal(file: Path) -> dict[str, str]:
 
 def test_text_is_a_line_with_time_level_and_logger(tmp_path: Path) -> None:
     first, *rest = lines(tmp_path / "log", "text")
-    assert first.split(" ", 2)[2] == "INFO epochcast.agent.test: a value"
+    assert first.split(" ", 2)[2] == "INFO epochcast.test: a value"
     assert datetime.strptime(first[:23], "%Y-%m-%d %H:%M:%S,%f").year >= 2025
     assert "ZeroDivisionError: division by zero" in rest[-1]
     assert not any("not shown" in line for line in [first, *rest])
@@ -49,10 +49,10 @@ def test_text_is_a_line_with_time_level_and_logger(tmp_path: Path) -> None:
 
 def test_the_journal_gets_a_priority_on_every_line_and_no_second_clock(tmp_path: Path) -> None:
     written = lines(tmp_path / "log", "text", env=journal(tmp_path / "log"))
-    assert written[0] == "<6>INFO epochcast.agent.test: a value"
-    assert written[1] == "<4>WARNING epochcast.agent.test: two"
+    assert written[0] == "<6>INFO epochcast.test: a value"
+    assert written[1] == "<4>WARNING epochcast.test: two"
     assert written[2].startswith("<4>lines")
-    assert written[3] == "<3>ERROR epochcast.agent.test: it broke"
+    assert written[3] == "<3>ERROR epochcast.test: it broke"
     assert len(written) > 5
     assert all(line.startswith("<3>") for line in written[3:])
 
@@ -67,7 +67,7 @@ def test_json_is_one_object_per_line(tmp_path: Path, under_journal: bool) -> Non
     written = lines(tmp_path / "log", "json", env=journal(tmp_path / "log") if under_journal else None)
     info, warning, error = map(json.loads, written)
     assert set(info) == {"time", "level", "logger", "message"}
-    assert (info["level"], info["logger"], info["message"]) == ("INFO", "epochcast.agent.test", "a value")
+    assert (info["level"], info["logger"], info["message"]) == ("INFO", "epochcast.test", "a value")
     assert info["time"].endswith("Z")
     assert len(info["time"]) == len("2026-01-01T00:00:00.000Z")
     assert abs((datetime.now(UTC) - datetime.fromisoformat(info["time"])).total_seconds()) < 3600
