@@ -197,8 +197,14 @@ FIGURES: tuple[tuple[type[Any], str, str, Callable[[Sampler], tuple[Any, ...]]],
     (
         HistogramMetricFamily,
         "tick_lateness_seconds",
-        "Time between a tick's deadline and its start.",
+        "Time between when a tick was due and when the sampler woke for it; with GPM, up to 0.05 s is the rest that GPUs need.",
         lambda of: _buckets(of.lateness_seconds),
+    ),
+    (
+        HistogramMetricFamily,
+        "value_lateness_seconds",
+        "Time between a tick's first row and its last value: no value is more than this later than the time of its row.",
+        lambda of: _buckets(of.value_lateness_seconds),
     ),
     (CounterMetricFamily, "missed_ticks", "Ticks that were skipped, being too late.", lambda of: (of.missed_ticks,)),
     (

@@ -178,7 +178,7 @@ class Node:
         samplers_before = {sampler.source.name: sampler for sampler in self.samplers}
         samplers = []
         for source in sources:
-            capacity = source.recorded_rows or math.ceil(self.config.retention / source.interval)
+            capacity = source.recorded_rows or math.ceil(self.config.retention / source.interval) * source.rows_per_interval
             stores = [DeviceStore(device, capacity, self.config.window) for device in source.devices]
             for store in stores:
                 if store.device.uuid in before:

@@ -29,7 +29,8 @@ class News(NamedTuple):
 class Ring:
     """The newest ``capacity`` rows of one device, safe for one writer and any number of readers.
 
-    ``dropped``: rows that gave way because the clock was set back to before their time.
+    ``dropped``: rows that gave way because the clock was set back to before their time; ``set_back_to``: the time of the first
+    row after that, None where it never happened.
 
     Gauges are kept as float32: half the memory, and a memory size of 80 GB is still exact to 4 KiB. Counters are kept as
     float64: after a month a GPU's energy counter stands at 10⁹ J, where float32 steps by 64 J, more than a tick adds.
@@ -50,6 +51,7 @@ class Ring:
         self._end = 0
         # They were numbered, so a reader's cursor counts them.
         self.dropped = 0
+        self.set_back_to: float | None = None
         self._lock = threading.Lock()
 
     @property
@@ -71,6 +73,7 @@ class Ring:
             while self._end > self._start and self._time[(self._end - 1) % self.capacity] >= time[0]:
                 self._end -= 1
                 self.dropped += 1
+                self.set_back_to = float(time[0])
             self._end += len(time)
             self._start = max(self._start, self._end - self.capacity)
             time, values = time[-self.capacity :], values[-self.capacity :]

@@ -1,4 +1,4 @@
-"""The sampling loop: absolute deadlines on the 0.1 s grid of unix time, late ticks counted, missed ones never made up for."""
+"""The sampling loop: deadlines on the 0.1 s grid of unix time, lateness measured, missed ticks counted, never made up for."""
 
 import logging
 import math
@@ -93,7 +93,9 @@ class Sampler:
 
     Everything public is a figure about the sampler itself, written by its thread alone. ``missed_ticks``: ticks that came too
     late; ``governed_ticks``: ticks that the governor left out. ``last_sample_time``: unix seconds of the newest sample;
-    ``started``, ``last_success``, ``last_tick``: moments of the monotonic clock, of the last tick without error and of any.
+    ``lateness_seconds``: from when a tick was due to when it began; ``value_lateness_seconds``: from a tick's first row to its
+    last value. ``started``, ``last_success``, ``last_tick``: moments of the monotonic clock, of the last tick without error and
+    of any.
     """
 
     def __init__(self, source: Source, stores: Sequence[DeviceStore], clock: Clock, tick_budget: float) -> None:
@@ -107,6 +109,7 @@ class Sampler:
         self.read_errors = 0
         self.tick_seconds = Histogram()
         self.lateness_seconds = Histogram()
+        self.value_lateness_seconds = Histogram()
         self.last_sample_time: float | None = None
         self.last_success: float | None = None
         self.started = self.last_tick = clock.monotonic()
@@ -134,6 +137,7 @@ class Sampler:
         self.missed_ticks, self.governed_ticks = old.missed_ticks, old.governed_ticks
         self.clock_steps, self.read_errors = old.clock_steps, old.read_errors
         self.tick_seconds, self.lateness_seconds = old.tick_seconds, old.lateness_seconds
+        self.value_lateness_seconds = old.value_lateness_seconds
 
     def run(self) -> None:
         """Sample; returns when the clock was stopped or the source has finished."""
@@ -152,13 +156,15 @@ class Sampler:
             if self.clock.wait(max(0.0, moment - monotonic())):
                 break
             now = monotonic()
+            # Before a newer tick takes this one's place: that is where the longest waits are.
+            self.lateness_seconds.add(max(0.0, now - deadline))
             self.governed_ticks += left_out
             # Later than a whole interval: go on with the newest tick that is due. No burst would bring back what was missed.
             newest = math.floor((now + self._offset) * hertz) // step * step
             if newest > n:
                 self._miss(newest - n)
                 n = newest
-                moment = deadline = n / hertz - self._offset
+                deadline = n / hertz - self._offset
             if start is None:
                 start = deadline
                 self._count_interruption(n / hertz)
@@ -166,7 +172,6 @@ class Sampler:
             self._read(n / hertz, now - start, now)
             cpu = self.clock.cpu() - cpu
             self.last_tick = end = monotonic()
-            self.lateness_seconds.add(max(0.0, now - moment))
             self.tick_seconds.add(end - now)
             if governed:
                 # CPU time: waiting for a CPU or a lock is no cost, and a lower rate would not end it.
@@ -198,7 +203,7 @@ class Sampler:
         rare, self._rare_minute = minute != self._rare_minute, minute
         try:
             with ticks_first:
-                rows = self.source.read(Tick(tick_time, elapsed, slow, rare))
+                rows = self.source.read(Tick(now + self._offset, elapsed, slow, rare))
         except Exception as error:
             # Whatever a source does wrong, the others' samples and the next tick matter more.
             self.read_errors += 1
@@ -215,6 +220,8 @@ class Sampler:
             self._take_note_late(tick_time, now, rows)
         else:
             self._recent.append((now, 1))
+            if rows and not self.source.recorded_rows:
+                self.value_lateness_seconds.add(self.clock.monotonic() + self._offset - min(row.time for row in rows))
             if len(rows) < len(self.stores) and self.source.regular:
                 heard = {row.device for row in rows}
                 for position, store in enumerate(self.stores):
@@ -222,7 +229,8 @@ class Sampler:
 
     def _take_note_late(self, tick_time: float, now: float, rows: Sequence[Row]) -> None:
         """Count what came and what was missed of a source whose rows come after their time."""
-        heard = Counter(row.device for row in rows)
+        # One of DCGM's rounds may be several rows.
+        heard = Counter(device for device, _ in {(row.device, round(row.time / self.source.interval)) for row in rows})
         self._recent.append((now, max(heard.values(), default=0)))
         if self.source.regular:
             # However the clocks were set: no more ticks were missed than there were since rows could last have come.

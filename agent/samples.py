@@ -69,12 +69,14 @@ def as_json(selection: Selection) -> Iterator[bytes]:
     interval = min(selection.intervals.values(), default=None)
     yield f'{{"schema":"{SCHEMA}","interval_s":{json.dumps(interval)},"gpus":['.encode()
     for position, store in enumerate(selection.stores):
+        time, columns = selection.rows(store)
         head = identity(store) | {
             "interval_s": selection.intervals.get(store.device.uuid),
             "missed_ticks": store.missed_ticks,
+            "dropped_samples": store.dropped,
+            "set_back_to": store.set_back_to,
             "oldest": store.oldest,
         }
-        time, columns = selection.rows(store)
         yield (("," if position else "") + json.dumps(head)[:-1] + ',"time":').encode()
         yield from _array(time)
         yield b',"metrics":{'

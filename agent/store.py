@@ -109,6 +109,11 @@ class DeviceStore:
         return self._dropped_before + self._ring.dropped
 
     @property
+    def set_back_to(self) -> float | None:
+        """Time of the first row after the clock was last set back (unix seconds); see `Ring`."""
+        return self._ring.set_back_to
+
+    @property
     def oldest(self) -> float | None:
         """Time of the oldest row held (unix seconds)."""
         return self._complete().oldest

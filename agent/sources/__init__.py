@@ -58,10 +58,10 @@ class Device:
 
 
 class Tick(NamedTuple):
-    """One moment of the sampler's grid.
+    """One reading of a source.
 
-    ``time``: unix seconds, a multiple of the sampling interval. ``elapsed``: seconds of the monotonic clock since the first
-    tick was due, at the moment of reading (so lateness is in it). ``slow``: true once a second, when the slow tier is due.
+    ``time``: unix seconds at which it begins, however late that is. ``elapsed``: seconds of the monotonic clock since the first
+    tick was due, at the same moment. ``slow``: true once a second, when the slow tier is due.
     ``rare``: true once a minute, and at the first tick.
     """
 
@@ -78,7 +78,8 @@ class Tick(NamedTuple):
 class Row(NamedTuple):
     """Values of one device at one time: ``device`` is its position in `Source.devices`, NaN means no value.
 
-    Any sequence of numbers will do: many rows become one array later.
+    ``time``: unix seconds at which the first of the values was read; of an average or a rate, the end of its interval. Any
+    sequence of numbers will do: many rows become one array later.
     """
 
     device: int
@@ -90,9 +91,10 @@ class Source(Protocol):
     """Fills in one tick after another. One thread calls `read`. What has a value here is what most sources have.
 
     ``hertz``: reads per second of wall time that it wants. ``interval``: usual seconds of sample time from row to row of a
-    device; ``regular``: whether a device that answers gives one each time, so that one that is not there was missed. ``lag``:
-    seconds that a row may come after its time. ``silent_after``: seconds of wall time without a row after
-    which a device counts as silent. ``ready_at``: moment of the monotonic clock before which it should not be read again.
+    device; ``rows_per_interval``: usual number of rows in it, where a device's values are measured apart; ``regular``: whether
+    a device that answers gives one each time, so that one that is not there was missed. ``lag``: seconds that a row may come
+    after its time. ``silent_after``: seconds of wall time without a row after which a device counts as silent.
+    ``ready_at``: moment of the monotonic clock before which it should not be read again.
     ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric). ``unanswering``: GPUs
     that the driver counted when it was opened but that did not answer. ``outdated``: its devices are no longer those of the
     node (a GPU was added, came back, was repartitioned): open it anew.
@@ -103,6 +105,7 @@ class Source(Protocol):
     devices: Sequence[Device]
     hertz: float = 10.0
     interval: float = 0.1
+    rows_per_interval: int = 1
     regular: bool = True
     lag: float = 0.0
     silent_after: float

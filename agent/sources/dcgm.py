@@ -18,14 +18,14 @@ from ..config import Config
 from . import Device, Row, Source, Tick
 from .dcgm_engine import Entity, HostEngine, connect
 from .dcgm_values import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, REASONS, Readings, blank_reasons, numbers
-from .dcgm_watch import TICK_US, Ticks, Watch, WatchGroup
+from .dcgm_watch import RowMaker, Samples, Watch, WatchGroup
 
 log = logging.getLogger(__name__)
 
-# The engine stamps the fields of one round one after the other and stores them after that: a tick stays open this long.
+# The engine stamps the fields of one round one after the other and stores them after that: a row stays open this long.
 HOLD_US = 200_000
-# An engine whose newest tick is this many ticks older than before had its clock set.
-CLOCK_STEP_TICKS = 20
+# An engine whose newest sample is this much older than before had its clock set.
+CLOCK_STEP_US = 2_000_000
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 60.0
 
@@ -39,6 +39,7 @@ class DcgmSource(Source):
 
     name = "dcgm"
     hertz = 1.0
+    rows_per_interval = 2  # the engine's profiling module has a clock of its own
     lag = 2.0
     silent_after = 5.0
 
@@ -62,7 +63,7 @@ class DcgmSource(Source):
         try:
             self._everything = engine.entities()
             entities = self._chosen(self._everything)
-            self._ticks = Ticks(len(entities), len(self._metrics))
+            self._rows = RowMaker(len(entities), len(self._metrics))
             unmeasured = self._watch(engine, entities)
             self.devices = tuple(self._device(engine, *each) for each in zip(entities, unmeasured, strict=True))
         except engine.error as error:
@@ -160,19 +161,19 @@ class DcgmSource(Source):
                 unmeasured[self._positions[owner]][self._metrics[field].name] = REASONS[reason]
 
     def read(self, tick: Tick) -> Sequence[Row]:
-        """Return the rows of the ticks that are complete; raise RuntimeError while the host engine does not answer."""
+        """Return the rows that are complete; raise RuntimeError while the host engine does not answer."""
         if self._engine is None:
             self._engine = self._reconnect(tick)
         try:
             if tick.rare:
                 self.outdated |= self._differs(self._engine.entities())
-            complete = self._fetch()
+            samples, complete = self._fetch()
         except self._engine.error as error:
             self._engine.lost = True
             self._retry_later(tick)
             raise RuntimeError(f"the DCGM host engine is gone ({error})") from error
         self._retry_after = FIRST_RETRY_S
-        return self._rows(complete)
+        return self._take(samples, complete)
 
     def _reconnect(self, tick: Tick) -> HostEngine:
         """Return the host engine with our watches set up again; raise RuntimeError when it is not there yet."""
@@ -186,7 +187,7 @@ class DcgmSource(Source):
                 self.outdated = True
                 raise RuntimeError("the DCGM host engine is back with other GPUs")
             self._everything = everything
-            self._ticks.restart(self._ticks.last)
+            self._rows.restart(self._rows.until)
             unmeasured = self._watch(engine, self._chosen(everything))
             self.outdated |= [set(each) for each in unmeasured] != [set(device.unmeasured) for device in self.devices]
         except (RuntimeError, InputError) as error:
@@ -211,40 +212,38 @@ class DcgmSource(Source):
         self._retry_at = tick.elapsed + self._retry_after
         self._retry_after = min(2 * self._retry_after, LONGEST_RETRY_S)
 
-    def _fetch(self) -> int:
-        """Put the engine's new values into their ticks; return the newest tick that is complete."""
-        horizons = []
+    def _fetch(self) -> tuple[Samples, int]:
+        """Return the engine's samples since the last complete row, and the time (µs) up to which they are complete now."""
+        horizons, parts = [], []
         for watch in self._watches:
             before = watch.horizon
             owners, raw = watch.fetch(self._readings)
             if watch.horizon != before:
                 horizons.append(watch.horizon)
             devices = np.array([self._positions.get(owner, -1) for owner in owners.tolist()], dtype=np.int64)
-            use = (devices >= 0) & (self._column[raw["field"]] >= 0)
-            raw, devices = raw[use], devices[use]
             columns = self._column[raw["field"]]
-            self._ticks.place(raw["ts"], devices, columns, numbers(raw) * self._scale[columns], blank_reasons(raw) >= 0)
-        if not horizons:
-            return self._ticks.last
-        complete = (min(horizons) - HOLD_US - TICK_US // 2) // TICK_US
-        if complete < self._ticks.last - CLOCK_STEP_TICKS:
-            log.warning(
-                "the clock of the DCGM host engine was set back by %.1f s", (self._ticks.last - complete) * TICK_US / 1e6
-            )
-            self._ticks.restart(complete)
-        return max(complete, self._ticks.last)
+            values, blank = numbers(raw) * self._scale[columns], blank_reasons(raw) >= 0
+            use = (devices >= 0) & (columns >= 0)
+            use[use] = self._measured[devices[use], columns[use]]
+            parts.append(Samples(raw["ts"], devices, columns, values, blank).at(use))
+        until = self._rows.until
+        complete = min(horizons) - HOLD_US if horizons else until
+        if complete < until - CLOCK_STEP_US:
+            log.warning("the clock of the DCGM host engine was set back by %.1f s", (until - complete) / 1e6)
+            self._rows.restart(complete)
+        return Samples(*map(np.concatenate, zip(*parts, strict=True))), max(complete, self._rows.until)
 
-    def _rows(self, complete: int) -> list[Row]:
-        rows = []
-        for tick, values, lost in self._ticks.take(complete):
-            for i, column in np.argwhere(lost & self._measured).tolist():
-                self.blanks[i, self._names[column]] += 1
-            for i in np.flatnonzero((~np.isnan(values) & self._measured).any(axis=1)).tolist():
-                rows.append(Row(i, tick * TICK_US / 1e6, values[i, self._columns[i]]))
+    def _take(self, samples: Samples, complete: int) -> list[Row]:
+        devices, times, values, lost = self._rows.take(samples, complete)
+        self.blanks.update(zip(lost.devices.tolist(), [self._names[column] for column in lost.metrics.tolist()], strict=True))
         for watch in self._watches:
-            # From the end of the last complete tick on: a value may be stamped before this fetch and stored after it.
-            watch.since = complete * TICK_US + TICK_US // 2
-        return rows
+            # A sample may be stamped before this fetch and stored after it.
+            watch.since = self._rows.since
+        given = ~np.isnan(values).all(axis=1)
+        return [
+            Row(device, time, row[self._columns[device]])
+            for device, time, row in zip(devices[given].tolist(), times[given].tolist(), values[given], strict=True)
+        ]
 
     def close(self) -> None:
         """End the watches and give the connection back."""

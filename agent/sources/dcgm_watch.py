@@ -1,11 +1,11 @@
-"""What the host engine samples for us, and the ticks that its values are put into."""
+"""What the host engine samples for us, and the rows that its samples are put into."""
 
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,11 @@ from .dcgm_values import Readings
 
 log = logging.getLogger(__name__)
 
-TICK_US = 100_000
-INTERVAL_US = {"fast": TICK_US, "slow": 1_000_000, "rare": 60_000_000}
+INTERVAL_US = {"fast": 100_000, "slow": 1_000_000, "rare": 60_000_000}
 # How long the engine keeps what nobody has fetched yet (seconds).
 KEEP_S = 30.0
+# Samples further apart are no row: each is to be within 5 ms of its row's time (decision 0054).
+ROW_US = 10_000
 # A round of the engine over all fields of all GPUs takes less than this.
 ROUND_US = 1_000_000
 
@@ -113,50 +114,87 @@ class Watch:
         _end(self._engine, self._field_group.Delete)
 
 
-class Ticks:
-    """Values [devices, metrics] by tick (number of 0.1 s since 1970), until a tick is complete."""
+class Samples(NamedTuple):
+    """Samples of DCGM, all arrays of shape (samples,): time (µs), device, metric, value, and whether it is a blank instead."""
+
+    ts: NDArray[np.int64]
+    devices: NDArray[np.int64]
+    metrics: NDArray[np.int64]
+    values: NDArray[np.float64]
+    blank: NDArray[np.bool_]
+
+    def at(self, places: NDArray[np.int64] | NDArray[np.bool_]) -> "Samples":
+        """Return the samples at these places."""
+        return Samples(self.ts[places], self.devices[places], self.metrics[places], self.values[places], self.blank[places])
+
+    def in_order(self) -> "Samples":
+        """Return them by device and then time, each once."""
+        ordered = self.at(np.lexsort((self.metrics, self.ts, self.devices)))
+        keys = np.column_stack([ordered.devices, ordered.ts, ordered.metrics])
+        return ordered.at(np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1))[: len(keys)])
+
+
+class SampleRows(NamedTuple):
+    """``devices`` and ``times`` (unix seconds) have shape (rows,), ``values`` (rows, metrics); ``lost``: what was blank."""
+
+    devices: NDArray[np.int64]
+    times: NDArray[np.float64]
+    values: NDArray[np.float64]
+    lost: Samples
+
+
+class RowMaker:
+    """Makes rows of samples: in a row is what DCGM stamped on one device within `ROW_US`, and no metric twice.
+
+    So no sample takes the place of another, and each is within half of that of its row's time. ``until``: time (µs) up to which
+    all samples are in rows. ``since``: that from which on some are not.
+    """
 
     def __init__(self, devices: int, metrics: int) -> None:
-        self._shape = devices, metrics
-        self._open: dict[int, tuple[NDArray[np.float64], NDArray[np.bool_]]] = {}
-        self._started = np.zeros(self._shape, dtype=bool)
-        self.last = 0  # the newest tick that was handed out, or passed without values
+        self._metrics = metrics
+        self._started = np.zeros(devices * metrics, dtype=bool)
+        self._taken = np.zeros(devices, dtype=np.int64)
+        self.until = self.since = 0
 
-    def place(
-        self,
-        ts: NDArray[np.int64],
-        devices: NDArray[np.int64],
-        metrics: NDArray[np.int16],
-        values: NDArray[np.float64],
-        blank: NDArray[np.bool_],
-    ) -> None:
-        """Put values, each with its time (µs), device and metric, into their nearest ticks; the last of several stays."""
-        ticks = (ts + TICK_US // 2) // TICK_US
-        new = ticks > self.last
-        numbers, places = np.unique(ticks[new], return_inverse=True)
-        fresh = np.full((len(numbers), *self._shape), math.nan)
-        fresh[places, devices[new], metrics[new]] = np.where(blank, math.nan, values)[new]
-        blanks = np.zeros(fresh.shape, dtype=bool)
-        blanks[places, devices[new], metrics[new]] = blank[new]
-        for i, tick in enumerate(numbers.tolist()):
-            kept, before = self._open.get(tick, (fresh[i], blanks[i]))
-            self._open[tick] = np.where(np.isnan(fresh[i]), kept, fresh[i]), blanks[i] | before
+    def take(self, samples: Samples, until: int) -> SampleRows:
+        """Return the rows that end by ``until`` (µs), those of a device in the order of time.
 
-    def take(self, up_to: int) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.bool_]]]:
-        """Yield (tick, values, lost) of the ticks up to ``up_to`` in order; ``lost``: read, but blank.
-
-        The first profiling value after a watch has begun is always blank; nothing was lost with it.
+        ``samples``: all from ``since`` on, in any order. The first profiling value after a watch has begun is always blank;
+        nothing was lost with it.
         """
-        for tick in sorted(tick for tick in self._open if tick <= up_to):
-            values, blank = self._open.pop(tick)
-            given = ~np.isnan(values)
-            lost = blank & ~given & self._started
-            self._started |= blank | given
-            yield tick, values, lost
-        self.last = up_to
+        samples = samples.at(samples.ts > self._taken[samples.devices]).in_order()
+        rows = _row_numbers(samples)
+        count = int(rows.max(initial=-1)) + 1
+        first, last, devices = (np.zeros(count, dtype=np.int64) for _ in range(3))
+        first[rows[::-1]], last[rows], devices[rows] = samples.ts[::-1], samples.ts, samples.devices
+        values = np.full((count, self._metrics), math.nan)
+        values[rows, samples.metrics] = np.where(samples.blank, math.nan, samples.values)
+        whole = last <= until
+        self.until, self.since = until, int(first[~whole].min(initial=until + 1))
+        np.maximum.at(self._taken, devices[whole], last[whole])
+        lost = self._lost(samples.at(whole[rows]))
+        return SampleRows(devices[whole], (first + last)[whole] / 2e6, values[whole], lost)
+
+    def _lost(self, taken: Samples) -> Samples:
+        series, firsts = np.unique(taken.devices * self._metrics + taken.metrics, return_index=True)
+        lost = taken.blank.copy()
+        lost[firsts[~self._started[series]]] = False
+        self._started[series] = True
+        return taken.at(lost)
 
     def restart(self, at: int) -> None:
-        """Forget what is open and go on after tick ``at``: the engine's clock was set back, or its watches are new."""
-        self._open.clear()
+        """Go on after the time ``at`` (µs): the engine's clock was set back, or its watches are new."""
         self._started[:] = False
-        self.last = at
+        self._taken[:] = self.until = self.since = at
+
+
+def _row_numbers(samples: Samples) -> NDArray[np.int64]:
+    """Return for each of the samples, which are in order, the number of its row."""
+    numbers = []
+    number, row_device, row_began, present = -1, -1, 0, set[int]()
+    for ts, device, metric in zip(samples.ts.tolist(), samples.devices.tolist(), samples.metrics.tolist(), strict=True):
+        if device != row_device or ts > row_began + ROW_US or metric in present:
+            number, row_device, row_began, present = number + 1, device, ts, set()
+        present.add(metric)
+        numbers.append(number)
+    return np.array(numbers, dtype=np.int64)

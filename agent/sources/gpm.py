@@ -44,7 +44,8 @@ _sampled: dict[str, float] = {}
 class GpmWindow:
     """Two samples of one GPU or MIG instance, and the metrics of the time between them.
 
-    ``metrics``: those asked for, in the order of `read`; ``refused``: those that `probe` found refused, and why.
+    ``metrics``: those asked for, in the order of `read`; ``refused``: those that `probe` found refused, and why. ``read_at``:
+    the end of its newest window.
     """
 
     def __init__(self, device: NvmlDevice, wanted: Mapping[str, Metric]) -> None:
@@ -69,7 +70,7 @@ class GpmWindow:
         self._compute = function("nvmlGpmMetricsGet")
         with _lock:
             self._samples = [call(pynvml.nvmlGpmSampleAlloc) for _ in range(2)]
-        self._older_at = -inf
+        self.read_at = -inf
         self._request(self.metrics)
 
     def _request(self, names: Sequence[str]) -> None:
@@ -130,9 +131,9 @@ class GpmWindow:
             now = _sampled[self.uuid] = monotonic()
             if code:
                 # What answers next may be another instance of the same number: begin anew.
-                self._older_at = -inf
+                self.read_at = -inf
                 raise DriverError(self._take.__name__, code)
-            window, self._older_at = now - self._older_at, now
+            window, self.read_at = now - self.read_at, now
             if window > self._longest:
                 return self._blank
             if code := self._compute(question):

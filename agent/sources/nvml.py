@@ -3,7 +3,8 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import isnan, nan
+from math import inf, isnan, nan
+from time import monotonic
 
 import pynvml
 
@@ -112,11 +113,10 @@ class NvmlSource(Source):
         """List the calls of a tick of each level, to the GPUs that answer."""
         answering = [gpu for gpu in self._gpus if not gpu.absent]
         self._absent = len(self._gpus) - len(answering)
-        # Profiling metrics of all GPUs first: nothing else then varies the time from one sample to the next.
-        self._plan = tuple(
-            [call for gpu in answering for call in gpu.first[level]] + [call for gpu in answering for call in gpu.rest[level]]
-            for level in LEVELS.values()
-        )
+        # Profiling metrics of all GPUs first: nothing else then varies the time from one sample to the next. Then what is fast:
+        # what takes longest delays none of it.
+        calls = sorted((call for gpu in answering for call in gpu.calls), key=lambda call: (not call.profiled, call.level))
+        self._plan = tuple([call for call in calls if call.level <= level] for level in LEVELS.values())
 
     def _device(self, device: NvmlDevice) -> tuple[NvmlGpu, Device]:
         """Try what can be read of a GPU or instance; raises DriverError when it does not answer."""
@@ -153,6 +153,7 @@ class NvmlSource(Source):
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return one row per GPU that answers; raise RuntimeError when none does."""
+        start = monotonic()
         level = ALL_TIERS if tick.rare else LEVELS["slow"] if tick.slow else LEVELS["fast"]
         recovered = self._find_again(tick) if self._absent else []
         if recovered:
@@ -160,7 +161,7 @@ class NvmlSource(Source):
         values = [nan] * (self._width * len(self._gpus))
         incomplete: list[tuple[Call, DriverError | None]] = []
         for planned in self._plan[level]:
-            gpu, read, places, span = planned
+            gpu, read, places, span, *_ = planned
             if gpu.absent:
                 continue
             try:
@@ -175,6 +176,9 @@ class NvmlSource(Source):
             elif got:
                 for place, column in places:
                     values[column] = got[place]
+            if gpu.read_at < start and got:
+                profiled_at = gpu.profiler.read_at if gpu.profiler else -inf
+                gpu.read_at = profiled_at if profiled_at >= start else monotonic()
             total = sum(got)
             if total != total or not got:  # some value is NaN, or it was too early for any
                 incomplete.append((planned, None))
@@ -191,7 +195,7 @@ class NvmlSource(Source):
         if tick.rare and not self.outdated:
             self.outdated = self._changed()
         return [
-            Row(position, tick.time, values[gpu.start : gpu.start + len(gpu.metrics)])
+            Row(position, tick.time + max(0.0, gpu.read_at - start), values[gpu.start : gpu.start + len(gpu.metrics)])
             for position, gpu in enumerate(self._gpus)
             if not gpu.absent
         ]

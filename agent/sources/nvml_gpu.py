@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple, Protocol
 
 import pynvml
@@ -78,10 +79,12 @@ def _instances(index: int, uuid: str, handle: Handle) -> Iterator[NvmlDevice]:
 class Profiler(Protocol):
     """Reads profiling metrics of one GPU or instance, before anything else is read at a tick.
 
-    ``metrics``: their names. ``refused``: the names of those that it cannot read, and why.
+    ``metrics``: their names. ``refused``: the names of those that it cannot read, and why. ``read_at``: moment of the monotonic
+    clock that its newest values are of, -inf before the first.
     """
 
     metrics: tuple[str, ...]
+    read_at: float
     refused: Mapping[str, str]
 
     def attach(self, device: NvmlDevice) -> None:
@@ -98,8 +101,9 @@ class Profiler(Protocol):
 
 
 class Call(NamedTuple):
-    """One call to the driver at a tick, and where its values go in the flat list of all values of the source.
+    """One call to the driver, and where its values go in the flat list of all values of the source.
 
+    ``level``: of the fastest of its metrics; it is made at ticks of this level and above. ``profiled``: it is the profiler's.
     ``places``: (place in what it returns, place in the list) of each value that is wanted; ``span`` says the same in one slice
     where that is possible.
     """
@@ -108,14 +112,16 @@ class Call(NamedTuple):
     read: Read
     places: tuple[tuple[int, int], ...]
     span: slice | None
+    level: int
+    profiled: bool
 
 
 class NvmlGpu:
     """One device: what is read of it while it answers; tried again after 1, 2, 4 … 60 s while it does not.
 
     ``metrics``: what is read of it, among ``wanted``, in this order; ``elsewhere`` names those that somebody else fills in.
-    ``unmeasured``: why nothing gives the others that NVML knows. ``first`` and ``rest``: the calls of each level, those of the
-    profiler and all others; `place` makes them.
+    ``unmeasured``: why nothing gives the others that NVML knows. ``calls`` is what `place` makes. ``read_at``: moment of the
+    monotonic clock at which its newest row began.
     """
 
     def __init__(
@@ -124,6 +130,7 @@ class NvmlGpu:
         self.device = device
         self.profiler = profiler
         self.absent = False
+        self.read_at = -inf
         self.retry_at = 0.0
         self._retry_after = FIRST_RETRY_S
         profiled = profiler.metrics if profiler else ()
@@ -144,40 +151,33 @@ class NvmlGpu:
         """Make its calls, its values being those from ``start`` on in the source's list; raises DriverError."""
         self.start = start
         self._columns = {metric.name: start + column for column, metric in enumerate(self.metrics)}
-        self.first: tuple[list[Call], ...] = tuple([] for _ in LEVELS)
-        self.rest: tuple[list[Call], ...] = tuple([] for _ in LEVELS)
+        self.calls: list[Call] = []
         if self.profiler is not None:
-            self._add(self.first, self.profiler.read, self.profiler.metrics)
-        self._add_fields([giver for giver in self._givers.values() if isinstance(giver, Field)])
+            self._add(self.profiler.read, self.profiler.metrics, profiled=True)
+        # One call a tier: a field of a slower one may take longer than all the faster ones.
+        for level in LEVELS.values():
+            names = [name for name in self._givers if self._levels[name] == level]
+            if fields := [giver for name in names if isinstance(giver := self._givers[name], Field)]:
+                self._add(FieldValues(self.device.handle, fields).read, [field.metric for field in fields])
         for reading in dict.fromkeys(giver for giver in self._givers.values() if isinstance(giver, Reading)):
             names = [name if self._givers.get(name) is reading else "" for name in reading.metrics]
-            self._add(self.rest, reading.bind(self.device.handle), names)
+            self._add(reading.bind(self.device.handle), names)
 
-    def _add_fields(self, fields: list[Field]) -> None:
-        # In order of their tiers, so that what is due is always the head of one array, read in one call.
-        fields.sort(key=lambda field: self._levels[field.metric])
-        values = FieldValues(self.device.handle, fields) if fields else None
-        for level, calls in enumerate(self.rest):
-            due = [field.metric for field in fields if self._levels[field.metric] <= level]
-            if values is not None and due:
-                calls.append(self._call(values.first(len(due)), due))
-
-    def _add(self, levels: Sequence[list[Call]], read: Read, names: Sequence[str]) -> None:
+    def _add(self, read: Read, names: Sequence[str], *, profiled: bool = False) -> None:
         """Have ``read`` called wherever one of the metrics that it returns is due; "" stands for one that is not wanted."""
-        for level in range(min((self._levels[name] for name in names if name), default=len(levels)), len(levels)):
-            levels[level].append(self._call(read, names))
-
-    def _call(self, read: Read, names: Sequence[str]) -> Call:
         places = tuple((place, self._columns[name]) for place, name in enumerate(names) if name)
-        first = places[0][1]
-        whole = places == tuple((place, first + place) for place in range(len(names)))
-        return Call(self, read, places, slice(first, first + len(names)) if whole else None)
+        if places:
+            first = places[0][1]
+            whole = places == tuple((place, first + place) for place in range(len(names)))
+            span = slice(first, first + len(names)) if whole else None
+            level = min(self._levels[name] for name in names if name)
+            self.calls.append(Call(self, read, places, span, level, profiled))
 
     def judge(self, level: int, errors: Sequence[DriverError]) -> DriverError | None:
         """Return which of the errors of its calls of this level shows that it does not answer, None if it does."""
         serious = [error for error in errors if error.code not in ANSWERS]
         # A GPU that says why it has no value is there; one that says "Unknown Error" to everything is not.
-        all_failed = len(errors) == len(self.first[level]) + len(self.rest[level])
+        all_failed = len(errors) == sum(call.level <= level for call in self.calls)
         return serious[0] if serious and all_failed else None
 
     def lose(self, elapsed: float, error: DriverError) -> None:

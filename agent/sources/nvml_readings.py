@@ -213,11 +213,15 @@ class FieldValues:
             answer.fieldId, answer.scopeId = field.id, field.scope
         self._before: list[tuple[int, float] | None] = [None] * len(fields)
         # Nothing but a counter that wraps needs to know.
-        self._wrap_s = _seconds_to_wrap(handle) if any(field.counter for field in fields) else 0.0
+        self._counters = any(field.counter for field in fields)
+        self._wrap_s = _seconds_to_wrap(handle) if self._counters else 0.0
+        self._scales = tuple(field.scale for field in fields)
+        self._kinds: tuple[int, ...] = ()
+        self._answers = Struct("")
 
     def refusals(self) -> list[DriverError | None]:
         """Return for each field why it gives no value, None where it does."""
-        self._call(len(self._fields))
+        self._call()
         return [self._refusal(field, answer) for field, answer in zip(self._fields, self._array, strict=True)]
 
     def _refusal(self, field: Field, answer: Any) -> DriverError | None:
@@ -229,39 +233,30 @@ class FieldValues:
             )
         return None
 
-    def first(self, count: int) -> Read:
-        """Return a function that reads the first ``count`` fields; NaN for one without value."""
-        fields = tuple(enumerate(self._fields[:count]))
-        scales = tuple(field.scale for _, field in fields)
-        counters = any(field.counter for _, field in fields)
-        kinds: tuple[int, ...] = ()
-        answers = Struct("")
+    def read(self) -> list[float]:
+        """Return the values, NaN for a field without one; raises DriverError."""
+        self._call()
+        got = self._answers.unpack_from(self._array)
+        # Not known before the first answer; may change where there was no value.
+        if got[0::3] != self._kinds or not self._kinds:
+            self._kinds = tuple(answer.valueType for answer in self._array)
+            self._answers = Struct("=" + "".join(_layout(kind) for kind in self._kinds))
+            got = self._answers.unpack_from(self._array)
+        failed = any(got[1::3])
+        if not failed and not self._counters:
+            return list(map(mul, got[2::3], self._scales))
+        if failed:
+            self._check(got[1::3])
+        return [
+            (self._rate(i, got[3 * i + 2], self._kinds[i]) if field.counter else got[3 * i + 2]) * field.scale
+            if got[3 * i + 1] == pynvml.NVML_SUCCESS
+            else nan
+            for i, field in enumerate(self._fields)
+        ]
 
-        def read() -> list[float]:
-            nonlocal kinds, answers
-            self._call(count)
-            got = answers.unpack_from(self._array)
-            if got[0::3] != kinds or not kinds:  # not known before the first answer; may change where there was no value
-                kinds = tuple(answer.valueType for answer in self._array[:count])
-                answers = Struct("=" + "".join(_layout(kind) for kind in kinds))
-                got = answers.unpack_from(self._array)
-            failed = any(got[1::3])
-            if not failed and not counters:
-                return list(map(mul, got[2::3], scales))
-            if failed:
-                self._check(got[1::3])
-            return [
-                (self._rate(i, got[3 * i + 2], kinds[i]) if field.counter else got[3 * i + 2]) * field.scale
-                if got[3 * i + 1] == pynvml.NVML_SUCCESS
-                else nan
-                for i, field in fields
-            ]
-
-        return read
-
-    def _call(self, count: int) -> None:
+    def _call(self) -> None:
         self._now = monotonic()
-        if code := self._get(self._handle, count, self._array):
+        if code := self._get(self._handle, len(self._fields), self._array):
             raise DriverError("nvmlDeviceGetFieldValues", code)
 
     def _check(self, codes: Sequence[int]) -> None:

@@ -33,6 +33,8 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     already runs on this node reads the GPUs; if there is none, one is started for as long as COMMAND runs. Exits with COMMAND's
     own status, or with 1 if that is 0 but nothing was sampled.
 
+    Where the clock is set back meanwhile, the trace's times go on from where they were.
+
     While COMMAND runs, the samples are in NAME.gpuN.recording.csv and NAME.host.recording.csv, which are traces too. These
     files stay if the recording is killed or the disk is full.
 

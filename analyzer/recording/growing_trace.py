@@ -53,11 +53,16 @@ class GrowingTrace:
             blanks = b"," * len(new) + b"\n"
             names, pieces = (*names, *new), [(last, lines.replace(b"\n", blanks)) for last, lines in pieces]
             self._table = names, pieces
-        after = pieces[-1][0] if pieces else -math.inf
+        after = self.newest
         columns = [metrics.get(name, [None] * len(times)) for name in names]
         rows = [row for row in zip(times, *columns, strict=True) if row[0] > after]
         if rows:
             pieces.append((rows[-1][0], _csv(rows)))
+
+    @property
+    def newest(self) -> float:
+        """Time of the last row [unix s], -inf without any."""
+        return self._table[1][-1][0] if self._table[1] else -math.inf
 
     def write(self) -> bool:
         """Bring to the disk what is not there yet, whole or not at all; False where that cannot be now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
@@ -25,6 +26,8 @@ DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configurat
 # agent keeps samples for much longer (minutes by default), so that a slow poll loses none.
 _POLL_S = 1.4
 _LOOK_S = 10.0  # some attributes of a device take seconds to read, and asking at every poll would cost as much as the samples
+_CLOCK_STEP_S = 0.05  # by more at once a clock is set and does not drift; as in the agent
+_INTERVAL_S = 0.1  # from row to row, of a device that is gone
 _SETTLE_S = 0.3  # the last ticks before the command's end are in the ring three ticks later at the latest
 
 
@@ -180,6 +183,25 @@ def _daemon(source: str | None) -> AgentClient | None:
     return client if (source in sources if source else "replay" not in sources) and sources != {HOST} else None
 
 
+class _Clock:
+    """This machine's wall clock; ``unix``: seconds now; ``set_back_s``: by how many it was set back in all."""
+
+    def __init__(self) -> None:
+        self.set_back_s = 0.0
+        self._ahead = time.time() - time.monotonic()
+
+    @property
+    def unix(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def follow(self) -> float:
+        """The seconds by which it was set back since the last call."""
+        before, self._ahead = self._ahead, time.time() - time.monotonic()
+        back = before - self._ahead if before - self._ahead > _CLOCK_STEP_S else 0.0
+        self.set_back_s += back
+        return back
+
+
 class _Collected:
     """The samples of one recording so far, fetched piece by piece so that its length is not bounded by the agent's ring."""
 
@@ -192,6 +214,9 @@ class _Collected:
         # Ticks that a device missed, as its agent counts them and since the start.
         self._missed = {device["uuid"]: (device["missed_ticks"], 0) for device in agent.samples(start, start)}
         self._static: dict[str, dict[str, Any]] = {}
+        self._clock = _Clock()
+        # Of each device: rows that its agent has dropped, and what is added to the times of those before and after that.
+        self._added: dict[str, tuple[int, float, float]] = {}
         self.poll_s, self.settle_s = _POLL_S, _SETTLE_S
         self._look()
 
@@ -221,7 +246,8 @@ class _Collected:
         self._looked = time.monotonic()
 
     def _fetch(self, end: float | None) -> None:
-        now = time.time()
+        self._next -= self._clock.follow()
+        now = self._clock.unix
         devices = self._agent.samples(self._next, end)
         is_new = any(device["uuid"] not in self._static for device in devices)
         if is_new or end is not None or time.monotonic() > self._looked + _LOOK_S:
@@ -232,13 +258,37 @@ class _Collected:
             counted, missed = self._missed.get(uuid, (0, 0))
             # A daemon that was restarted in between counts from 0 again.
             new = device["missed_ticks"] - counted if device["missed_ticks"] >= counted else device["missed_ticks"]
-            self._missed[uuid] = device["missed_ticks"], missed + new
-            if device["time"] or uuid in self._traces:
+            times, lost = self._times(device, new)
+            missed += new + lost
+            self._missed[uuid] = device["missed_ticks"], missed
+            if times or uuid in self._traces:
                 growing = self._growing(device)
-                growing.missed_ticks = missed + new
-                growing.extend(device["time"], device["metrics"])
+                growing.missed_ticks = missed
+                growing.extend(times, device["metrics"])
         # A tick that is late comes with the next piece; what comes twice is left out.
         self._next = now - self.settle_s
+
+    def _times(self, device: dict[str, Any], missed: int) -> tuple[list[float], int]:
+        """The times of a device's rows as if the clock had not been set back, and how many rows were dropped before they came.
+
+        ``missed``: ticks that it missed since the last poll.
+        """
+        uuid, total = device["uuid"], self._clock.set_back_s
+        # An agent drops rows for no other reason; a device's first rows come before or after all of that.
+        dropped, since = device.get("dropped_samples", 0), device.get("set_back_to") or math.inf
+        known, before, after = self._added.setdefault(uuid, (dropped, total, total))
+        newest = time.time()
+        is_set_back = [since <= row <= newest for row in device["time"]]
+        lost = 0
+        if dropped != known and after < total and any(is_set_back):
+            before, after = after, total
+            self._added[uuid] = dropped, before, after
+        times = [row + (after if back else before) for row, back in zip(device["time"], is_set_back, strict=True)]
+        if self._added[uuid][0] != known and uuid in self._traces:
+            first = is_set_back.index(True)
+            last = max([self._traces[uuid].newest, *times[:first]])
+            lost = max(0, round((times[first] - last) / (device["interval_s"] or _INTERVAL_S)) - 1 - missed)
+        return times, lost
 
     def _growing(self, device: dict[str, Any]) -> GrowingTrace:
         uuid, label = device["uuid"], device["label"]

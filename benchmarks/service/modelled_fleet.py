@@ -256,7 +256,7 @@ def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield Series("epochcast_agent_last_sample_timestamp_seconds", played, always(1.7e9))
         for name, rate in (("missed_ticks", 0.1), ("governed_ticks", 0.0), ("read_errors", 0.01)):
             yield Series(f"epochcast_agent_{name}_total", of, counted(rate))
-        for name in ("tick_seconds", "tick_lateness_seconds"):
+        for name in ("tick_seconds", "tick_lateness_seconds", "value_lateness_seconds"):
             yield from _histogram(f"epochcast_agent_{name}", of, TICK, 10.0)
         yield from _process(own, 0.012, 41e6)
 

@@ -91,11 +91,13 @@ def _agents() -> list[Any]:
         ),
         over_time(
             "Ticks: how long and how late, 99th percentile",
-            "Time that a tick's readings take, and time between its deadline and its start.",
+            "Time that a tick's readings take; from when it was due to its start (up to 0.05 s is GPM's rest); from its first "
+            "row to its last value.",
             "s",
             {
                 "{{instance}} takes": _slowest("epochcast_agent_tick_seconds", "instance"),
                 "{{instance}} late": _slowest("epochcast_agent_tick_lateness_seconds", "instance"),
+                "{{instance}} last value": _slowest("epochcast_agent_value_lateness_seconds", "instance"),
             },
             least=0,
         ),

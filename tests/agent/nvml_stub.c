@@ -21,6 +21,7 @@
  *   xid SEQUENCE GPU CODE       an Xid event; told once to every event set made before the line with that SEQUENCE appeared
  *   pid GPU PID BYTES PERCENT   a compute process, its memory and its share of the SMs
  *   frozen 1                    this file is not looked at again: to measure callers without the stub's own file access
+ *   log 1                       a line to $NVML_STUB_SCENARIO.log for each call about a GPU: unix time of the answer, function, GPU
  *   generation N                the driver was reloaded when this changes: until the last nvmlShutdown every call says UNKNOWN
  *
  * As a driver does, it refreshes values in steps: utilisation every 1/6 s, energy, power and GPM samples every 0.1 s.
@@ -85,7 +86,7 @@ typedef struct { int sequence, gpu, code; } xid;
 typedef struct { int gpu; unsigned pid; u64 bytes; int percent; } process;
 
 static struct {
-    int gpus, frozen, generation, rules, moods, xids, processes;
+    int gpus, frozen, logged, generation, rules, moods, xids, processes;
     double ripple;
     gpu gpu[GPUS];
     rule rule[RULES];
@@ -99,7 +100,7 @@ static int counters;
 static device devices[GPUS], slices[GPUS][INSTANCES][COMPUTE_INSTANCES];
 static double last_gpm[GPUS][INSTANCES + 1];
 static atomic_int in_gpm;
-static int initialised, born_generation;
+static int initialised, born_generation, log_file = -1;
 static double loaded;
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 
@@ -154,6 +155,7 @@ static void statement(char *line) {
     if (!strcmp(word[0], "gpus")) now.gpus = atoi(word[1]);
     else if (!strcmp(word[0], "ripple")) now.ripple = atof(word[1]);
     else if (!strcmp(word[0], "frozen")) now.frozen = atoi(word[1]);
+    else if (!strcmp(word[0], "log")) now.logged = atoi(word[1]);
     else if (!strcmp(word[0], "generation")) now.generation = atoi(word[1]);
     else if (!strcmp(word[0], "lost")) { EACH_GPU(g, which) g->lost = 1; }
     else if (!strcmp(word[0], "gpu") && n == 3) {
@@ -248,6 +250,10 @@ static void refresh(void) {
         char line[512];
         while (file && fgets(line, sizeof line, file)) statement(line);
         if (file) fclose(file);
+        if (log_file >= 0) close(log_file);
+        char log_name[4200];
+        snprintf(log_name, sizeof log_name, "%s.log", path ? path : "");
+        log_file = now.logged ? open(log_name, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
         seen = s;
         snprintf(seen_path, sizeof seen_path, "%s", path ? path : "");
     }
@@ -292,6 +298,7 @@ static int enter(const char *function, const device *d, int *id) {
         if (m->microseconds) nanosleep(&(struct timespec){m->microseconds / 1000000, m->microseconds % 1000000 * 1000L}, NULL);
         else if (d ? m->gpu == ALL || m->gpu == d->gpu : m->gpu == ALL && !all) code = m->code;
     }
+    if (log_file >= 0 && d) dprintf(log_file, "%.6f %s %d\n", unix_now(), function, d->gpu);
     if (initialised && born_generation != now.generation) return UNKNOWN;
     if (d && (d->gpu >= now.gpus || now.gpu[d->gpu].lost)) return LOST;
     return code;

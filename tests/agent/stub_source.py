@@ -10,7 +10,7 @@ from epochcast.agent.sources import Device, Row
 class StubSource:
     """Ten regular readings a second of nothing; a test's own source says what differs."""
 
-    hertz, interval, regular, lag, silent_after = 10.0, 0.1, True, 0.0, 1.0
+    hertz, interval, rows_per_interval, regular, lag, silent_after = 10.0, 0.1, 1, True, 0.0, 1.0
     recorded_rows, finished, outdated, unanswering = None, False, False, 0
 
     def __init__(self, name: str, devices: Sequence[Device]) -> None:

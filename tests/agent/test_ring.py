@@ -47,6 +47,7 @@ def test_a_clock_set_back_rewrites_the_rows_after_it(back_to: float) -> None:
     assert time.tolist() == [t for t in (2.0, 3.0, 4.0, 5.0) if t < back_to] + [back_to]
     assert columns["power"][-1] == 99
     assert ring.dropped == 4 - len(time) + 1
+    assert ring.set_back_to == back_to
 
 
 def test_a_metric_that_is_not_held() -> None:

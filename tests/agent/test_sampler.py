@@ -73,11 +73,14 @@ def test_missed_ticks_are_counted_and_never_made_up_for(fake_clock: Any) -> None
     source.actions[5] = lambda: setattr(clock, "now", clock.now + 0.35)  # tick 5 at 0.6 s lasts until 0.95 s
     sampler = sampler_of(source, clock)
     sampler.run()
-    # Ticks due at 0.7 and 0.8 s are gone; that of 0.9 s, 0.05 s late, is still taken.
-    assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(20) if k not in (6, 7)]
+    # Ticks due at 0.7 and 0.8 s are gone; that of 0.9 s, 0.05 s late, is still taken, and says so.
+    due = [(17_000_000_001 + k) / 10 for k in range(20) if k not in (6, 7)]
+    assert times(sampler) == pytest.approx([*due[:6], due[6] + 0.05, *due[7:]], rel=0, abs=1e-6)
     assert sampler.missed_ticks == 2
     assert [store.missed_ticks for store in sampler.stores] == [2, 2]
-    assert sampler.lateness_seconds.sum == pytest.approx(0.05, abs=1e-6)  # unix seconds resolve to 2e-7
+    # The sampler was to wake at 0.7 s and did at 0.95 s, however well that fits the tick that it then took.
+    assert sampler.lateness_seconds.sum == pytest.approx(0.25, abs=1e-6)  # unix seconds resolve to 2e-7
+    assert sampler.lateness_seconds.counts[-2:] == [1, 0]
 
 
 def test_the_slow_tier_survives_a_missed_tick(fake_clock: Any) -> None:
@@ -173,9 +176,21 @@ def test_a_source_that_needs_its_rest_is_read_up_to_half_an_interval_later(fake_
     sampler = sampler_of(source, clock)
     sampler.run()
     # Each of the first is 3 ms later than the one before; one that would be 70 ms late is not waited for in full.
-    assert moments == pytest.approx([0.1, 0.203, 0.306, 0.409, 0.55], abs=1e-6)
-    assert times(sampler) == [(17_000_000_001 + k) / 10 for k in range(10)]
+    late = [0.0, 0.003, 0.006, 0.009, 0.05]
+    assert moments == pytest.approx([0.1 * (k + 1) + late[k] for k in range(5)], abs=1e-6)
+    due = [(17_000_000_001 + k) / 10 for k in range(10)]
+    assert times(sampler) == pytest.approx([time + wait for time, wait in zip(due, [*late, *[0.0] * 5], strict=True)], abs=1e-6)
+    assert sampler.lateness_seconds.sum == pytest.approx(sum(late), abs=1e-6)
     assert sampler.missed_ticks == 0
+
+
+def test_how_much_later_than_its_row_a_value_was_read_is_counted(fake_clock: Any) -> None:
+    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=1.05)
+    source.actions[4] = lambda: setattr(clock, "now", clock.now + 0.03)
+    sampler = sampler_of(source, clock)
+    sampler.run()
+    assert sum(sampler.value_lateness_seconds.counts) == 10
+    assert sampler.value_lateness_seconds.sum == pytest.approx(0.03, abs=1e-5)
 
 
 def test_ticks_that_cost_too_much_become_rarer_and_are_counted(fake_clock: Any) -> None:

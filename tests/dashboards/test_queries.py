@@ -284,7 +284,7 @@ class Truth:
                 of("instance source", sources),
                 of("instance source", dict.fromkeys(sources, 10.0)),
             ],
-            "Ticks: how long and how late, 99th percentile": [agents(tick), agents(tick)],
+            "Ticks: how long and how late, 99th percentile": [agents(tick)] * 3,
             "What is missing, per second": [
                 agents(0.1),
                 agents(0.0),

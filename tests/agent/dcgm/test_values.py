@@ -28,10 +28,45 @@ def test_every_tenth_of_a_second_once_and_in_order(reset: Any, open_dcgm: Any, r
 def test_fields_of_one_round_share_a_row_though_their_stamps_differ(reset: Any, open_dcgm: Any, read: Any) -> None:
     host = reset()
     source = open_dcgm()
-    rows = read(source, host, 3)[4:]
+    began = host.now / 1e6
+    rows = [row for row in read(source, host, 3) if row.time > began + 0.15]
     fast = [i for i, metric in enumerate(source.devices[0].metrics) if metric.tier == "fast"]
     assert len(fast) == 13
     assert not np.isnan([row.values[fast] for row in rows]).any()
+
+
+@pytest.mark.parametrize(("jitter", "apart"), [(30_000, 0), (60_000, 0), (0, 50_000)])
+def test_every_sample_is_in_a_row_of_its_time(
+    reset: Any, open_dcgm: Any, read: Any, column: Any, jitter: int, apart: int
+) -> None:
+    host = reset(jitter=jitter)
+    source = open_dcgm()
+    began = host.now / 1e6
+    for watch in host.watches:
+        if 1002 in host.field_groups[watch.fields][1]:
+            watch.due += apart  # the profiling module has a clock of its own
+    rows = read(source, host, 20)
+    for device in (0, 1):
+        times = np.array([row.time for row in rows if row.device == device])
+        assert (np.diff(times) > 0).all()
+        for number, name in ((1002, "sm_active"), (157, "power"), (156, "energy")):
+            time, _ = column(source, rows, device, name)
+            stamps = np.sort([ts / 1e6 for ts, _, _ in host.cache[1, device, number]])
+            stamps = stamps[(stamps > began) & (stamps < times[-1] - 0.005)]
+            assert len(stamps) > 15
+            first = np.searchsorted(time, stamps[0] - 0.005)
+            assert np.abs(time[first : first + len(stamps)] - stamps).max() <= 0.005
+    assert not source.blanks
+
+
+def test_a_sample_that_comes_twice_is_one(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
+    host = reset()
+    source = open_dcgm()
+    read(source, host, 2)
+    for values in host.cache.values():
+        values += values
+    rows = read(source, host, 2, start=2)
+    assert np.allclose(np.diff(column(source, rows, 0, "power")[0]), 0.1)
 
 
 def test_tiers_are_watched_at_their_own_interval(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:

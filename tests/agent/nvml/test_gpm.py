@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -292,6 +293,34 @@ def test_an_energy_call_as_slow_as_an_h200s_leaves_the_rate_alone(
     assert (sampler.target_hertz, caplog.text) == (10, "")
     assert 3 <= len(joules) <= 5
     assert np.all(np.diff(joules) > 0)
+
+
+def test_a_row_has_the_time_of_its_gpm_sample(open_source: Open, nvml_driver: Driver) -> None:
+    # Slow enough for the difference between two GPUs, and between a sample and what is asked of it, to show.
+    nvml_driver("gpus 3\nlog 1\nslow nvmlGpmSampleGet 4000\nslow nvmlGpmMetricsGet 4000\nslow nvmlDeviceGetFieldValues 4000")
+    source, clock = open_source(), SystemClock()
+    log = Path(f"{nvml_driver.path}.log")
+    log.write_text("")
+    sampler = Sampler(source, [DeviceStore(device, 600, 5.0) for device in source.devices], clock, 1.0)
+    timer = threading.Timer(1.5, clock.stop)
+    timer.start()
+    sampler.run()
+    timer.join()
+    calls = [(float(moment), name, int(gpu)) for moment, name, gpu in map(str.split, log.read_text().splitlines())]
+    for gpu, store in enumerate(sampler.stores):
+        time, columns = store.samples(-np.inf, np.inf, ["sm_active"])
+        rows = time[~np.isnan(columns["sm_active"])]
+        sampled, computed = (
+            np.array([moment for moment, name, of in calls if (name, of) == (function, gpu)])
+            for function in ("nvmlGpmSampleGet", "nvmlGpmMetricsGet")
+        )
+        assert len(rows) == len(sampled) >= 3
+        # A drift of the clock is followed once it is a millisecond.
+        assert (sampled - 0.001 <= rows).all() and (rows <= computed + 0.001).all()
+    # The power of no GPU is read before the samples of all, and that of a slow tick before anything slow.
+    assert min(moment for moment, name, _ in calls if name == "nvmlDeviceGetFieldValues") > max(
+        moment for moment, name, _ in calls[:6] if name == "nvmlGpmMetricsGet"
+    )
 
 
 def test_the_whole_agent_over_the_stub(

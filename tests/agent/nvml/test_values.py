@@ -66,12 +66,14 @@ def test_each_tier_is_read_when_due_and_what_is_off_never(
     assert nvml_calls("nvmlDeviceGetPcieThroughput") == 0
 
 
-def test_all_fields_due_are_one_call(open_source: Open, nvml_driver: Driver, nvml_calls: Calls, rows: Any) -> None:
+def test_fields_of_a_tier_are_one_call(open_source: Open, nvml_driver: Driver, nvml_calls: Calls, rows: Any) -> None:
     nvml_driver("gpus 1")
     source = open_source()
     before = nvml_calls("nvmlDeviceGetFieldValues")
-    rows(source, 0.0)
+    rows(source, 0.0, slow=False, rare=False)
     assert nvml_calls("nvmlDeviceGetFieldValues") == before + 1
+    rows(source, 1.0)
+    assert nvml_calls("nvmlDeviceGetFieldValues") == before + 1 + 2
 
 
 def test_an_old_gpu_is_read_through_older_calls_and_the_rest_is_left_out_with_a_reason(

@@ -92,6 +92,8 @@ def test_samples_are_every_tick_with_null_between_slow_readings(get: Any) -> Non
         "unmeasured": {},
         "interval_s": 0.1,
         "missed_ticks": 0,
+        "dropped_samples": 0,
+        "set_back_to": None,
         "oldest": START,
     }
     assert len(time) > 2 * PIECE  # so that arrays are really put together from pieces

@@ -7,6 +7,7 @@ its own, keeps values by age, loses everything when it restarts, and starts prof
 """
 
 import os
+import random
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -47,12 +48,14 @@ class HostEngine:
     profiling_fields: tuple[int, ...] = tuple(range(1001, 1013))
     unknown_fields: frozenset[int] = frozenset()
     generation: int = 0
+    jitter: int = 0  # µs by which the stamps of a round are off at most, either way
 
     def __post_init__(self) -> None:
         self.connections: list[int] = []  # one generation per open connection
         self.most_connections = 0
         self.calls: list[str] = []
         self.where: dict[str, Any] = {}
+        self.random = random.Random(1)
         self.overrides: dict[tuple[int, int], Any] = {}  # (entity, field) → value; an Exception is a status
         self._forget()
 
@@ -143,10 +146,11 @@ class HostEngine:
             if self.now < watch.due:
                 continue
             watch.due += watch.interval
+            began = self.now + self.random.randint(-self.jitter, self.jitter)
             for place, owner in enumerate(self.groups[watch.group]):
                 for offset, number in enumerate(self.field_groups[watch.fields][1]):
                     # One field after the other: no two share a time.
-                    ts = self.now + 1000 * place + 100 * offset
+                    ts = began + 1000 * place + 100 * offset
                     value, status = self.value(*owner, number, ts), structs.DCGM_ST_OK
                     if isinstance(value, structs.DCGMError):
                         value, status = None, value.value
