@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -15,7 +16,7 @@ from ...plugins import Settings
 from ...plugins.answer import Answer, AnswerPart
 from ...plugins.question import Option, Question
 from ...plugins.types import one_of
-from .adapters import read_all
+from .adapters import UsablePoints, read_all
 from .answer import Fitted, rests_on
 from .forms import FORMS
 from .predictor import ConvNetPredictor
@@ -25,10 +26,9 @@ FEWEST_POINTS_OF_NETWORK = 6
 """Points that coefficients tuned to a single network need: with fewer, a disturbed point decides."""
 
 
-class ConvMeterFitQuestion(Question):
-    """What to fit ConvMeter's performance model to."""
+class TablesQuestion(Question):
+    """Tables of measured networks, and what timm's lack."""
 
-    data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured networks.")]
     features: Annotated[
         Path | None, Option(metavar="CSV"), Field(description="Layer metrics of timm's networks, needed for timm's tables.")
     ] = None
@@ -38,6 +38,16 @@ class ConvMeterFitQuestion(Question):
         Field(description="Family of each network and whether it is a ConvNet, for timm's tables."),
     ] = None
     all_networks: Annotated[bool, Field(description="Include networks that --families says are no ConvNets.")] = False
+
+    def read(self, tables: Sequence[Path]) -> UsablePoints:
+        """See :func:`.adapters.read_all`."""
+        return read_all(tables, self.features, self.families, convnets_only=not self.all_networks)
+
+
+class ConvMeterFitQuestion(TablesQuestion):
+    """What to fit ConvMeter's performance model to."""
+
+    data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured networks.")]
     network: Annotated[
         str | None,
         Option(metavar="NAME"),
@@ -115,7 +125,7 @@ class ConvMeterFit:
         """Fit, and write the model's folder; raises InputError."""
         began = time.monotonic()
         self._settings.report("reading")
-        reading = read_all(question.data, question.features, question.families, convnets_only=not question.all_networks)
+        reading = question.read(question.data)
         points = reading.points if question.network is None else _of_network(reading.points, question.network)
         self._settings.report(f"fitting {len(points)} points")
         predictor = ConvNetPredictor.fit(points, question.form)

@@ -10,9 +10,9 @@ import click
 
 from ....regressor import InputError as RegressorInputError
 from ...errors import InputError
+from ...evaluation.report import Line
 from ...plain_json import plain_json
 from .. import progress, terminal
-from .report import Line
 
 PATH = click.Path(path_type=Path)
 ALL = "all"

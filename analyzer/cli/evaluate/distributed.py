@@ -15,12 +15,12 @@ from ...backends.distributed.backend import require_torch
 from ...backends.distributed.recipes import RECIPES
 from ...backends.distributed.runs import read_runs
 from ...errors import InputError
+from ...evaluation.report import Line, lines, number, paragraphs, percent, report, within
 from ...plain_json import plain_json
 from ...tables import figure
 from .. import progress, terminal
 from ..shared_options import json_option
 from .command import ALL, PATH, check_rows, each_recipe, rows_options, say_figures
-from .report import Line, lines, number, paragraphs, percent, report, within
 
 if TYPE_CHECKING:
     from ...backends.distributed.evaluation import RecipePredictions
@@ -196,8 +196,15 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
         "inside: share within the 90 % interval; regret: how much longer the configuration predicted to be fastest takes than "
         "the fastest, where it is worst"
     )
-    worst = [{**line, "regret": max(line["regret"].values()) if line["regret"] else None} for line in answers]
-    return report(_heading(first), worst, _COLUMNS, by, _GROUPS, legend=legend if first["regret"] else "")
+    worst = {line["recipe"]: {**line, "regret": max(line["regret"].values()) if line["regret"] else None} for line in answers}
+    return report(
+        _heading(first),
+        worst,
+        _COLUMNS,
+        by,
+        _GROUPS,
+        legend=legend if first["regret"] else "",
+    )
 
 
 def _heading(answer: Line) -> str:

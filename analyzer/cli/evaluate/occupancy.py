@@ -15,11 +15,11 @@ from ...backends.occupancy.models import EPOCHS, MODELS, Model
 from ...backends.occupancy.predictor import DEFAULT_MODEL, unfitted
 from ...backends.occupancy.training_jobs import LABELS, TrainingJobs, read_training_jobs
 from ...errors import InputError
+from ...evaluation.report import Line, number, percent, report
 from .. import progress, terminal
 from ..choices import one_of_many
 from ..shared_options import gpus_option, json_option
 from .command import ALL, check_rows, each_recipe, rows_options, say_figures
-from .report import Line, number, percent, report
 
 PEAK_MEMORY = "peak-memory"
 """The recipe that knows torch's allocator, of peak memory alone."""
@@ -199,4 +199,4 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
             f"{crashes['precision']:.1f} % of the warnings right"
         )
     by = dict(first["by"]) if detailed else {}
-    return report(heading, answers, _COLUMNS, by, _GROUPS)
+    return report(heading, {line["recipe"]: line for line in answers}, _COLUMNS, by, _GROUPS)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import InputError
+from ...evaluation.report import Line, number, percent, report
 from ...tables import figure
 from .. import progress, terminal
 from ..shared_options import gpus_option, json_option
 from .command import ALL, check_rows, each_recipe, rows_options, say_figures
-from .report import Line, number, percent, report
 
 if TYPE_CHECKING:
     from ....regressor import Profile
@@ -150,7 +150,9 @@ def _text(answers: Sequence[Line], detailed: bool) -> str:
     detailed = detailed and bool(first["n"])
     by = {title: first["by"][key] for key, title in _BY.items()} if detailed else {}
     beside = [_bias(first), _interval(first)] if detailed else []
-    return report(_heading(first), answers, _COLUMNS, by, _GROUPS, legend=_LEGEND, beside=beside)
+    return report(
+        _heading(first), {line["recipe"]: line for line in answers}, _COLUMNS, by, _GROUPS, legend=_LEGEND, beside=beside
+    )
 
 
 def _heading(answer: Line) -> str:
