@@ -38,7 +38,7 @@ _HEADINGS = {
 }
 
 
-class EvaluationQuestion(RowsQuestion, TablesQuestion):
+class ConvMeterEvaluationQuestion(RowsQuestion, TablesQuestion):
     """Which networks to predict, from which others, and by which form."""
 
     tables: ClassVar[str] = "Tables of measured networks"
@@ -76,7 +76,7 @@ class TestedPoints(AnswerPart):
     train_rows: Known[int]
 
 
-class EvaluationAnswer(Comparison[RecipeFigures[Figures]]):
+class ConvMeterEvaluationAnswer(Comparison[RecipeFigures[Figures]]):
     """Forms beside each other in one phase, and by group: of whole networks, if any are there."""
 
     protocol: str | None
@@ -123,14 +123,14 @@ class ConvMeterEvaluation:
              epochcast evaluate convmeter --train old.csv --test new.csv \\
                  --recipe all
     """
-    Question: ClassVar[type[BaseModel]] = EvaluationQuestion
-    Answer: ClassVar[type[BaseModel]] = EvaluationAnswer
+    Question: ClassVar[type[BaseModel]] = ConvMeterEvaluationQuestion
+    Answer: ClassVar[type[BaseModel]] = ConvMeterEvaluationAnswer
     reads_catalog: ClassVar[bool] = False
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def answer(self, question: EvaluationQuestion) -> EvaluationAnswer:
+    def answer(self, question: ConvMeterEvaluationQuestion) -> ConvMeterEvaluationAnswer:
         """Fit and predict by each form; raises InputError."""
         tested, fitted = (
             question.read(question.test or question.data),
@@ -151,7 +151,7 @@ class ConvMeterEvaluation:
 
         baselines = [name for name in _RECIPES if name not in _PARTS]
         answers, skipped = each_recipe(question.recipe, _RECIPES, baselines, measure)
-        return EvaluationAnswer(
+        return ConvMeterEvaluationAnswer(
             subject=question.recipe,
             figures={name: _figures(by, shown, tested.lacking) for name, by in answers.items()},
             skipped=skipped,
