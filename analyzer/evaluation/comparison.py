@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
@@ -11,6 +11,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from ...regressor import InputError as RegressorInputError
 from ..errors import InputError
+from ..plugins import Settings
 from ..plugins.answer import Answer, AnswerPart
 from ..plugins.question import Option, Question
 from .held_out import FiguresT, HeldOut
@@ -51,38 +52,35 @@ class RowsQuestion(Question):
 
 
 class RecipeFigures(AnswerPart, Generic[FiguresT]):
-    """How well a recipe predicts the rows, overall and by group.
+    """How well a recipe predicts the rows: scores over all of them, which the JSON has beside the fields of a subclass."""
+
+    scores: FiguresT
+
+    @model_serializer(mode="wrap")
+    def _flat(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        flat: dict[str, Any] = fields(self)
+        return {**flat.pop("scores"), **flat}
+
+
+class HeldOutFigures(RecipeFigures[FiguresT], Generic[FiguresT]):
+    """Those of rows that were held out.
 
     Attributes:
-        scores: over all rows; beside the other fields in the JSON.
         spread: standard deviation of the tests' MAPE, percent; NaN with less than two.
         unanswered: why a row has no answer, the first of them; empty if all have.
         by: error figures of groups, by what they are grouped by.
     """
 
-    scores: FiguresT
     spread: float
     unanswered: str
     by: dict[str, dict[str, FiguresT]]
 
     @classmethod
     def of(cls, rows: HeldOut[FiguresT], by: dict[str, dict[str, FiguresT]], lacking: int = 0, **of_class: Any) -> Self:
-        """Those of tested rows.
-
-        Args:
-            rows: all that were tested.
-            by: of groups.
-            lacking: rows that should have been tested and are not among ``rows``; they count as unanswered.
-            of_class: fields of the subclass.
-        """
+        """Those of tested rows; ``lacking`` others should have been tested, and count as unanswered."""
         scores = rows.figures
         scores = replace(scores, coverage=scores.n / (len(rows.points) + lacking))
         return cls(scores=scores, spread=rows.spread, unanswered=rows.reason, by=by, **of_class)
-
-    @model_serializer(mode="wrap")
-    def _flat(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        flat: dict[str, Any] = fields(self)
-        return {**flat.pop("scores"), **flat}
 
 
 _FiguresT = TypeVar("_FiguresT", bound=AnswerPart)
@@ -94,12 +92,10 @@ class Comparison(Answer, Generic[_FiguresT]):
     Attributes:
         subject: the recipe that is evaluated, or ``all``.
         figures: by recipe, the subject first.
-        skipped: why recipes are left out, and what else a reader has to know.
     """
 
     subject: str
     figures: dict[str, _FiguresT]
-    skipped: Annotated[list[str], Field(exclude=True)]
 
     @model_serializer(mode="wrap")
     def _of_each_recipe(self, fields: SerializerFunctionWrapHandler) -> dict[str, Any] | list[dict[str, Any]]:
@@ -108,40 +104,39 @@ class Comparison(Answer, Generic[_FiguresT]):
         each = {name: {"recipe": name, **common, **own} for name, own in figures.items()}
         return list(each.values()) if subject == ALL else each.pop(subject) | {"baselines": each}
 
-    @property
-    def remarks(self) -> list[str]:
-        """See :class:`..plugins.answer.Answer`."""
-        return self.skipped
-
-    def report(self, heading: str, recipes: Columns, groups: Columns) -> str:
-        """See :func:`.report.report`."""
+    def report(
+        self, heading: str, recipes: Columns, groups: Columns, by: Mapping[str, Mapping[str, Line]] | None = None, **more: Any
+    ) -> str:
+        """See :func:`.report.report`; ``by`` is that of the subject, unless it is given."""
         lines: dict[str, Line] = {name: figures.model_dump() for name, figures in self.figures.items()}
-        return report(heading, lines, recipes, {} if self.subject == ALL else lines[self.subject]["by"], groups)
+        return report(heading, lines, recipes, {} if self.subject == ALL else by or lines[self.subject]["by"], groups, **more)
 
 
 def each_recipe(
-    subject: str, every: Sequence[str], baselines: Iterable[str], measure: Callable[[str], _MeasuredT]
-) -> tuple[dict[str, _MeasuredT], list[str]]:
-    """What the subject and its baselines answer, or all recipes, and why others are left out.
+    subject: str, every: Sequence[str], baselines: Iterable[str], measure: Callable[[str], _MeasuredT], settings: Settings
+) -> dict[str, _MeasuredT]:
+    """What the subject and its baselines answer, or all recipes; one that cannot is left out with a note.
 
     Args:
         subject: a recipe, or ``all``.
         every: names of all recipes.
         baselines: those that a single recipe is compared with.
         measure: fits and predicts by the recipe of this name.
+        settings: where notes go.
 
     Raises:
         InputError: the subject cannot answer, or none of all.
     """
     answers: dict[str, _MeasuredT] = {}
-    errors: dict[str, InputError | RegressorInputError] = {}
+    errors: list[Exception] = []
     for name in every if subject == ALL else dict.fromkeys([subject, *baselines]):
         try:
             answers[name] = measure(name)
         except (InputError, RegressorInputError) as error:  # a library is missing, or it asks more of the rows than others do
             if name == subject:
                 raise
-            errors[name] = error
+            errors.append(error)
+            settings.note(f"{name} is left out: {error}")
     if not answers:
-        raise next(iter(errors.values()))
-    return answers, [f"{name} is left out: {error}" for name, error in errors.items()]
+        raise errors[0]
+    return answers

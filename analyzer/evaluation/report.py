@@ -22,6 +22,7 @@ _TITLES = {
     "r2": "R2",
     "n": "n",
     "coverage": "answered",
+    "inside": "inside",
     "regret": "regret %",
 }
 _SHARES = ("coverage", "inside", "fastest_right")

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from ..plugins.chart import Bars, Chart, Panel, Picture, Ratios, Scatter
+from ..plugins.chart import Bars, Chart, Errors, Panel, Picture, Ratios, Scatter
+from .errors import errors_figure
 from .precisions import precisions_figure
 from .ratios import ratios_figure
 from .scatter import step_figure
@@ -25,6 +26,8 @@ def chart_figure(chart: Picture) -> Figure:
     """Three panels in a row, ratios from 0 to 100 %; or what the other kinds say."""
     if isinstance(chart, Scatter):
         return step_figure(chart.rows)
+    if isinstance(chart, Errors):
+        return errors_figure(chart.mape)
     if isinstance(chart, Ratios):
         return ratios_figure(chart)
     if isinstance(chart, Bars):

@@ -120,4 +120,11 @@ class Scatter:
     rows: Sequence[Sequence[Pairs]]
 
 
-Picture = Chart | Bars | Ratios | Scatter
+@dataclass(frozen=True)
+class Errors:
+    """MAPE in percent by recipe, then by precision and (data, tensor, pipeline); the first recipe is drawn larger."""
+
+    mape: Mapping[str, Mapping[tuple[str, tuple[int, int, int]], float]]
+
+
+Picture = Chart | Bars | Ratios | Scatter | Errors

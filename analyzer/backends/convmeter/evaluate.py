@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
-from ...evaluation.comparison import ALL, Comparison, RecipeFigures, RowsQuestion, each_recipe
+from ...evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
 from ...evaluation.report import columns
 from ...plugins import Settings
 from ...plugins.answer import AnswerPart, Known
@@ -76,7 +76,7 @@ class TestedPoints(AnswerPart):
     train_rows: Known[int]
 
 
-class ConvMeterEvaluationAnswer(Comparison[RecipeFigures[Figures]]):
+class ConvMeterEvaluationAnswer(Comparison[HeldOutFigures[Figures]]):
     """Forms beside each other in one phase, and by group: of whole networks, if any are there."""
 
     protocol: str | None
@@ -150,11 +150,10 @@ class ConvMeterEvaluation:
             return {phase: cross_validate(tested.points, phase, form, protocol or "family", tell) for phase in needed}
 
         baselines = [name for name in _RECIPES if name not in _PARTS]
-        answers, skipped = each_recipe(question.recipe, _RECIPES, baselines, measure)
+        answers = each_recipe(question.recipe, _RECIPES, baselines, measure, self._settings)
         return ConvMeterEvaluationAnswer(
             subject=question.recipe,
             figures={name: _figures(by, shown, tested.lacking) for name, by in answers.items()},
-            skipped=skipped,
             protocol=protocol,
             phase=shown,
             settings=TestedPoints(
@@ -168,7 +167,7 @@ class ConvMeterEvaluation:
         )
 
 
-def _figures(answers: Mapping[str, Answers], shown: str, lacking: int) -> RecipeFigures[Figures]:
+def _figures(answers: Mapping[str, Answers], shown: str, lacking: int) -> HeldOutFigures[Figures]:
     """In the phase that is shown, and by what the rows differ in."""
     networks = {phase: _whole(rows) for phase, rows in answers.items()}
     subject = networks[shown]
@@ -179,7 +178,7 @@ def _figures(answers: Mapping[str, Answers], shown: str, lacking: int) -> Recipe
         **{column: subject.by(column) for column in ("batch", "image_size", "devices", "family", "network")},
         "block": blocks.by(blocks.points["network"] + " " + blocks.points["block"]),
     }
-    return RecipeFigures[Figures].of(subject, by, lacking)
+    return HeldOutFigures[Figures].of(subject, by, lacking)
 
 
 def _whole(answers: Answers) -> Answers:

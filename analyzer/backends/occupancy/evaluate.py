@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from ....regressor import load_catalog
 from ....regressor.scoring import Scores
 from ...errors import InputError
-from ...evaluation.comparison import ALL, Comparison, RecipeFigures, RowsQuestion, each_recipe
+from ...evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
 from ...evaluation.report import columns
 from ...plugins import Settings
 from ...plugins.answer import AnswerPart, Known
@@ -81,7 +81,7 @@ class Crashed(AnswerPart):
     median_ape: Known[float] = None
 
 
-class ModelFigures(RecipeFigures[Scores]):
+class ModelFigures(HeldOutFigures[Scores]):
     """How well a model predicts the trainings that ran to their end."""
 
     out_of_memory: Known[OutOfMemory] = None
@@ -188,15 +188,14 @@ class OccupancyEvaluation:
         if label == "peak_memory":
             recipes, baselines = [PEAK_MEMORY, *recipes], ["trees", *baselines]
         subject = question.recipe or (PEAK_MEMORY if label == "peak_memory" else DEFAULT_MODEL)
-        figures, skipped = each_recipe(subject, recipes, baselines, measure)
+        figures = each_recipe(subject, recipes, baselines, measure, self._settings)
         if shared := int(tested.points["layers"].isin(set(fitted.points["layers"])).sum()) if question.train else 0:
-            skipped.append(
+            self._settings.note(
                 f"{shared} of the {len(tested.points)} rows of --test are networks of --train: no test of new networks"
             )
         return EvaluationAnswer(
             subject=subject,
             figures=figures,
-            skipped=skipped,
             label=label,
             protocol=protocol,
             settings=TestedTrainings(
