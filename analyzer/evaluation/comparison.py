@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -15,12 +15,11 @@ from ..plugins import Settings
 from ..plugins.answer import Answer, AnswerPart
 from ..plugins.question import Option, Question
 from .held_out import FiguresT, HeldOut
-from .report import Columns, Line, report
+from .report import Columns, Line, lines, paragraphs, tables_of_groups
 
 ALL = "all"
 """The name for every recipe."""
 
-_Tables = Annotated[list[Path], Option(metavar="CSV")]
 _MeasuredT = TypeVar("_MeasuredT")
 
 
@@ -29,18 +28,20 @@ class RowsQuestion(Question):
 
     tables: ClassVar[str]
     """What they hold, for the help."""
+    metavar: ClassVar[str] = "CSV"
     splitting: ClassVar[Sequence[str]] = ("protocol",)
     """Fields that say how one table is split; None where they are not set."""
 
-    data: _Tables = Field([], description="that the protocol splits")
-    train: _Tables = Field([], description="to fit on, with --test")
-    test: _Tables = Field([], description="to test on, with --train")
+    data: list[Path] = Field([], description="that the protocol splits")
+    train: list[Path] = Field([], description="to fit on, with --test")
+    test: list[Path] = Field([], description="to test on, with --train")
 
     @classmethod
     def __pydantic_init_subclass__(cls, **of_pydantic: Any) -> None:
         """Name the tables in the help."""
         for name in ("data", "train", "test"):
-            cls.model_fields[name].description = f"{cls.tables} {RowsQuestion.model_fields[name].description}"
+            field = cls.model_fields[name]
+            field.description, field.metadata = f"{cls.tables} {field.description}", [Option(metavar=cls.metavar)]
 
     @model_validator(mode="after")
     def _one_table_or_two(self) -> Self:
@@ -63,13 +64,7 @@ class RecipeFigures(AnswerPart, Generic[FiguresT]):
 
 
 class HeldOutFigures(RecipeFigures[FiguresT], Generic[FiguresT]):
-    """Those of rows that were held out.
-
-    Attributes:
-        spread: standard deviation of the tests' MAPE, percent; NaN with less than two.
-        unanswered: why a row has no answer, the first of them; empty if all have.
-        by: error figures of groups, by what they are grouped by.
-    """
+    """Those of a :class:`.held_out.HeldOut`, whose ``reason`` is ``unanswered``; by what its rows are grouped by."""
 
     spread: float
     unanswered: str
@@ -87,12 +82,7 @@ _FiguresT = TypeVar("_FiguresT", bound=AnswerPart)
 
 
 class Comparison(Answer, Generic[_FiguresT]):
-    """A recipe beside its baselines, or all recipes. Other fields say what was tested; the JSON repeats them for each recipe.
-
-    Attributes:
-        subject: the recipe that is evaluated, or ``all``.
-        figures: by recipe, the subject first.
-    """
+    """A recipe (``subject``) before its baselines, or ``all``; the JSON repeats other fields, of the rows, for each recipe."""
 
     subject: str
     figures: dict[str, _FiguresT]
@@ -105,27 +95,35 @@ class Comparison(Answer, Generic[_FiguresT]):
         return list(each.values()) if subject == ALL else each.pop(subject) | {"baselines": each}
 
     def report(
-        self, heading: str, recipes: Columns, groups: Columns, by: Mapping[str, Mapping[str, Line]] | None = None, **more: Any
+        self,
+        heading: str,
+        recipes: Columns,
+        groups: Columns,
+        by: Mapping[str, Mapping[str, Line]] | None = None,
+        legend: str = "",
+        beside: Iterable[str] = (),
     ) -> str:
-        """See :func:`.report.report`; ``by`` is that of the subject, unless it is given."""
-        lines: dict[str, Line] = {name: figures.model_dump() for name, figures in self.figures.items()}
-        return report(heading, lines, recipes, {} if self.subject == ALL else by or lines[self.subject]["by"], groups, **more)
+        """A table of the recipes with columns ``recipes``, and of groups of the subject, unless all are only compared.
+
+        ``by`` has figures of groups (None: the subject's own); ``legend`` is said below the first table, ``beside`` after it.
+        """
+        figures: dict[str, Line] = {name: own.model_dump() for name, own in self.figures.items()}
+        compared = lines("recipe", recipes, figures.items())
+        parts = [heading, f"{compared}\n{legend}" if legend else compared, *beside]
+        if self.subject != ALL:
+            subject = figures[self.subject]
+            parts.append(f"without an answer: {subject['unanswered']}" if subject.get("unanswered") else "")
+            parts += tables_of_groups(subject["by"] if by is None else by, groups)
+        return paragraphs(*parts)
 
 
 def each_recipe(
     subject: str, every: Sequence[str], baselines: Iterable[str], measure: Callable[[str], _MeasuredT], settings: Settings
 ) -> dict[str, _MeasuredT]:
-    """What the subject and its baselines answer, or all recipes; one that cannot is left out with a note.
-
-    Args:
-        subject: a recipe, or ``all``.
-        every: names of all recipes.
-        baselines: those that a single recipe is compared with.
-        measure: fits and predicts by the recipe of this name.
-        settings: where notes go.
+    """What the subject and its baselines answer, or all recipes by ``measure``; one that cannot is left out with a note.
 
     Raises:
-        InputError: the subject cannot answer, or none of all.
+        InputError: the subject cannot answer, or none of ``every`` recipe.
     """
     answers: dict[str, _MeasuredT] = {}
     errors: list[Exception] = []

@@ -79,37 +79,13 @@ def lines(first: str, columns: Columns, rows: Iterable[tuple[str, Line]]) -> str
     return table([header[column] for column in shown], [[row[column] for column in shown] for row in cells])
 
 
-def report(
-    heading: str,
-    recipes: Mapping[str, Line],
-    figures: Columns,
-    by: Mapping[str, Mapping[str, Line]],
-    groups: Columns,
-    *,
-    legend: str = "",
-    beside: Iterable[str] = (),
-) -> str:
-    """All of an evaluation.
-
-    Args:
-        heading: what was fitted on and what was tested.
-        recipes: figures by recipe, the first of which is the subject.
-        figures: columns of the table of recipes.
-        by: figures of the subject's groups, by what they are grouped by; empty where several recipes are only compared.
-        groups: columns of the tables of groups.
-        legend: what columns of the table of recipes mean.
-        beside: what is said between the table of recipes and those of groups; empty texts are passed over.
-    """
-    compared = lines("recipe", figures, recipes.items())
-    parts = [heading, "\n".join([compared, legend] if legend else [compared]), *beside]
-    if by and (unanswered := next(iter(recipes.values())).get("unanswered")):
-        parts.append(f"without an answer: {unanswered}")
-    parts += [
-        lines(key.replace("_", " "), groups, _ordered(key, named))
+def tables_of_groups(by: Mapping[str, Mapping[str, Line]], columns: Columns) -> list[str]:
+    """A table for each of what rows are grouped by, but for those with too few groups or too many."""
+    return [
+        lines(key.replace("_", " "), columns, _ordered(key, named))
         for key, named in by.items()
         if (1 if key == "block" else 2) <= len(named) <= _MOST_LINES.get(key, len(named))
     ]
-    return paragraphs(*parts)
 
 
 def paragraphs(*parts: str) -> str:

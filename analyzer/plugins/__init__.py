@@ -91,3 +91,10 @@ class Backend(Protocol):
             ValueError: the question has no answer; the message is one sentence for the user (status 422).
         """
         ...
+
+
+class Plugin(Backend):
+    """A backend of ours, or what measures, fits or evaluates for one: it keeps the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings

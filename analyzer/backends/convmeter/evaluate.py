@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, InstanceOf
+from pydantic import AfterValidator, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
 from ...evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
 from ...evaluation.report import columns
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import AnswerPart, Known
 from ...plugins.chart import Pairs, Scatter
 from ...plugins.question import Option
@@ -43,27 +43,19 @@ class ConvMeterEvaluationQuestion(RowsQuestion, TablesQuestion):
 
     tables: ClassVar[str] = "Tables of measured networks"
 
-    protocol: Annotated[
-        Literal["family", "architecture", "model"] | None,
-        Option(default="family"),
-        Field(description="Leave out a family of networks, one architecture under all its names, or one network."),
-    ] = None
-    recipe: Annotated[
-        str,
-        Option(metavar="NAME"),
-        AfterValidator(one_of([*_RECIPES, ALL])),
-        Field(description=f"Form of the performance model: {', '.join(_RECIPES)} or {ALL} (compares them)."),
-    ] = "default"
+    protocol: Annotated[Literal["family", "architecture", "model"] | None, Option(default="family")] = Field(
+        None, description="Leave out a family of networks, one architecture under all its names, or one network."
+    )
+    recipe: Annotated[str, Option(metavar="NAME"), AfterValidator(one_of([*_RECIPES, ALL]))] = Field(
+        "default", description=f"Form of the performance model: {', '.join(_RECIPES)} or {ALL} (compares them)."
+    )
     phase: Annotated[
         Literal["inference", "forward", "backward", "update", "step"] | None,
         Option(default="step where measured, else inference"),
-        Field(description="Phase to predict."),
-    ] = None
-    plot: Annotated[
-        Path | None,
-        Option(metavar="FILE"),
-        Field(description="Draw measured against predicted (Figs. 3, 5 and 7 of the paper)."),
-    ] = None
+    ] = Field(None, description="Phase to predict.")
+    plot: Annotated[Path | None, Option(metavar="FILE")] = Field(
+        None, description="Draw measured against predicted (Figs. 3, 5 and 7 of the paper)."
+    )
 
 
 class TestedPoints(AnswerPart):
@@ -103,12 +95,12 @@ class ConvMeterEvaluationAnswer(Comparison[HeldOutFigures[Figures]]):
         return self.scatter
 
 
-class ConvMeterEvaluation:
+class ConvMeterEvaluation(Plugin):
     """Predicts steps of networks that no fit saw."""
 
-    name: ClassVar[str] = "convmeter"
-    summary: ClassVar[str] = "Evaluate predicted step times of left-out networks, next to other forms."
-    manual: ClassVar[str] = """\
+    name = "convmeter"
+    summary = "Evaluate predicted step times of left-out networks, next to other forms."
+    manual = """\
     Compare predicted with measured steps of left-out networks, next to the other forms on the same rows.
 
     Reads tables of `epochcast measure convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
@@ -123,12 +115,8 @@ class ConvMeterEvaluation:
              epochcast evaluate convmeter --train old.csv --test new.csv \\
                  --recipe all
     """
-    Question: ClassVar[type[BaseModel]] = ConvMeterEvaluationQuestion
-    Answer: ClassVar[type[BaseModel]] = ConvMeterEvaluationAnswer
-    reads_catalog: ClassVar[bool] = False
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = ConvMeterEvaluationQuestion, ConvMeterEvaluationAnswer
+    reads_catalog = False
 
     def answer(self, question: ConvMeterEvaluationQuestion) -> ConvMeterEvaluationAnswer:
         """Fit and predict by each form; raises InputError."""

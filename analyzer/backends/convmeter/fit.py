@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from ...errors import InputError
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import Answer, AnswerPart
 from ...plugins.question import Option, Question
 from ...plugins.types import one_of
@@ -29,15 +29,13 @@ FEWEST_POINTS_OF_NETWORK = 6
 class TablesQuestion(Question):
     """Tables of measured networks, and what timm's lack."""
 
-    features: Annotated[
-        Path | None, Option(metavar="CSV"), Field(description="Layer metrics of timm's networks, needed for timm's tables.")
-    ] = None
-    families: Annotated[
-        Path | None,
-        Option(metavar="CSV"),
-        Field(description="Family of each network and whether it is a ConvNet, for timm's tables."),
-    ] = None
-    all_networks: Annotated[bool, Field(description="Include networks that --families says are no ConvNets.")] = False
+    features: Annotated[Path | None, Option(metavar="CSV")] = Field(
+        None, description="Layer metrics of timm's networks, needed for timm's tables."
+    )
+    families: Annotated[Path | None, Option(metavar="CSV")] = Field(
+        None, description="Family of each network and whether it is a ConvNet, for timm's tables."
+    )
+    all_networks: bool = Field(False, description="Include networks that --families says are no ConvNets.")
 
     def read(self, tables: Sequence[Path]) -> UsablePoints:
         """See :func:`.adapters.read_all`."""
@@ -96,12 +94,12 @@ class ConvMeterFitAnswer(Answer):
         return [f"not fitted: {reason}" for reason in self.unfitted]
 
 
-class ConvMeterFit:
+class ConvMeterFit(Plugin):
     """Fits ConvMeter's performance model."""
 
-    name: ClassVar[str] = "convmeter"
-    summary: ClassVar[str] = "Fit ConvMeter's performance model to measured networks."
-    manual: ClassVar[str] = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
+    name = "convmeter"
+    summary = "Fit ConvMeter's performance model to measured networks."
+    manual = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
 
     Reads the tables that `epochcast evaluate convmeter` reads. A model tuned to one --network is good only for batches and
     numbers of devices between the measured ones. A model of many networks is as good there, and far better for other image
@@ -114,12 +112,8 @@ class ConvMeterFit:
                  --features timm_layer_features.csv.gz \\
                  --families timm_families.csv --out rtx3090
     """
-    Question: ClassVar[type[BaseModel]] = ConvMeterFitQuestion
-    Answer: ClassVar[type[BaseModel]] = ConvMeterFitAnswer
-    reads_catalog: ClassVar[bool] = False
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = ConvMeterFitQuestion, ConvMeterFitAnswer
+    reads_catalog = False
 
     def answer(self, question: ConvMeterFitQuestion) -> ConvMeterFitAnswer:
         """Fit, and write the model's folder; raises InputError."""

@@ -6,14 +6,14 @@ from pathlib import Path
 from statistics import stdev
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, Field, InstanceOf, model_validator
+from pydantic import Field, InstanceOf, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from ....regressor import load_catalog
 from ....regressor.scoring import Scores
 from ...evaluation.comparison import Comparison, RecipeFigures, RowsQuestion, each_recipe
 from ...evaluation.report import Line, columns, lines, number, paragraphs, within
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import Answer, AnswerPart, Known
 from ...plugins.chart import Errors
 from ...plugins.question import Option
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .evaluation import RecipePredictions
 
 _ROWS = 10
+_File = Annotated[Path | None, Option(metavar="FILE")]
 
 _GROUPS = columns("mape", "median_ape", "n", "regret")
 _COLUMNS = columns("mape", "median_ape", "rmse", "r2", "n", "coverage", "inside") | {
@@ -47,38 +48,23 @@ class EvaluationQuestion(RowsQuestion):
 
     tables: ClassVar[str] = "Tables of measured runs"
 
-    protocol: Annotated[
-        Literal["size", "rows", "gpu"] | None,
-        Option(default="size"),
-        Field(
-            description="Leave out a model size, learn from a few rows, or leave out a GPU's operators (--data: one table of "
-            "models measured end to end)."
-        ),
-    ] = None
-    rows: Annotated[
-        int | None,
-        Option(metavar="N", default=str(_ROWS)),
-        Field(ge=0, description="Number of runs to learn from in each of twelve draws (protocol rows)."),
-    ] = None
-    operators: Annotated[
-        Path | None, Option(metavar="PATH"), Field(description="Measured operators, a CSV file or a folder (protocol gpu).")
-    ] = None
-    probe: Annotated[
-        int | None,
-        Option(metavar="N", default="0"),
-        Field(ge=0, description="Number of operators measured on the new GPU (protocol gpu)."),
-    ] = None
-    recipe: Annotated[Literal[RecipeName, "all"], Field(description="Method of prediction, or `all` to compare them.")] = (
-        "default"
+    protocol: Annotated[Literal["size", "rows", "gpu"] | None, Option(default="size")] = Field(
+        None,
+        description="Leave out a model size, learn from a few rows, or leave out a GPU's operators (--data: one table of "
+        "models measured end to end).",
     )
-    plot: Annotated[
-        Path | None,
-        Option(metavar="FILE"),
-        Field(description="Draw the error by configuration, with baselines (Fig. 2 of the paper)."),
-    ] = None
-    gpus: Annotated[
-        Path | None, Option(metavar="FILE"), Field(description="TOML file with GPUs of your own (protocol gpu).")
-    ] = None
+    rows: Annotated[int | None, Option(metavar="N", default=str(_ROWS))] = Field(
+        None, ge=0, description="Number of runs to learn from in each of twelve draws (protocol rows)."
+    )
+    operators: Annotated[Path | None, Option(metavar="PATH")] = Field(
+        None, description="Measured operators, a CSV file or a folder (protocol gpu)."
+    )
+    probe: Annotated[int | None, Option(metavar="N", default="0")] = Field(
+        None, ge=0, description="Number of operators measured on the new GPU (protocol gpu)."
+    )
+    recipe: Literal[RecipeName, "all"] = Field("default", description="Method of prediction, or `all` to compare them.")
+    plot: _File = Field(None, description="Draw the error by configuration, with baselines (Fig. 2 of the paper).")
+    gpus: _File = Field(None, description="TOML file with GPUs of your own (protocol gpu).")
 
     @model_validator(mode="after")
     def _of_its_protocol(self) -> Self:
@@ -199,12 +185,12 @@ def _with_deviation(figures: Line) -> str:
     return figure(figures["mape"]) + (f" ({figures['sd']:.2g})" if "sd" in figures else "")
 
 
-class DistributedEvaluation:
+class DistributedEvaluation(Plugin):
     """Predicts runs, or GPUs, that no fit saw."""
 
-    name: ClassVar[str] = "distributed"
-    summary: ClassVar[str] = "Evaluate predicted iterations on several GPUs, next to other recipes."
-    manual: ClassVar[str] = """Compare predicted with measured iterations on several GPUs, next to the recipes that others use.
+    name = "distributed"
+    summary = "Evaluate predicted iterations on several GPUs, next to other recipes."
+    manual = """Compare predicted with measured iterations on several GPUs, next to the recipes that others use.
 
     \b
     Example: epochcast evaluate distributed --data vtrain_multi_node.csv
@@ -215,12 +201,8 @@ class DistributedEvaluation:
              epochcast evaluate distributed --protocol gpu --data end_to_end.csv \\
                  --operators operators/ --probe 20
     """
-    Question: ClassVar[type[BaseModel]] = EvaluationQuestion
-    Answer: ClassVar[type[BaseModel]] = EvaluationAnswer
-    reads_catalog: ClassVar[bool] = False
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = EvaluationQuestion, EvaluationAnswer
+    reads_catalog = False
 
     def answer(self, question: EvaluationQuestion) -> EvaluationAnswer | GpuEvaluationAnswer:
         """Fit and predict by each recipe, or for each GPU; raises InputError."""

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ....regressor import load_catalog
 from ....regressor.scoring import Scores
 from ...errors import InputError
 from ...evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
 from ...evaluation.report import columns
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import AnswerPart, Known
 from ...plugins.question import Option
 from ...plugins.types import one_of
@@ -43,26 +43,20 @@ class EvaluationQuestion(RowsQuestion, TrainingsQuestion):
     tables: ClassVar[str] = "Tables of measured trainings"
     splitting: ClassVar[tuple[str, ...]] = ("protocol", "folds")
 
-    label: Annotated[Label, Field(description="Label to predict.")] = "sm_occupancy"
+    label: Label = Field("sm_occupancy", description="Label to predict.")
     protocol: Annotated[
-        Literal["layers", "architecture", "depth", "width"] | None,
-        Option(metavar="NAME", default="layers"),
-        Field(
-            description="What leaves the fit together: layers (equal networks), architecture, or the deepest or widest "
-            "quarter (depth, width)."
-        ),
-    ] = None
-    folds: Annotated[
-        int | None,
-        Option(metavar="K", default=str(FOLDS)),
-        Field(ge=2, le=1000, description="Groups that leave in turn, for --protocol layers."),
-    ] = None
-    recipe: Annotated[
-        str | None,
-        Option(metavar="NAME"),
-        AfterValidator(one_of([*MODELS, PEAK_MEMORY, ALL])),
-        Field(description=f"Model to fit: {', '.join([*MODELS, PEAK_MEMORY])} or {ALL} (compares them)."),
-    ] = None
+        Literal["layers", "architecture", "depth", "width"] | None, Option(metavar="NAME", default="layers")
+    ] = Field(
+        None,
+        description="What leaves the fit together: layers (equal networks), architecture, or the deepest or widest quarter "
+        "(depth, width).",
+    )
+    folds: Annotated[int | None, Option(metavar="K", default=str(FOLDS))] = Field(
+        None, ge=2, le=1000, description="Groups that leave in turn, for --protocol layers."
+    )
+    recipe: Annotated[str | None, Option(metavar="NAME"), AfterValidator(one_of([*MODELS, PEAK_MEMORY, ALL]))] = Field(
+        None, description=f"Model to fit: {', '.join([*MODELS, PEAK_MEMORY])} or {ALL} (compares them)."
+    )
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -130,12 +124,12 @@ class EvaluationAnswer(Comparison[ModelFigures]):
         return self.report("\n".join(parts), _COLUMNS, _GROUPS)
 
 
-class OccupancyEvaluation:
+class OccupancyEvaluation(Plugin):
     """Predicts trainings of networks that no fit saw."""
 
-    name: ClassVar[str] = "occupancy"
-    summary: ClassVar[str] = "Evaluate predicted GPU occupancy of left-out networks, next to simpler models."
-    manual: ClassVar[str] = """\
+    name = "occupancy"
+    summary = "Evaluate predicted GPU occupancy of left-out networks, next to simpler models."
+    manual = """\
     Compare predicted with measured SM occupancy, SM activity or peak memory of trainings that the fit did not see.
 
     Reads the tables that `epochcast fit occupancy` reads. The mean of the fitted trainings is scored on the same rows; for
@@ -148,11 +142,7 @@ class OccupancyEvaluation:
              epochcast evaluate occupancy --train old.csv --test new.csv \\
                  --label sm_active --recipe all
     """
-    Question: ClassVar[type[BaseModel]] = EvaluationQuestion
-    Answer: ClassVar[type[BaseModel]] = EvaluationAnswer
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = EvaluationQuestion, EvaluationAnswer
 
     def answer(self, question: EvaluationQuestion) -> EvaluationAnswer:
         """Fit and predict by each model; raises InputError."""

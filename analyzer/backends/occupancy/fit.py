@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from ....regressor import Catalog, load_catalog
 from ....regressor.model_folder import require_place
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import Answer
 from ...plugins.question import Option, Question
 from ...plugins.types import one_of
@@ -25,15 +25,13 @@ from .training_jobs import TrainingJobs, read_training_jobs
 class TrainingsQuestion(Question):
     """How tables of measured trainings are read, and a model fitted to them."""
 
-    epochs: Annotated[int, Option(metavar="N"), Field(ge=1, le=100_000, description="Training epochs of a neural model.")] = (
-        EPOCHS
+    epochs: Annotated[int, Option(metavar="N")] = Field(
+        EPOCHS, ge=1, le=100_000, description="Training epochs of a neural model."
     )
-    seed: Annotated[int, Option(metavar="N", default="0"), Field(ge=0, lt=2**32, description="Seed of the random numbers.")] = 0
-    gpu: Annotated[
-        str | None,
-        Option(metavar="NAME", default="A100 SXM4 40GB"),
-        Field(description="GPU it was measured on, if a table does not name it."),
-    ] = None
+    seed: Annotated[int, Option(metavar="N", default="0")] = Field(0, ge=0, lt=2**32, description="Seed of the random numbers.")
+    gpu: Annotated[str | None, Option(metavar="NAME", default="A100 SXM4 40GB")] = Field(
+        None, description="GPU it was measured on, if a table does not name it."
+    )
 
     def read(self, tables: Sequence[Path], catalog: Catalog) -> TrainingJobs:
         """See :func:`.training_jobs.read_training_jobs`."""
@@ -67,12 +65,12 @@ class FitAnswer(FittedModel, Answer):
         return f"{self.out}: {super().text}\n{self.seconds} s" + (f"; rows left out: {rest}" if rest else "")
 
 
-class OccupancyFit:
+class OccupancyFit(Plugin):
     """Fits a predictor of SM occupancy, SM activity and peak memory."""
 
-    name: ClassVar[str] = "occupancy"
-    summary: ClassVar[str] = "Fit a predictor of GPU occupancy to measured networks."
-    manual: ClassVar[str] = """Fit a predictor of SM occupancy, SM activity and peak memory to measured trainings.
+    name = "occupancy"
+    summary = "Fit a predictor of GPU occupancy to measured networks."
+    manual = """Fit a predictor of SM occupancy, SM activity and peak memory to measured trainings.
 
     Reads tables that `epochcast measure occupancy` writes, and those of random networks that DCGM measured (GPUMemNet).
 
@@ -81,11 +79,7 @@ class OccupancyFit:
              epochcast fit occupancy --data trainings.csv --model dnn-occu \\
                  --epochs 50 --out my-gpu
     """
-    Question: ClassVar[type[BaseModel]] = FitQuestion
-    Answer: ClassVar[type[BaseModel]] = FitAnswer
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = FitQuestion, FitAnswer
 
     def answer(self, question: FitQuestion) -> FitAnswer:
         """Fit, and write the model's folder; raises InputError."""
