@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from pydantic import ConfigDict, Field, InstanceOf
 
 from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
 from ...regressor.explain import Effect
@@ -16,7 +16,7 @@ from ...regressor.precision import Precision
 from ...regressor.profile import MOST_GPUS
 from ..errors import InputError
 from ..instances import load_instances
-from ..plugins import Settings
+from ..plugins import Plugin
 from ..plugins.question import Body, Http, Option, Question, body_of
 from ..recommendation import Work
 from .answer_schema import PredictionAnswer, Recipe
@@ -115,17 +115,17 @@ else:  # its other fields are those of the question
     PredictionBody = body_of(PredictionQuestion)
 
 
-class BlackBox:
+class BlackBox(Plugin):
     """Predicts by profiles of hardware metrics; see ``docs/regressor.md``.
 
     The service answers its questions itself, with the model that it has loaded anyway: they take milliseconds.
     """
 
-    name: ClassVar[str] = "black-box"
-    summary: ClassVar[str] = (
+    name = "black-box"
+    summary = (
         "Time of an epoch or step on every GPU of the catalogue, with 90 % intervals, from the profile of a run on one GPU."
     )
-    manual: ClassVar[str] = """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
+    manual = """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
 
     Several traces, the traces in a folder, or the GPUs in one log count as one job, which is as slow as its slowest GPU. Exits
     1 if the job fits none of the GPUs.
@@ -138,12 +138,8 @@ class BlackBox:
              epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
              epochcast predict run.parquet --recipe paper --model my-paper
     """
-    Question: ClassVar[type[BaseModel]] = PredictionQuestion
-    Answer: ClassVar[type[BaseModel]] = PredictionAnswer
-    configurable: ClassVar[bool] = False
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = PredictionQuestion, PredictionAnswer
+    configurable = False
 
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
         """Answer for the traces or profiles of a job; raises InputError."""

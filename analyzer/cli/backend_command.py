@@ -70,7 +70,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         progress.show(f"asking {kind.name}")
         with _refusals():
             own = {} if config is None else _table(config, kind.name)
-            backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show))
+            backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show, notes=terminal.note))
             answer: Answer | None = backend.answer(checked)  # type: ignore[assignment]
         progress.clear()
         if answer is None:  # the first of several processes answers for all

@@ -9,7 +9,6 @@ import click
 
 from ..errors import InputError
 from . import terminal
-from .choices import one_of_many
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,8 +30,12 @@ def _chosen(context: click.Context, _: click.Parameter, value: str) -> str:
 
 
 def method_option(methods: list[str], meaning: str) -> Callable[[Command], Command]:
-    """How epochs are looked for, as ``method``; `evaluate` called it its recipe."""
-    choice = one_of_many(methods, meaning.rstrip("."))
+    """How epochs are looked for, as ``method``; `evaluate` called it its recipe, and a last one ``all`` compares the others."""
+    *others, last = methods
+    end = f"{last} (compares them)" if last == "all" else last
+    # So many that the help lists them in the text: their column has no room.
+    choice: dict[str, Any] = {"type": click.Choice(methods), "metavar": "NAME"}
+    choice["help"] = f"{meaning.rstrip('.')}: {', '.join(others)} or {end}."
     # Eager, so that it is read before the option that takes its value over.
     old = click.option(
         "--recipe",

@@ -28,9 +28,3 @@ cloud_option = click.option(
 region_option = click.option(
     "--region", "regions", multiple=True, metavar="NAME", help="Rank only instances in this region (repeatable)."
 )
-
-# Of the benchmarks.
-device_option = click.option("--device", type=click.Choice(["cuda", "cpu"]), required=True, help="Device to measure on.")
-table_out_option = click.option(
-    "--out", type=_PATH, required=True, metavar="FILE.csv", help="Table (CSV) to start or continue."
-)

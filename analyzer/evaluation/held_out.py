@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -71,19 +71,3 @@ class HeldOut(Generic[FiguresT]):
             predicted=self.predicted[rows],
             tests=self.tests[rows],
         )
-
-    def to_json(self, by: Mapping[str, Mapping[str, Scores]], lacking: int = 0) -> dict[str, Any]:
-        """The keys that every evaluation has.
-
-        Args:
-            by: error figures of groups, by what they are grouped by.
-            lacking: rows that should have been tested and are not among ``points``; they count as unanswered.
-        """
-        figures = asdict(self.figures)
-        return {
-            **figures,
-            "coverage": figures["n"] / (len(self.points) + lacking),
-            "spread": self.spread,
-            "unanswered": self.reason,
-            "by": {key: {name: asdict(group) for name, group in groups.items()} for key, groups in by.items()},
-        }

@@ -1,4 +1,4 @@
-"""The chart of an answer: panels of lines over sizes, bars, or ratios."""
+"""The chart of an answer: lines over sizes, bars, ratios, or errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from ..plugins.chart import Bars, Chart, Panel, Ratios
+from ..plugins.chart import Bars, Chart, Errors, Panel, Picture, Ratios, Scatter
+from .errors import errors_figure
 from .precisions import precisions_figure
 from .ratios import ratios_figure
+from .scatter import step_figure
 from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
 
 _PER_ROW = 3
@@ -20,8 +22,12 @@ _MOST_TICKS = 7
 _LOOKS = ((BLUE, "o-"), (ORANGE, "s--"))
 
 
-def chart_figure(chart: Chart | Bars | Ratios) -> Figure:
-    """Three panels in a row, ratios from 0 to 100 %; or bars; or a row for each ratio."""
+def chart_figure(chart: Picture) -> Figure:
+    """Three panels in a row, ratios from 0 to 100 %; or what the other kinds say."""
+    if isinstance(chart, Scatter):
+        return step_figure(chart.rows)
+    if isinstance(chart, Errors):
+        return errors_figure(chart.mape)
     if isinstance(chart, Ratios):
         return ratios_figure(chart)
     if isinstance(chart, Bars):

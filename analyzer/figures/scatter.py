@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from ..plugins.chart import Pairs
 from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
@@ -28,27 +29,6 @@ _LETTERS_PER_INCH = 11
 _PER_ROW = 4
 
 _Looks = Mapping[str, tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """What one panel shows.
-
-    Attributes:
-        title: such as the way to predict, and what was timed.
-        measured, predicted: seconds, or ratios 0..1, shape (n,); predicted NaN where there is no answer.
-        groups: such as the device of each row, or the family of its network, shape (n,); each has a look of its own.
-    """
-
-    title: str
-    measured: NDArray[np.float64]
-    predicted: NDArray[np.float64]
-    groups: NDArray[np.str_]
-
-    @property
-    def error(self) -> float:
-        """Mean absolute error, per cent of what was measured."""
-        return float(100 * np.nanmean(np.abs(self.predicted / self.measured - 1)))
 
 
 def scatter_figure(
@@ -77,10 +57,10 @@ def scatter_figure(
         for row, (recipe, seconds) in zip(panels, predicted.items(), strict=True):
             for axes, gpu in zip(row, gpus, strict=True):
                 own = sources == gpu
-                panel = Panel(f"from {gpu}", measured[own], seconds[own], targets[own])
+                panel = Pairs(f"from {gpu}", measured[own], seconds[own], targets[own])
                 equal_log_axes(axes, ends)
                 _dots(axes, panel, looks, markersize=3.5, alpha=0.7)
-                axes.set_title(f"{panel.title}: {panel.error:.1f} %")
+                axes.set_title(f"{panel.title}: {_error(panel):.1f} %")
             row[0].set_ylabel(f"predicted by {recipe}")
         for axes in panels[-1]:
             axes.set_xlabel("measured")
@@ -89,7 +69,7 @@ def scatter_figure(
         return figure
 
 
-def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
+def step_figure(panels: Sequence[Sequence[Pairs]]) -> Figure:
     """Rows of panels, of which some may be shorter, log axes, a dot per row; titles give the mean absolute percentage error.
 
     Within 20 % of the measured seconds is shaded.
@@ -106,7 +86,7 @@ def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
                 ends = np.array([panel.measured.min() / _WIDEN, panel.measured.max() * _WIDEN])
                 equal_log_axes(axes, ends)
                 _dots(axes, replace(panel, predicted=panel.predicted.clip(*ends)), looks, markersize=3, alpha=0.6)
-                axes.set_title(f"{panel.title}: {panel.error:.1f} %")
+                axes.set_title(f"{panel.title}: {_error(panel):.1f} %")
                 axes.set(xlabel="measured", ylabel="predicted")
         if len(names) > 1:
             fitting = int(figure.get_figwidth() * _LETTERS_PER_INCH / (max(map(len, names)) + _LETTERS_PER_INCH // 2))
@@ -114,11 +94,16 @@ def step_figure(panels: Sequence[Sequence[Panel]]) -> Figure:
         return figure
 
 
-def _names(panels: Sequence[Panel]) -> list[str]:
+def _error(panel: Pairs) -> float:
+    """Mean absolute error, per cent of what was measured."""
+    return float(100 * np.nanmean(np.abs(panel.predicted / panel.measured - 1)))
+
+
+def _names(panels: Sequence[Pairs]) -> list[str]:
     return sorted({name for panel in panels for name in panel.groups.tolist()})
 
 
-def _dots(axes: Axes, panel: Panel, looks: _Looks, **look: float) -> None:
+def _dots(axes: Axes, panel: Pairs, looks: _Looks, **look: float) -> None:
     for name, (marker, color) in looks.items():
         here = (panel.groups == name) & np.isfinite(panel.predicted)
         axes.plot(panel.measured[here], panel.predicted[here], marker, color=color, markeredgewidth=0, **look)  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ class Settings:
         model: folder of the latency predictor (``epochcast fit regressor``); None: the one that is shipped.
         own: the table ``[backends.NAME]``, which the backend alone understands.
         progress: shows in a few words how far long work is; None: nobody looks.
+        notes: shows at once, before an answer or a refusal, what a reader has to know; None: nobody looks.
     """
 
     gpus: Path | None = None
@@ -39,11 +40,17 @@ class Settings:
     model: Path | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[str], object] | None = None
+    notes: Callable[[str], object] | None = None
 
     def report(self, text: str) -> None:
         """Say how far long work is."""
         if self.progress is not None:
             self.progress(text)
+
+    def note(self, sentence: str) -> None:
+        """Say what a reader has to know."""
+        if self.notes is not None:
+            self.notes(sentence)
 
 
 class Backend(Protocol):
@@ -84,3 +91,10 @@ class Backend(Protocol):
             ValueError: the question has no answer; the message is one sentence for the user (status 422).
         """
         ...
+
+
+class Plugin(Backend):
+    """A backend of ours, or what measures, fits or evaluates for one: it keeps the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings

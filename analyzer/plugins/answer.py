@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .chart import Bars, Chart, Ratios
+from .chart import Picture
+
+_T = TypeVar("_T")
+
+Known = Annotated[_T | None, Field(exclude_if=lambda value: value is None)]
+"""A field that the JSON lacks where it has no value."""
 
 
 class AnswerPart(BaseModel):
@@ -35,7 +40,7 @@ class Answer(AnswerPart):
         return 0
 
     @property
-    def chart(self) -> Chart | Bars | Ratios | None:
+    def chart(self) -> Picture | None:
         """What ``--plot`` draws, an option of answers that override this; raises InputError where there is too little."""
         return None
 

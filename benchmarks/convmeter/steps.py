@@ -14,7 +14,8 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.evaluation import Answers, Figures, cell_names, figures
 from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
-from epochcast.analyzer.figures.scatter import Panel, step_figure
+from epochcast.analyzer.figures.scatter import step_figure
+from epochcast.analyzer.plugins.chart import Pairs
 from epochcast.regressor.scoring import absolute_percentage_errors
 
 from ..page import CONVMETER, markdown_table, part_options, publish_parts
@@ -203,8 +204,8 @@ def compared(protocol: str, rows: Mapping[str, Mapping[str, Figures]]) -> Iterat
 
 def picture(name: str, what: str, rows: Mapping[str, tuple[str, Mapping[str, Answers]]]) -> Iterator[str]:
     """A row of panels for each phase with its answers (Figs. 3, 5 and 7 of the paper)."""
-    panels: Sequence[Sequence[Panel]] = [
-        [Panel(f"{form}, {phase}", by[form].measured, by[form].predicted, cell_names(by[form].points)) for form in BOTH]
+    panels: Sequence[Sequence[Pairs]] = [
+        [Pairs(f"{form}, {phase}", by[form].measured, by[form].predicted, cell_names(by[form].points)) for form in BOTH]
         for phase, by in rows.values()
     ]
     yield ""

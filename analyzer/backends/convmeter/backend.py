@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ....regressor import load_catalog
-from ...plugins import Settings
+from ...plugins import Plugin, Settings
 from ...plugins.fitted_models import folders
 from . import SHIPPED
 from .answer import ConvMeterAnswer
@@ -15,15 +15,15 @@ from .predictor import ConvNetPredictor
 from .question import ConvMeterQuestion, answer
 
 
-class ConvMeter:
+class ConvMeter(Plugin):
     """Predicts by sums over layers, fitted to measured devices; see ``docs/convmeter.md``."""
 
-    name: ClassVar[str] = "convmeter"
-    summary: ClassVar[str] = (
+    name = "convmeter"
+    summary = (
         "Time of inference and training steps of a convolutional network on measured GPUs or CPUs, by batch and their number, "
         "where more of either stops paying, and the epoch's time and cost. Needs no run of the network."
     )
-    manual: ClassVar[str] = """\
+    manual = """\
     Predict inference and training of a convolutional network that never ran, and how it scales.
 
     Several --batch show where larger batches stop adding throughput. Several --devices show where more devices stop paying off:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from ...errors import InputError
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import Answer, AnswerPart
 from ...plugins.question import Option, Question
 from ...plugins.types import one_of
-from .adapters import read_all
+from .adapters import UsablePoints, read_all
 from .answer import Fitted, rests_on
 from .forms import FORMS
 from .predictor import ConvNetPredictor
@@ -25,19 +26,26 @@ FEWEST_POINTS_OF_NETWORK = 6
 """Points that coefficients tuned to a single network need: with fewer, a disturbed point decides."""
 
 
-class ConvMeterFitQuestion(Question):
+class TablesQuestion(Question):
+    """Tables of measured networks, and what timm's lack."""
+
+    features: Annotated[Path | None, Option(metavar="CSV")] = Field(
+        None, description="Layer metrics of timm's networks, needed for timm's tables."
+    )
+    families: Annotated[Path | None, Option(metavar="CSV")] = Field(
+        None, description="Family of each network and whether it is a ConvNet, for timm's tables."
+    )
+    all_networks: bool = Field(False, description="Include networks that --families says are no ConvNets.")
+
+    def read(self, tables: Sequence[Path]) -> UsablePoints:
+        """See :func:`.adapters.read_all`."""
+        return read_all(tables, self.features, self.families, convnets_only=not self.all_networks)
+
+
+class ConvMeterFitQuestion(TablesQuestion):
     """What to fit ConvMeter's performance model to."""
 
     data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured networks.")]
-    features: Annotated[
-        Path | None, Option(metavar="CSV"), Field(description="Layer metrics of timm's networks, needed for timm's tables.")
-    ] = None
-    families: Annotated[
-        Path | None,
-        Option(metavar="CSV"),
-        Field(description="Family of each network and whether it is a ConvNet, for timm's tables."),
-    ] = None
-    all_networks: Annotated[bool, Field(description="Include networks that --families says are no ConvNets.")] = False
     network: Annotated[
         str | None,
         Option(metavar="NAME"),
@@ -86,12 +94,12 @@ class ConvMeterFitAnswer(Answer):
         return [f"not fitted: {reason}" for reason in self.unfitted]
 
 
-class ConvMeterFit:
+class ConvMeterFit(Plugin):
     """Fits ConvMeter's performance model."""
 
-    name: ClassVar[str] = "convmeter"
-    summary: ClassVar[str] = "Fit ConvMeter's performance model to measured networks."
-    manual: ClassVar[str] = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
+    name = "convmeter"
+    summary = "Fit ConvMeter's performance model to measured networks."
+    manual = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
 
     Reads the tables that `epochcast evaluate convmeter` reads. A model tuned to one --network is good only for batches and
     numbers of devices between the measured ones. A model of many networks is as good there, and far better for other image
@@ -104,18 +112,14 @@ class ConvMeterFit:
                  --features timm_layer_features.csv.gz \\
                  --families timm_families.csv --out rtx3090
     """
-    Question: ClassVar[type[BaseModel]] = ConvMeterFitQuestion
-    Answer: ClassVar[type[BaseModel]] = ConvMeterFitAnswer
-    reads_catalog: ClassVar[bool] = False
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = ConvMeterFitQuestion, ConvMeterFitAnswer
+    reads_catalog = False
 
     def answer(self, question: ConvMeterFitQuestion) -> ConvMeterFitAnswer:
         """Fit, and write the model's folder; raises InputError."""
         began = time.monotonic()
         self._settings.report("reading")
-        reading = read_all(question.data, question.features, question.families, convnets_only=not question.all_networks)
+        reading = question.read(question.data)
         points = reading.points if question.network is None else _of_network(reading.points, question.network)
         self._settings.report(f"fitting {len(points)} points")
         predictor = ConvNetPredictor.fit(points, question.form)

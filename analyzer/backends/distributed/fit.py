@@ -6,15 +6,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ....regressor import load_catalog
 from ....regressor.model_folder import require_place
 from ....regressor.scoring import score
-from ...plugins import Settings
+from ...plugins import Plugin, Settings
 from ...plugins.answer import Answer, AnswerPart
 from ...plugins.question import Option, Question
 from ...tables import table
@@ -104,12 +104,12 @@ class FitAnswer(Answer):
         return "\n".join([*lines, f"took {self.seconds} s"])
 
 
-class DistributedFit:
+class DistributedFit(Plugin):
     """Fits the efficiencies of the recipe ``default``, and the operator model of ``--operators learned``."""
 
-    name: ClassVar[str] = "distributed"
-    summary: ClassVar[str] = "Fit the white-box model of distributed training to measured runs or operators."
-    manual: ClassVar[str] = """Fit the white-box model of distributed training to measured runs, measured operators, or both.
+    name = "distributed"
+    summary = "Fit the white-box model of distributed training to measured runs or operators."
+    manual = """Fit the white-box model of distributed training to measured runs, measured operators, or both.
 
     Runs set the efficiencies of the recipe `default`; without runs the built-in ones stay. Operators set the model of
     `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
@@ -119,11 +119,7 @@ class DistributedFit:
                  --out my-clusters
              epochcast fit distributed --operators operators.csv --out my-gpus
     """
-    Question: ClassVar[type[BaseModel]] = FitQuestion
-    Answer: ClassVar[type[BaseModel]] = FitAnswer
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = FitQuestion, FitAnswer
 
     def answer(self, question: FitQuestion) -> FitAnswer:
         """Fit, and write the model's folder; raises InputError."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ....extras import how_to_install
 from ...errors import InputError
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import TableMeasured
 from ...plugins.question import Option, Question
 from .precision import precision_named
@@ -53,12 +53,12 @@ class MeasureAnswer(TableMeasured):
         return f"{self.out}: {self.rows} operator times, {self.new} of them new{left}{failed}"
 
 
-class OperatorMeasurement:
+class OperatorMeasurement(Plugin):
     """Times operators on this machine; operator models are fitted to the times."""
 
-    name: ClassVar[str] = "operators"
-    summary: ClassVar[str] = "Time the operators of models, and random operators."
-    manual: ClassVar[str] = """Time the operators of models at several batch sizes, and random operators, into a corpus.
+    name = "operators"
+    summary = "Time the operators of models, and random operators."
+    manual = """Time the operators of models at several batch sizes, and random operators, into a corpus.
 
     The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it.
     Predictions learn operator times from such a corpus or look them up in it. At least 24 operators are measured, even
@@ -68,12 +68,8 @@ class OperatorMeasurement:
     Example: epochcast measure operators --device cuda --precision bf16 \\
                  --budget 15m --out operators.csv
     """
-    reads_catalog: ClassVar[bool] = False
-    Question: ClassVar[type[BaseModel]] = MeasureQuestion
-    Answer: ClassVar[type[BaseModel]] = MeasureAnswer
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    reads_catalog = False
+    Question, Answer = MeasureQuestion, MeasureAnswer
 
     def answer(self, question: MeasureQuestion) -> MeasureAnswer:
         """Measure, and write the corpus; raises InputError."""

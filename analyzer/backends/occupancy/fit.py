@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
-from ....regressor import load_catalog
+from ....regressor import Catalog, load_catalog
 from ....regressor.model_folder import require_place
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import Answer
 from ...plugins.question import Option, Question
 from ...plugins.types import one_of
@@ -18,10 +19,26 @@ from .answer import FittedModel
 from .models import EPOCHS, MODELS
 from .predictor import DEFAULT_MODEL, OccupancyManifest, OccupancyPredictor
 from .question import fitted_model
-from .training_jobs import read_training_jobs
+from .training_jobs import TrainingJobs, read_training_jobs
 
 
-class FitQuestion(Question):
+class TrainingsQuestion(Question):
+    """How tables of measured trainings are read, and a model fitted to them."""
+
+    epochs: Annotated[int, Option(metavar="N")] = Field(
+        EPOCHS, ge=1, le=100_000, description="Training epochs of a neural model."
+    )
+    seed: Annotated[int, Option(metavar="N", default="0")] = Field(0, ge=0, lt=2**32, description="Seed of the random numbers.")
+    gpu: Annotated[str | None, Option(metavar="NAME", default="A100 SXM4 40GB")] = Field(
+        None, description="GPU it was measured on, if a table does not name it."
+    )
+
+    def read(self, tables: Sequence[Path], catalog: Catalog) -> TrainingJobs:
+        """See :func:`.training_jobs.read_training_jobs`."""
+        return read_training_jobs(tables, catalog, None if self.gpu is None else catalog.resolve(self.gpu))
+
+
+class FitQuestion(TrainingsQuestion):
     """What to fit a predictor of occupancy to."""
 
     data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured trainings.")]
@@ -31,15 +48,6 @@ class FitQuestion(Question):
         AfterValidator(one_of(MODELS)),
         Field(description=f"Model of SM occupancy and SM activity: {', '.join(MODELS)}."),
     ] = DEFAULT_MODEL
-    epochs: Annotated[int, Option(metavar="N"), Field(ge=1, le=100_000, description="Training epochs of a neural model.")] = (
-        EPOCHS
-    )
-    seed: Annotated[int, Option(metavar="N", default="0"), Field(ge=0, lt=2**32, description="Seed of the random numbers.")] = 0
-    gpu: Annotated[
-        str | None,
-        Option(metavar="NAME", default="A100 SXM4 40GB"),
-        Field(description="GPU it was measured on, if the table does not name it."),
-    ] = None
     out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
 
 
@@ -57,12 +65,12 @@ class FitAnswer(FittedModel, Answer):
         return f"{self.out}: {super().text}\n{self.seconds} s" + (f"; rows left out: {rest}" if rest else "")
 
 
-class OccupancyFit:
+class OccupancyFit(Plugin):
     """Fits a predictor of SM occupancy, SM activity and peak memory."""
 
-    name: ClassVar[str] = "occupancy"
-    summary: ClassVar[str] = "Fit a predictor of GPU occupancy to measured networks."
-    manual: ClassVar[str] = """Fit a predictor of SM occupancy, SM activity and peak memory to measured trainings.
+    name = "occupancy"
+    summary = "Fit a predictor of GPU occupancy to measured networks."
+    manual = """Fit a predictor of SM occupancy, SM activity and peak memory to measured trainings.
 
     Reads tables that `epochcast measure occupancy` writes, and those of random networks that DCGM measured (GPUMemNet).
 
@@ -71,18 +79,14 @@ class OccupancyFit:
              epochcast fit occupancy --data trainings.csv --model dnn-occu \\
                  --epochs 50 --out my-gpu
     """
-    Question: ClassVar[type[BaseModel]] = FitQuestion
-    Answer: ClassVar[type[BaseModel]] = FitAnswer
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = FitQuestion, FitAnswer
 
     def answer(self, question: FitQuestion) -> FitAnswer:
         """Fit, and write the model's folder; raises InputError."""
         began = time.monotonic()
         catalog = load_catalog(self._settings.gpus)
         self._settings.report("reading")
-        jobs = read_training_jobs(question.data, catalog, None if question.gpu is None else catalog.resolve(question.gpu))
+        jobs = question.read(question.data, catalog)
         require_place(question.out, OccupancyManifest)  # before a fit that may take an hour
         predictor = OccupancyPredictor.fit(
             jobs, question.model, {"seed": question.seed, "epochs": question.epochs}, self._settings.report

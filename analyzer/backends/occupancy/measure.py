@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ....extras import how_to_install
 from ....regressor import load_catalog
 from ...errors import InputError
-from ...plugins import Settings
+from ...plugins import Plugin
 from ...plugins.answer import TableMeasured
 from ...plugins.question import Option, Question
 
@@ -67,12 +67,12 @@ class MeasureAnswer(TableMeasured):
         return "\n".join([counts, *(f"  {count} x {reason}" for reason, count in self.reasons.items())])
 
 
-class OccupancyMeasurement:
+class OccupancyMeasurement(Plugin):
     """Measures what networks take of a GPU while they train on it."""
 
-    name: ClassVar[str] = "occupancy"
-    summary: ClassVar[str] = "Measure GPU occupancy and memory while networks train."
-    manual: ClassVar[str] = """\
+    name = "occupancy"
+    summary = "Measure GPU occupancy and memory while networks train."
+    manual = """\
     Measure SM occupancy, SM activity, utilisation and peak memory of networks while they train on this GPU.
 
     Each network trains in FP32 with Adam on random data while the agent reads the GPU as `epochcast record` does (GPM or DCGM
@@ -86,11 +86,7 @@ class OccupancyMeasurement:
     Example: epochcast measure occupancy --network resnet50 --batch 32 \\
                  --batch 64 --budget 30m --out trainings.csv
     """
-    Question: ClassVar[type[BaseModel]] = MeasureQuestion
-    Answer: ClassVar[type[BaseModel]] = MeasureAnswer
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Question, Answer = MeasureQuestion, MeasureAnswer
 
     def answer(self, question: MeasureQuestion) -> MeasureAnswer:
         """Train and record until the budget is spent; raises InputError, AgentError."""

@@ -26,17 +26,19 @@ from ....detector.evaluation import (
     summarise,
 )
 from ...errors import InputError
+from ...evaluation.comparison import ALL
 from ...plain_json import plain_json
 from ...traces.trace import Trace
 from .. import progress, terminal
 from ..old_names import method_option
 from ..shared_options import json_option
-from .command import ALL, PATH
 from .detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
 _INTERVALS = {"up to 0.5 s": 0.5, "0.5 to 5 s": 5.0, "5 to 20 s": 20.0, "over 20 s": float("inf")}
 _SAMPLES = {"under 3": 3.0, "3 to 10": 10.0, "10 to 30": 30.0, "30 and more": float("inf")}
+
+_PATH = click.Path(path_type=Path)
 
 _Load = Callable[[], tuple[Trace, Labels]]
 _Result = TypeVar("_Result")
@@ -45,15 +47,15 @@ _Result = TypeVar("_Result")
 @click.command()
 @click.option(
     "--data",
-    type=PATH,
+    type=_PATH,
     multiple=True,
     metavar="PATH",
     help="Corpus, or folder of traces, each with its NAME.json (repeatable); for mlperf, a file of power readings.",
 )
-@click.option("--events", type=PATH, metavar="FILE", help="Events of the same runs (protocol mlperf).")
+@click.option("--events", type=_PATH, metavar="FILE", help="Events of the same runs (protocol mlperf).")
 @click.option(
     "--regimes",
-    type=PATH,
+    type=_PATH,
     metavar="DIR",
     help="Folder of labelled traces whose period changes, so that no single period is right.",
 )

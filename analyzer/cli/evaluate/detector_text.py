@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ....detector.evaluation import TraceScore
+from ...evaluation.report import Line, lines, number, of, paragraphs, percent
 from ...tables import figure
-from .report import Line, lines, number, of, paragraphs, percent
 
 _NAMED = 3
 """Skipped traces that are named."""

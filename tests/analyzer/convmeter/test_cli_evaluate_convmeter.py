@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.backends.convmeter import evaluate
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
@@ -38,8 +38,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def few_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the one asked for; the dear ones take seconds."""
-    module = import_module("epochcast.analyzer.cli.evaluate.convmeter")
-    monkeypatch.setattr(module, "_RECIPES", ("relative", "paper", "flops"))
+    monkeypatch.setattr(evaluate, "_RECIPES", ("relative", "paper", "flops"))
 
 
 @pytest.mark.usefixtures("few_recipes")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.figures.scatter import Panel, step_figure
+from epochcast.analyzer.figures.scatter import step_figure
+from epochcast.analyzer.plugins.chart import Pairs
 
 MEASURED = np.array([1.0, 2.0, 4.0])
 GROUPS = np.array(["A100 fp16", "A100 fp16", "cpu fp32"])
@@ -19,7 +20,7 @@ def dots(figure: Figure, panel: int) -> set[tuple[float, float]]:
 def test_a_row_per_phase_and_a_column_per_recipe() -> None:
     panels = [
         [
-            Panel(f"{recipe}, {phase}", MEASURED, factor * MEASURED, GROUPS)
+            Pairs(f"{recipe}, {phase}", MEASURED, factor * MEASURED, GROUPS)
             for recipe, factor in (("default", 1.0), ("paper", 1.5))
         ]
         for phase in ("forward", "backward", "step")
@@ -36,19 +37,19 @@ def test_a_row_per_phase_and_a_column_per_recipe() -> None:
 
 def test_what_is_far_off_stands_on_the_edge_and_what_has_no_answer_nowhere() -> None:
     predicted = np.array([np.nan, 1e-9, 1e9])
-    figure = step_figure([[Panel("flops, step", MEASURED, predicted, np.full(3, "one"))]])
+    figure = step_figure([[Pairs("flops, step", MEASURED, predicted, np.full(3, "one"))]])
     assert figure.axes[0].get_xlim() == figure.axes[0].get_ylim() == (0.5, 8.0)
     assert dots(figure, 0) == {(2.0, 0.5), (4.0, 8.0)} and not figure.legends
 
 
 def test_nine_groups_look_different() -> None:
     nine = np.array([f"GPU {number}" for number in range(9)])
-    figure = step_figure([[Panel("default, step", np.arange(1.0, 10), np.arange(1.0, 10), nine)]])
+    figure = step_figure([[Pairs("default, step", np.arange(1.0, 10), np.arange(1.0, 10), nine)]])
     handles = figure.legends[0].legend_handles
     assert len({(one.get_marker(), one.get_color()) for one in handles}) == 9
 
 
 def test_a_shorter_row_leaves_its_place_empty() -> None:
-    panels = [Panel(f"{recipe}, step", MEASURED, MEASURED, GROUPS) for recipe in ("default", "paper", "flops")]
+    panels = [Pairs(f"{recipe}, step", MEASURED, MEASURED, GROUPS) for recipe in ("default", "paper", "flops")]
     figure = step_figure([panels[:2], panels[2:]])
     assert [axes.get_title().split(",")[0] for axes in figure.axes] == ["default", "paper", "flops"]

@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.cli.evaluate.distributed import by_gpu_text
 from epochcast.regressor import load_catalog
 
 pytestmark = pytest.mark.usefixtures("shared_graphs")
@@ -59,7 +58,9 @@ def test_a_model_trained_on_operators_is_what_learned_uses(
     assert mine != pytest.approx(seconds("learned"), rel=0.01)
 
 
-def test_protocol_gpu_has_every_figure_of_the_contract(operators: Path, tmp_path: Path, answered: Callable[..., Any]) -> None:
+def test_protocol_gpu_has_every_figure_of_the_contract(
+    operators: Path, tmp_path: Path, answered: Callable[..., Any], printed: Callable[..., str]
+) -> None:
     measured = tmp_path / "end_to_end.csv"
     row = "bert_large,512,2,{},inf,,{},0,0,100,100\n"
     measured.write_text(
@@ -69,10 +70,11 @@ def test_protocol_gpu_has_every_figure_of_the_contract(operators: Path, tmp_path
         + row.format("NoSuchGPU", 10)
         + row.replace("inf,,", "inf,tp4,").format("Tesla_T4", 130)
     )
-    answer = answered("evaluate", "distributed", "--protocol", "gpu", "--data", measured, "--operators", operators)
+    command = ("evaluate", "distributed", "--protocol", "gpu", "--data", measured, "--operators", operators)
+    answer = answered(*command)
     assert {"mape", "median_ape", "rmse", "r2", "n", "coverage", "by"} <= set(answer)
     assert (answer["n"], answer["coverage"], answer["r2"]) == (1, pytest.approx(1 / 3), None), "of one row no R2 is known"
     assert answer["rmse"] == pytest.approx(0.130 * answer["mape"] / 100)
     assert answer["methods"]["neusight"]["mape"] == pytest.approx(100 * (1 - 100 / 130))
-    text = by_gpu_text(answer)
+    text = printed(*command)
     assert "T4 inference" in text and "1 rows (GPU not in the catalogue)" in text and "softmax" in text

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.evaluation import HeldOut, Split, hold_out, leave_each_out, random_folds
-from epochcast.regressor.scoring import score
+from epochcast.analyzer.evaluation.comparison import HeldOutFigures
+from epochcast.regressor.scoring import Scores, score
 
 GROUPS = st.lists(st.sampled_from("abcdefgh"), max_size=40).map(lambda names: ["a", "b", *names])
 
@@ -58,12 +59,12 @@ def test_a_fit_that_fails_costs_its_own_rows_and_nothing_at_all_is_an_error() ->
     answers = hold_out(points, np.array([1.0, 2.0]), leave_each_out(np.array(["a", "b"])), fit_predict, score)
     assert (answers.figures.coverage, answers.figures.mape, answers.reason) == (0.5, 50, "a is needed")
     assert {name: one.n for name, one in answers.by("batch").items()} == {"0.5": 1, "8": 0}, "numbers in their order"
-    assert answers.to_json({}, lacking=2) | {"by": 0} == {
+    assert HeldOutFigures[Scores].of(answers, {}, lacking=2).model_dump() == {
         **vars(answers.figures),
         "coverage": 1 / 4,
         "spread": pytest.approx(float("nan"), nan_ok=True),
         "unanswered": "a is needed",
-        "by": 0,
+        "by": {},
     }
     with pytest.raises(InputError, match="a is needed"):
         hold_out(points[:1], np.ones(1), [Split(np.zeros(1, dtype=bool), {"a": np.ones(1, dtype=bool)})], fit_predict, score)

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...tables import figure, table
+from ..tables import figure, table
 
 Line = Mapping[str, Any]
 """Figures by their JSON keys."""
 
-Columns = Mapping[str, Callable[[Line], str]]
+Columns = dict[str, Callable[[Line], str]]
 """What a table shows of each line, by the title."""
+
+_TITLES = {
+    "mape": "MAPE %",
+    "median_ape": "median %",
+    "p90_ape": "P90 %",
+    "rmse": "RMSE s",
+    "nrmse": "NRMSE",
+    "r2": "R2",
+    "n": "n",
+    "coverage": "answered",
+    "inside": "inside",
+    "regret": "regret %",
+}
+_SHARES = ("coverage", "inside", "fastest_right")
 
 _MOST_LINES = dict.fromkeys(("batch", "image_size", "devices"), 12) | dict.fromkeys(("family", "network", "block", "test"), 45)
 """By choice; longer tables are left to --json."""
@@ -41,6 +55,12 @@ def percent(key: str) -> Callable[[Line], str]:
     return cell
 
 
+def columns(*names: str, **titled: str) -> Columns:
+    """Columns of figures by their JSON keys; at the end those whose titles are given."""
+    titles = {name: _TITLES[name] for name in names} | titled
+    return {title: (percent if name in _SHARES else number)(name) for name, title in titles.items()}
+
+
 def of(part: str, total: str) -> Callable[[Line], str]:
     """The cell of how many of how many; ``-`` of none."""
     return lambda line: f"{line[part]}/{line[total]}" if line.get(total) else "-"
@@ -59,37 +79,13 @@ def lines(first: str, columns: Columns, rows: Iterable[tuple[str, Line]]) -> str
     return table([header[column] for column in shown], [[row[column] for column in shown] for row in cells])
 
 
-def report(
-    heading: str,
-    answers: Sequence[Line],
-    recipes: Columns,
-    by: Mapping[str, Mapping[str, Line]],
-    groups: Columns,
-    *,
-    legend: str = "",
-    beside: Iterable[str] = (),
-) -> str:
-    """All of an evaluation.
-
-    Args:
-        heading: what was fitted on and what was tested.
-        answers: of the recipes, the first of which is the subject.
-        recipes: columns of the table of recipes.
-        by: figures of the subject's groups, by what they are grouped by; empty where several recipes are only compared.
-        groups: columns of the tables of groups.
-        legend: what columns of the table of recipes mean.
-        beside: what is said between the table of recipes and those of groups; empty texts are passed over.
-    """
-    compared = lines("recipe", recipes, [(answer["recipe"], answer) for answer in answers])
-    parts = [heading, "\n".join([compared, legend] if legend else [compared]), *beside]
-    if by and answers[0].get("unanswered"):
-        parts.append(f"without an answer: {answers[0]['unanswered']}")
-    parts += [
-        lines(key.replace("_", " "), groups, _ordered(key, named))
+def tables_of_groups(by: Mapping[str, Mapping[str, Line]], columns: Columns) -> list[str]:
+    """A table for each of what rows are grouped by, but for those with too few groups or too many."""
+    return [
+        lines(key.replace("_", " "), columns, _ordered(key, named))
         for key, named in by.items()
         if (1 if key == "block" else 2) <= len(named) <= _MOST_LINES.get(key, len(named))
     ]
-    return paragraphs(*parts)
 
 
 def paragraphs(*parts: str) -> str:
