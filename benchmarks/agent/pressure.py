@@ -129,6 +129,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="length of each measurement (default 60)")
     parser.add_argument("--loops", type=int, nargs="+", default=[0, 2, 8, 64], help="numbers of busy loops (0 2 8 64)")
     arguments = parser.parse_args()
+    if not os.access(GROUPS / "cgroup.procs", os.W_OK):
+        print(f"Not measured: {GROUPS} is not there or not ours to write.")
+        return
     publish(MEASUREMENTS, "agent_pressure", measured(arguments.seconds, arguments.loops), write=arguments.write)
 
 
