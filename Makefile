@@ -5,8 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 # What `make bench` measures. The other scripts beside them record, fit or draw.
-MEASURED := cold_start agent.cost agent.moments agent.process_tree agent.outage agent.scrapers detector.luminol_speed detector.comparison \
-	detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
+MEASURED := cold_start agent.cost agent.moments agent.process_tree agent.outage agent.scrapers agent.pressure detector.luminol_speed \
+	detector.comparison detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
 	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
 	regressor.paper regressor.regret regressor.decision regressor.speeds regressor.scaling regressor.order regressor.recorded_session \
 	distributed.all_reduce \

@@ -92,10 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write((json.dumps(result, indent=2) if as_json else text(result, columns)) + "\n")
             return 0
         if command in ("install", "uninstall"):
-            purge = settings.pop("purge", False)
+            purge, real_time = settings.pop("purge", False), settings.pop("real_time", False)
             if settings:
                 parser.error(f"{command} takes no --{next(iter(settings)).replace('_', '-')}")
-            said = install(config=path) if command == "install" else uninstall(purge=purge)
+            said = install(config=path, real_time=real_time) if command == "install" else uninstall(purge=purge)
             sys.stdout.write("".join(f"{line}\n" for line in said))
             return 0
         if settings.pop("while_stdin", False):

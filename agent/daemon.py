@@ -13,6 +13,7 @@ from ..common import logs
 from ..common.errors import InputError, in_one_line
 from ..common.files import write_port
 from ..common.notify import notify, reloading, watchdog_interval
+from . import real_time
 from .api import Api
 from .config import Config
 from .exposition import registry
@@ -51,6 +52,7 @@ class Daemon:
         self._node = Node(config)
         self._pusher: Pusher | None = None
         self._processes: ProcessWatcher | None = None
+        self._overran = False
         try:
             self._exchange(Pusher(self._node, config.push) if config.push.url else None)
             self._watch_processes(config.processes)
@@ -67,6 +69,8 @@ class Daemon:
         gc.freeze()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        if real_time.allowed():
+            signal.signal(signal.SIGXCPU, self._on_overrun)
         self._node.start()
         serving = threading.Thread(target=self._server.serve_forever, name="server", daemon=True)
         serving.start()
@@ -96,6 +100,9 @@ class Daemon:
                 number = self._signals.get(timeout=pause if ready else FIRST_SAMPLE_S)
             except Empty:
                 number = None
+            if self._overran:
+                self._overran = False
+                log.error("a tick took more CPU time than real-time scheduling may: sampling goes on without it")
             # Of several hangups the last is enough: each costs the ticks while the sources are opened anew.
             while number == signal.SIGHUP and not self._signals.empty():
                 number = self._signals.get()
@@ -194,3 +201,8 @@ class Daemon:
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signals.put(number)
+
+    def _on_overrun(self, *_: object) -> None:
+        # At once: the main thread may be busy reloading, and the kernel kills the agent soon. A signal handler must not log.
+        self._node.leave_real_time()
+        self._overran = True

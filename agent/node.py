@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 
 from ..common.errors import InputError
+from . import real_time
 from .choose import Choice, better_source_works, choose
 from .config import AUTO, Config
 from .sampler import Sampler, SystemClock
@@ -98,7 +99,7 @@ class Node:
     def start(self) -> None:
         """Start sampling."""
         for sampler in self._open:
-            thread = threading.Thread(target=sampler.run, name=f"sampler {sampler.source.name}", daemon=True)
+            thread = threading.Thread(target=_sample, args=(sampler,), name=f"sampler {sampler.source.name}", daemon=True)
             self._open[sampler] = thread
             thread.start()
         devices = [store.device for store in self.stores if not store.device.simulated and store.device.source != "host"]
@@ -117,6 +118,12 @@ class Node:
                 sampler.source.close()
             sampler.settle()
         self._open = {}
+
+    def leave_real_time(self) -> None:
+        """Make the threads that sample ordinary ones, until the sources are opened anew."""
+        for thread in self._open.values():
+            if thread is not None and thread.native_id is not None:
+                real_time.leave(thread.native_id)
 
     def reopen(self, config: Config, silent: Collection[str] = ()) -> None:
         """Open the sources anew with these settings and go on sampling; samples of devices that stay are kept.
@@ -208,3 +215,8 @@ class Node:
 
     def _read_static(self, devices: Sequence[Device]) -> None:
         self._static = complete(devices)
+
+
+def _sample(sampler: Sampler) -> None:
+    real_time.enter()
+    sampler.run()

@@ -75,9 +75,11 @@ def tree(*parents: int) -> list[psutil.Process]:
 
 
 def cpu_seconds(*parents: int) -> float:
-    """Processor time (user and system) of the processes so far, with that of descendants, ended ones too."""
-    times = [process.cpu_times() for process in tree(*parents)]
-    return sum(one.user + one.system + one.children_user + one.children_system for one in times)
+    """Processor time (user and system) of the processes so far, with that of descendants; of ended ones in steps of 10 ms."""
+    processes = tree(*parents)
+    ended = sum(times.children_user + times.children_system for times in (process.cpu_times() for process in processes))
+    # What clock_getcpuclockid(3) returns, which Python does not have: a clock in nanoseconds.
+    return ended + sum(time.clock_gettime(~process.pid << 3 | 2) for process in processes)
 
 
 class Memory(NamedTuple):

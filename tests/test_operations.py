@@ -61,6 +61,14 @@ def test_the_units_are_closed_to_what_they_do_not_need(root: Path, tmp_path: Pat
     assert run(*analyze, tmp_path / unit).returncode != 0
 
 
+def test_the_drop_in_for_real_time_opens_no_more_than_its_page_says(root: Path, tmp_path: Path) -> None:
+    unit, drop_in = ((root / "systemd" / name).read_text() for name in ("epochcast-agent.service", "real-time.conf"))
+    (tmp_path / UNITS[0]).write_text(unit.replace("[Install]", f"{drop_in}\n[Install]"))
+    done = run(tool("systemd-analyze"), "security", "--offline=true", "--threshold=17", tmp_path / UNITS[0])
+    assert done.returncode == 0, done.stdout.splitlines()[-1]
+    assert "Unknown" not in run("systemd-analyze", "verify", tmp_path / UNITS[0]).stderr
+
+
 def test_the_example_settings_name_every_setting_with_its_default(root: Path) -> None:
     text = (root / "systemd" / "agent.toml").read_text(encoding="utf-8")
     assert tomllib.loads(text) == {}

@@ -1,5 +1,6 @@
 """What the agent's measurements share: an agent on the stub libnvidia-ml, and what it says of its ticks."""
 
+import math
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -45,5 +46,6 @@ def spread(before: Mapping[str, float], after: Mapping[str, float], name: str) -
     """Mean, and the bound that 99 % stay under [ms], of what a histogram of seconds grew by."""
     growth = {key: value - before.get(key, 0.0) for key, value in after.items() if key.startswith(name)}
     count = growth[f"{name}_count"]
-    below = next(bound for bound in Histogram.BOUNDS if growth.get(f"{name}_bucket{bound!r}", 0.0) >= 0.99 * count)
+    bounds = (bound for bound in Histogram.BOUNDS if growth.get(f"{name}_bucket{bound!r}", 0.0) >= 0.99 * count)
+    below = next(bounds, math.inf)
     return 1e3 * growth[f"{name}_sum"] / count, 1e3 * below

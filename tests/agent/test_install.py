@@ -134,6 +134,21 @@ def test_where_systemd_runs_the_service_is_enabled_and_restarted(root: Path, sys
     assert "journalctl -u epochcast-agent" in said[-1]
 
 
+def test_real_time_scheduling_is_a_drop_in_that_stays_until_it_is_taken_away(root: Path) -> None:
+    install(root, command=COMMAND)
+    assert not (root / f"{UNIT}.d").exists()
+    said = install(root, command=COMMAND, real_time=True)
+    assert any("runs before any other program" in line for line in said)
+    (drop_in,) = (root / f"{UNIT}.d").iterdir()
+    shipped = drop_in.read_text()
+    assert "LimitRTTIME=" in shipped
+    drop_in.write_text("an older release's")
+    install(root, command=COMMAND)
+    assert drop_in.read_text() == shipped
+    uninstall(root, purge=True)
+    assert tree(root) == []
+
+
 def test_a_service_that_does_not_start_is_one_sentence(
     root: Path, systemctl: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +262,7 @@ def test_the_command_line_keeps_a_configuration_named_before_the_command() -> No
         add_commands(parser.add_subparsers(dest="command"))
         return vars(parser.parse_args(arguments))
 
-    assert parsed("install") == {"config": None, "command": "install"}
+    assert parsed("install") == {"config": None, "command": "install", "real_time": False}
     assert parsed("--config", "a.toml", "install") == parsed("install", "--config", "a.toml")
     assert parsed("install", "--config", "a.toml")["config"] == Path("a.toml")
     assert parsed("uninstall", "--purge")["purge"] is True

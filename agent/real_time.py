@@ -1,0 +1,36 @@
+"""Real-time scheduling of the threads that sample, for a service that was given it: `epochcast-agent install --real-time`.
+
+A limit of real-time run time, which processes have not by default, is what turns it on: no thread runs in real time unless
+somebody chose that, nor without a limit. Threads that serve HTTP stay ordinary ones.
+"""
+
+import logging
+import os
+import resource
+from contextlib import suppress
+
+log = logging.getLogger(__name__)
+
+# The lowest priority before all ordinary threads.
+PRIORITY = 1
+
+
+def allowed() -> bool:
+    """Whether this process has a limit of real-time run time."""
+    return resource.getrlimit(resource.RLIMIT_RTTIME)[0] != resource.RLIM_INFINITY
+
+
+def enter() -> None:
+    """Run the calling thread in real time where that is allowed; a system that refuses leaves it as it is and is logged."""
+    if allowed():
+        try:
+            # Threads that a driver's library starts from this one are ordinary again.
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
+        except OSError as error:
+            log.warning("no real-time scheduling, sampling goes on without it: %s", error.strerror)
+
+
+def leave(thread: int) -> None:
+    """Make a thread, by its native id, an ordinary one."""
+    with suppress(ProcessLookupError):
+        os.sched_setscheduler(thread, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
