@@ -167,7 +167,8 @@ def test_a_watcher_that_hangs_is_reported_ended_and_started_again(tmp_path: Path
     try:
         until(lambda: watcher.report.health, "its first report")
         assert watcher.problem == ""
-        child = next(one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline()))
+        assert watcher._process is not None
+        child = psutil.Process(watcher._process.pid)
         monkeypatch.setattr(watcher_process, "_SILENT_S", 4.0)
         child.suspend()
         until(lambda: "has not reported" in watcher.problem, "what is wrong")
