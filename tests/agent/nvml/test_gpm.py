@@ -317,10 +317,9 @@ def test_a_row_has_the_time_of_its_gpm_sample(open_source: Open, nvml_driver: Dr
         assert len(rows) == len(sampled) >= 3
         # A drift of the clock is followed once it is a millisecond.
         assert (sampled - 0.001 <= rows).all() and (rows <= computed + 0.001).all()
-    # The power of no GPU is read before the samples of all, and that of a slow tick before anything slow.
-    assert min(moment for moment, name, _ in calls if name == "nvmlDeviceGetFieldValues") > max(
-        moment for moment, name, _ in calls[:6] if name == "nvmlGpmMetricsGet"
-    )
+    # The power of no GPU is read before the samples of all.
+    first = next(place for place, (_, name, _) in enumerate(calls) if name == "nvmlDeviceGetFieldValues")
+    assert {gpu for _, name, gpu in calls[:first] if name == "nvmlGpmSampleGet"} == {0, 1, 2}
 
 
 def test_the_whole_agent_over_the_stub(
