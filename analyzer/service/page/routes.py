@@ -20,12 +20,12 @@ from .... import __version__
 from ... import words
 from ...answers.answer_schema import RecommendationAnswer
 from ...style import style_sheet, templates
-from ..parts import Parts, Served
+from ..parts import Served
 from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
 from .overview import overview
-from .upload import Sent, answer_page, form_page, read_form
+from .upload import answer_page, form_page, read_form, source_of_form
 
 router = APIRouter(include_in_schema=False)
 
@@ -74,7 +74,15 @@ def show_form(request: Request, parts: Served) -> HTMLResponse:
 async def answer_form(request: Request, parts: Served) -> HTMLResponse:
     """The prediction of what the form sent."""
     sent = await read_form(request)
-    return await run_in_threadpool(_answer, request, parts, sent)
+    try:
+        source = await source_of_form(parts, sent)
+        return await run_in_threadpool(
+            lambda: page(request, "try.html", here="try", **answer_page(parts, _address(request), sent, source))
+        )
+    except (ValueError, WorkersBusyError) as error:
+        status = 503 if isinstance(error, WorkersBusyError) else 422
+        shown = form_page(parts, _address(request), sent) | {"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}
+        return page(request, "try.html", status=status, here="try", **shown)
 
 
 @router.api_route("/reference", methods=_READ)
@@ -95,15 +103,6 @@ def show_file(request: Request, name: str) -> Response:
 
 def _missing(request: Request, sentence: str) -> HTMLResponse:
     return page(request, "missing.html", status=404, here="", sentence=sentence)
-
-
-def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
-    try:
-        return page(request, "try.html", here="try", **answer_page(parts, _address(request), sent))
-    except (ValueError, WorkersBusyError) as error:
-        status = 503 if isinstance(error, WorkersBusyError) else 422
-        shown = form_page(parts, _address(request), sent) | {"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}
-        return page(request, "try.html", status=status, here="try", **shown)
 
 
 def _address(request: Request) -> str:

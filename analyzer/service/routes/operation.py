@@ -24,7 +24,7 @@ class Alive(BaseModel):
 
 
 @router.get("/healthz", operation_id="isAlive", summary="Whether the process is alive", openapi_extra={"security": [{}]})
-def alive() -> Alive:
+async def alive() -> Alive:
     """Answer 200 while the process runs; needs no token."""
     return Alive()
 
@@ -36,7 +36,7 @@ def alive() -> Alive:
     responses=answers(503),
     openapi_extra={"security": [{}]},
 )
-def ready(served: Served) -> Alive:
+async def ready(served: Served) -> Alive:
     """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
     if served.analysis.health.status == "starting":
         raise HTTPException(
