@@ -7,8 +7,10 @@ import hashlib
 import re
 import time
 from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
@@ -53,7 +55,7 @@ def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
     return page(request, "job.html", live=True, here="job", **shown)
 
 
-@router.api_route("/gpus/{uuid}", methods=_READ)
+@router.api_route("/gpus/{uuid:path}", methods=_READ)
 def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
     """A GPU."""
     snapshot = parts.analysis.snapshot
@@ -86,10 +88,15 @@ async def answer_form(request: Request, parts: Served) -> HTMLResponse:
 
 
 @router.api_route("/reference", methods=_READ)
-def show_reference(request: Request) -> HTMLResponse:
+def show_reference(request: Request, parts: Served) -> HTMLResponse:
     """The API's operations."""
     return page(
-        request, "reference.html", here="reference", address=_address(request), chapters=_chapters(request.app.openapi())
+        request,
+        "reference.html",
+        here="reference",
+        address=_address(request),
+        chapters=_chapters(request.app.openapi()),
+        unavailable=parts.backends.unavailable,
     )
 
 
@@ -169,6 +176,7 @@ def _templates() -> Environment:
         "clock": words.clock,
         "per": _per,
         "code": _code,
+        "urlencode": partial(quote, safe=""),  # Jinja's own leaves the slashes of names
     }
     # Browsers keep these files until their address changes.
     for name, file in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):

@@ -79,14 +79,14 @@ def router(registry: Registry) -> APIRouter:
         operation_id="ask_another",
         summary="A backend that is not available",
         description="Answer why the backend cannot be used. Each available backend has an operation of its own.",
-        responses=answers(404, 422),
-        status_code=503,
+        responses=answers(404, 422, 501),
+        status_code=501,  # and not 503, after which clients try again
         response_model=None,
         response_class=Response,  # the answer is a problem, never JSON of its own
     )
     def unavailable(name: str) -> None:
         why = _installed(registry, name).why
-        raise HTTPException(503, f"the backend {name} cannot be used: {why}")
+        raise HTTPException(501, f"the backend {name} cannot be used: {why}")
 
     return routes
 

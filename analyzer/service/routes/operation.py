@@ -48,7 +48,7 @@ async def ready(served: Served) -> Alive:
 @router.get("/api/v1/health", operation_id="getHealth", summary="Health of the service and its telemetry sources")
 def health(served: Served) -> Health:
     """Return the health of the service and of each telemetry source, and what is wrong in plain words."""
-    return served.analysis.health
+    return served.analysis.health.model_copy(update={"unavailable_backends": served.backends.unavailable})
 
 
 @router.get(
