@@ -254,6 +254,17 @@ def test_the_builder_is_sent_all_that_it_copies(deploy: Path, root: Path) -> Non
     assert text.count("USER 10001:10001") == 2
 
 
+def test_no_image_holds_pip(deploy: Path, tmp_path: Path) -> None:
+    text = (deploy / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    stages = dict(re.findall(r"^FROM \S+ AS ([\w-]+)\n(.*?)(?=^FROM |\Z)", text, flags=re.MULTILINE | re.DOTALL))
+    for image in ("agent", "analyzer"):
+        (made,) = re.findall(r"python (-m venv .*?)/opt/epochcast", stages[f"{image}-packages"])
+        subprocess.run([sys.executable, *made.split(), tmp_path / image], check=True, timeout=60)
+        assert not list((tmp_path / image).rglob("pip*"))
+        # The base has one of its own.
+        assert "python -m pip uninstall --yes" in stages[image] and " pip setuptools wheel" in stages[image]
+
+
 @pytest.mark.parametrize("name", ["compose.yaml", "gpu.yaml"])
 def test_compose_takes_the_file(deploy: Path, name: str) -> None:
     pytest.importorskip("check_jsonschema", reason="the extra dev is not installed")

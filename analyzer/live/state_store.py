@@ -39,9 +39,17 @@ CREATE TABLE IF NOT EXISTS job (id TEXT PRIMARY KEY, told REAL NOT NULL, record 
 _WRITE_REPORT = "INSERT OR REPLACE INTO gpu (uuid, told, by_node, report) VALUES (?, ?, ?, ?)"
 _DROP_EPOCH = "DELETE FROM epoch WHERE gpu = ? AND start = ?"
 _WRITE_EPOCH = 'INSERT OR REPLACE INTO epoch (gpu, start, "end", confidence, job_since, profile) VALUES (?, ?, ?, ?, ?, ?)'
+# Writes these rows anew, at the end of the table: emptied where they are, they would leave pages with holes that nothing fills.
+_DROP_PROFILES = (
+    'INSERT OR REPLACE INTO epoch (gpu, start, "end", confidence, job_since) '
+    'SELECT gpu, start, "end", confidence, job_since FROM epoch WHERE gpu = ? AND start <= ? AND profile IS NOT NULL'
+)
 
 MOST_EPOCHS = 5000
-"""Epochs kept of a GPU, whatever their age: about 20 MB with their profiles."""
+"""Epochs kept of a GPU, whatever their age."""
+
+MOST_PROFILES = 100
+"""Newest epochs of a GPU that keep their profiles, nine tenths of their bytes: as many as the API lists by default."""
 
 
 @dataclass(frozen=True)
@@ -155,22 +163,24 @@ class StateStore:
         return int(self._rows("SELECT count(*) FROM epoch WHERE gpu = ? AND start >= ?", (gpu, since))[0][0])
 
     def forget_older(self, seconds: float) -> None:
-        """Drop GPUs not reported for so long, and epochs that ended so long before their GPU's newest, or beyond `MOST_EPOCHS`.
+        """Drop GPUs not reported for so long, epochs that ended so long before their GPU's newest, and what is beyond the most.
 
         By the time of the samples, not the clock's: a recording may be played years later.
         """
         # GPU by GPU along the primary key: a subquery for each epoch would hold the lock for minutes.
-        too_old, too_many = [], []
+        too_old, too_many, bare = [], [], []
         for (gpu,) in self._rows("SELECT DISTINCT gpu FROM epoch"):
             ((newest,),) = self._rows('SELECT max("end") FROM epoch WHERE gpu = ?', (gpu,))
             too_old.append((gpu, newest - seconds, newest - seconds))
             newest_starts = "SELECT start FROM epoch WHERE gpu = ? ORDER BY start DESC LIMIT 1 OFFSET ?"
             too_many += [(gpu, start) for (start,) in self._rows(newest_starts, (gpu, MOST_EPOCHS))]
+            bare += [(gpu, start) for (start,) in self._rows(newest_starts, (gpu, MOST_PROFILES))]
         self._write(
             ("DELETE FROM gpu WHERE told < ?", [(time.time() - seconds,)]),
             ("DELETE FROM epoch WHERE gpu NOT IN (SELECT uuid FROM gpu)", [()]),
             ('DELETE FROM epoch WHERE gpu = ? AND start < ? AND "end" < ?', too_old),
             ("DELETE FROM epoch WHERE gpu = ? AND start <= ?", too_many),
+            (_DROP_PROFILES, bare),
         )
 
     def write_plan(self, job: str, plan: Mapping[str, Any]) -> None:
@@ -180,10 +190,7 @@ class StateStore:
     def write_jobs(self, records: Mapping[str, Mapping[str, Any]], *, gone: Iterable[str] = ()) -> None:
         """Keep what the service last published of these jobs, and drop those that are part of another now, or too old."""
         now, left = time.time(), list(gone)
-        # Compressed: an answer repeats its keys for every GPU and instance, and is written again with each epoch.
-        rows = [
-            (job, now, zlib.compress(json.dumps(dict(record), allow_nan=False).encode(), 1)) for job, record in records.items()
-        ]
+        rows = [(job, now, _packed(dict(record))) for job, record in records.items()]
         self._write(
             ("INSERT OR REPLACE INTO job (id, told, record) VALUES (?, ?, ?)", rows),
             ("DELETE FROM job WHERE id = ?", [(job,) for job in left]),
@@ -221,16 +228,22 @@ class StateStore:
         return self._file.use(lambda connection: connection.execute(query, values).fetchall())
 
 
+def _packed(values: Mapping[str, Any]) -> bytes:
+    """Compressed JSON: an answer repeats its keys for every GPU and instance, a profile its statistics for every metric."""
+    return zlib.compress(json.dumps(values, allow_nan=False).encode(), 1)
+
+
 def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:
-    profile = None if epoch.profile is None else json.dumps(epoch.profile.to_json(), allow_nan=False)
+    profile = None if epoch.profile is None else _packed(epoch.profile.to_json())
     return gpu, epoch.start, epoch.end, epoch.confidence, epoch.job_since, profile
 
 
-def _profile(gpu: str, text: str) -> Profile | None:
+def _profile(gpu: str, packed: bytes | str) -> Profile | None:
     """The profile, or None of one that another version wrote: its epoch is read all the same."""
     try:
-        return Profile.from_json(json.loads(text))
-    except ValueError as error:
+        # An older version wrote text.
+        return Profile.from_json(json.loads(packed if isinstance(packed, str) else zlib.decompress(packed)))
+    except (ValueError, zlib.error) as error:
         log.warning("a profile of an epoch of %s in the state is left out: %s", gpu, error)
         return None
 

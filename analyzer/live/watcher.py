@@ -29,7 +29,7 @@ _WRITE_S, _REPORT_S = 1.0, 5.0
 # A GPU that is silent for so long: another source may report it; its detector is dropped.
 _HANDOVER_S, _SILENT_S = 60.0, 600.0
 
-_PRUNE_S = 3600.0
+_PRUNE_S = 600.0
 
 LONGEST_TURN_S = 60.0
 """A watcher that has been at one thing for longer hangs: its loop turns several times a second, a long search takes seconds."""

@@ -17,7 +17,7 @@ from ... import __version__
 from ...common.settings_file import remedy
 from . import problems
 from .auth import Auth
-from .limits import RequestLimits
+from .limits import Places, RateLimit
 from .page.routes import router as page
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
@@ -63,8 +63,9 @@ def create_app(parts: Parts) -> FastAPI:
         middleware=[
             Middleware(Counted, metrics=metrics),
             Middleware(SecurityHeaders),
-            Middleware(RequestLimits, settings=parts.settings.limits, metrics=metrics),
-            Middleware(Auth, token=parts.token, metrics=metrics),
+            Middleware(RateLimit, settings=parts.settings.limits, metrics=metrics),
+            Middleware(Auth, token=parts.token, metrics=metrics),  # strangers' bodies are not read
+            Middleware(Places, settings=parts.settings.limits, metrics=metrics),
         ],
         responses=problems.answers(401, 429, 503),
     )
@@ -112,7 +113,7 @@ class SecurityHeaders:
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
 
 
-def _only_known(request: Request) -> None:
+async def _only_known(request: Request) -> None:
     """Refuse (422) a request whose query has a name that its route does not take; a dependency of every route of the API."""
     route: APIRoute = request.scope["route"]
     known = sorted(_names(route.dependant))

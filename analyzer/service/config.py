@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
 
 from ...common.settings_file import is_local, read_toml, remedy
 from ..errors import InputError
@@ -30,7 +30,8 @@ class LimitSettings(_Table):
     Attributes:
         body_bytes: size of the largest request body.
         requests_per_minute: most requests from one client address; 0: no limit.
-        requests_at_once: most requests of all clients together; more get 503. At most seven eighths of them may have a body.
+        requests_at_once: most requests that are answered together, half of them for one address; more get 503. An eighth each
+            is kept for requests without a body, with JSON, and with another body.
         seconds: longest time for one answer.
         workers: processes for uploaded traces and white-box backends.
         worker_memory_bytes: address space of each worker process.
@@ -53,6 +54,7 @@ class Settings(_Table):
         state: SQLite file of what survives a restart; its folder is created.
         keep_days: days to keep epochs, GPUs and ended jobs.
         token_file: file with the token that clients must send; without it, anyone may send requests.
+        proxies: addresses or networks of the proxies in front, whose X-Forwarded-For says who the client is.
         read_only: refuse requests that set a job's plan.
         model: folder of a model fitted by ``epochcast fit regressor``; None: the shipped one.
         gpus: TOML file with GPUs to add to the catalogue.
@@ -69,6 +71,7 @@ class Settings(_Table):
     state: Path = _path(default=Path("/var/lib/epochcast-analyzer/state.db"))
     keep_days: Annotated[float, Field(gt=0, le=36500)] = 30.0
     token_file: Path | None = _path(default=None)
+    proxies: list[IPvAnyNetwork] = []
     read_only: bool = True
     model: Path | None = _path(default=None)
     gpus: Path | None = _path(default=None)

@@ -23,6 +23,9 @@ class Health(AnswerModel):
     jobs: int
     sources: list[dict[str, Any]] = Field(description="Each telemetry source: kind, name, up, error, age of its newest sample.")
     notes: list[str] = Field(description="What is wrong, one sentence each.")
+    unavailable_backends: dict[str, str] = Field(
+        default={}, description="Backends that cannot be used as the service is installed, and what each needs."
+    )
 
 
 # A search takes seconds; a longer turn delays every epoch.

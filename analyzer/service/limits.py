@@ -1,4 +1,4 @@
-"""How much a client may ask: requests per minute, requests at once, bytes and values of a body, and seconds to send it.
+"""How much a client may send: requests per minute, requests at once, bytes and values of a body, and how slowly it may come.
 
 Requests beyond the limits are refused at once, counted, and cost no work. Clients are distinguished by their address.
 """
@@ -6,8 +6,11 @@ Requests beyond the limits are refused at once, counted, and cost no work. Clien
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import random
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -20,106 +23,169 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...common.http_clients import Clients
 from .auth import OPEN
 from .config import LimitSettings
 from .problems import problem
 from .request_metrics import RequestMetrics
 
-# For receiving the question and waiting for a worker process, beyond the seconds that an answer may take.
-_GRACE_S = 25.0
+BODY_S = 10.0
+"""Seconds for a body to arrive, and one more for each `PACE` bytes of it: half a megabit per second is enough."""
+PACE = 64 * 1024
 
-# Of the requests at once, what those that bring a body may be: bodies that trickle in leave room for the page and for metrics.
-_WITH_BODY = 7 / 8
+# Who sends what: the page and scrapers nothing, programs JSON, people traces. Each kind keeps this share of the places.
+_KINDS = ("nothing", "JSON", "another body")
+_KEPT = 1 / 8
+
+# The longest pause before a refusal: who comes back at once would else take the time of those that are answered, and all who do
+# would come together.
+_PAUSE_S = 0.15
 
 
-class RequestLimits:
-    """Middleware that refuses what is beyond the limits: 429, 503 and 413."""
+class RateLimit:
+    """Middleware that answers 429 to an address that sends too many requests."""
 
     def __init__(self, app: ASGIApp, settings: LimitSettings, metrics: RequestMetrics) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._at_once = 0
-        self._with_body = 0
-        self._most_with_body = max(1, int(_WITH_BODY * settings.requests_at_once))
         self._rate = FixedWindowRateLimiter(MemoryStorage()) if settings.requests_per_minute else None
         self._allowed = RateLimitItemPerMinute(max(1, settings.requests_per_minute))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        client = _client(scope)
+        if scope["type"] != "http" or scope["path"] in OPEN or self._rate is None or self._rate.hit(self._allowed, client):
+            await self._app(scope, receive, send)
+            return
+        left_s = self._rate.get_window_stats(self._allowed, client).reset_time - time.time()
+        self._metrics.refused("rate")
+        detail = f"{client} sent more than {self._settings.requests_per_minute} requests in a minute; send fewer"
+        headers = {"Retry-After": str(max(1, math.ceil(left_s)))}
+        await problem(429, detail, scope["path"], headers)(scope, receive, send)
+
+
+class Places:
+    """Middleware that passes on so many requests at once, each when it has arrived whole: 503 and 413 for the others.
+
+    Where too many bodies are on their way, the oldest is given up, of the address that has most: honest ones do not wait for
+    slow ones. An address has at most half of the places, so that it keeps out no other.
+    """
+
+    def __init__(self, app: ASGIApp, settings: LimitSettings, metrics: RequestMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._most_bytes = settings.body_bytes
+        self._most = settings.requests_at_once
+        self._kept = int(_KEPT * self._most)
+        self._most_per_address = max(1, self._most // 2)
+        self._taken: Counter[str] = Counter()  # by kind, and by address
+        self._arriving = Clients(2 * self._most, self._most)  # two for each place, so that an honest one has time to arrive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
-        client = (scope.get("client") or ("",))[0]
-        if self._rate is not None and not self._rate.hit(self._allowed, client):
-            left_s = self._rate.get_window_stats(self._allowed, client).reset_time - time.time()
-            self._metrics.refused("rate")
-            detail = f"{client} sent more than {self._settings.requests_per_minute} requests in a minute; send fewer"
-            headers = {"Retry-After": str(max(1, math.ceil(left_s)))}
-            await problem(429, detail, scope["path"], headers)(scope, receive, send)
-            return
-        brings_body = _brings_body(scope)
-        refusal = None
-        if self._at_once >= self._settings.requests_at_once:
-            refusal = f"{self._at_once} requests"
-        elif brings_body and self._with_body >= self._most_with_body:
-            refusal = f"{self._with_body} requests with a body"
-        if refusal is not None:
-            self._metrics.refused("busy")
-            detail = f"the service is already answering {refusal}, its limit; try again in a moment"
-            await problem(503, detail, scope["path"], {"Retry-After": "1"})(scope, receive, send)
-            return
-        self._at_once += 1
-        self._with_body += brings_body
+        client, kind = _client(scope), _kind(scope)
         try:
-            await self._limited(scope, receive, send)
+            await self._check_room(client, kind)
+            if kind != "nothing":
+                receive = await self._received(scope, receive)
+                await self._check_room(client, kind)
+        except HTTPException as refusal:
+            await problem(refusal.status_code, refusal.detail, scope["path"], refusal.headers)(scope, receive, send)
+            return
+        taken = Counter([client, kind])
+        self._taken += taken
+        try:
+            await self._app(scope, receive, send)
         finally:
-            self._at_once -= 1
-            self._with_body -= brings_body
+            self._taken -= taken
 
-    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if not declared.isdigit() or int(declared[:20]) > self._settings.body_bytes:
-            refusal = self._too_large(declared.decode("latin-1"))
-            await problem(refusal.status_code, refusal.detail, scope["path"])(scope, receive, send)
+    async def _check_room(self, client: str, kind: str) -> None:
+        """Raise HTTPException (503) where there is no place."""
+        free = self._most - sum(self._taken[each] for each in _KINDS)
+        kept = sum(max(0, self._kept - self._taken[each]) for each in _KINDS if each != kind)
+        if self._taken[client] >= self._most_per_address:
+            busy = f"{self._taken[client]} requests of {client}"
+        elif free <= kept:
+            busy = f"{self._most - free} requests, {self._taken[kind]} of them with {kind}"
+        else:
             return
-        received, started = 0, False
+        self._metrics.refused("busy")
+        await asyncio.sleep(random.uniform(0.0, _PAUSE_S))
+        raise HTTPException(
+            503, f"the service is already answering {busy}, its limit; try again in a moment", {"Retry-After": "1"}
+        )
 
-        async def bounded() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._settings.body_bytes:
-                raise self._too_large(f"more than {self._settings.body_bytes}")
-            return message
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
+    async def _received(self, scope: Scope, receive: Receive) -> Receive:
+        """Wait for the body, and return what hands it on whole; HTTPException where it is too large or too slow."""
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not declared.isdigit() or int(declared[:20]) > self._most_bytes:
+            raise self._too_large(declared.decode("latin-1"))
+        arrival = _Arrival()
+        self._arriving.add(arrival, _client(scope))
         try:
-            # Work in threads and worker processes has limits of its own; this one ends a body that trickles in.
-            async with asyncio.timeout(self._settings.seconds + _GRACE_S):
-                await self._app(scope, bounded, watched)
+            async with arrival.deadline:
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise HTTPException(400, "the body ended before it was whole; send it again")
+                    arrival.take(message.get("body", b""))
+                    if len(arrival.body) > self._most_bytes:
+                        raise self._too_large(f"more than {self._most_bytes}")
+                    if not message.get("more_body", False):
+                        break
         except TimeoutError:
-            if started:
-                raise
             self._metrics.refused("busy")
-            detail = f"no answer within {self._settings.seconds + _GRACE_S:g} s; send the body faster or ask for less"
-            await problem(503, detail, scope["path"], {"Retry-After": "5", "Connection": "close"})(scope, receive, send)
+            detail = "the body came too slowly, and its place is needed for others; send it faster"
+            raise HTTPException(503, detail, {"Retry-After": "5", "Connection": "close"}) from None
+        finally:
+            self._arriving.remove(arrival)
+        return _handing_on(bytes(arrival.body), receive)
 
     def _too_large(self, seen: str) -> HTTPException:
         self._metrics.refused("body")
-        most = self._settings.body_bytes
-        return HTTPException(413, f"the body has {seen:.20} bytes; send at most {most}", {"Connection": "close"})
+        return HTTPException(413, f"the body has {seen:.20} bytes; send at most {self._most_bytes}", {"Connection": "close"})
 
 
-def _brings_body(scope: Scope) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
-        for name, value in scope["headers"]
-    )
+class _Arrival:
+    """A body on its way, which is given up when its time is over or its place is needed."""
+
+    def __init__(self) -> None:
+        self.body = bytearray()
+        self.deadline = asyncio.timeout(BODY_S)
+        self._began = asyncio.get_running_loop().time()
+
+    def take(self, part: bytes) -> None:
+        self.body += part
+        self.deadline.reschedule(self._began + BODY_S + len(self.body) / PACE)
+
+    def cancel(self) -> None:
+        self._began = -math.inf
+        with contextlib.suppress(RuntimeError):  # its time is over just now
+            self.deadline.reschedule(self._began)
+
+
+def _handing_on(body: bytes, receive: Receive) -> Receive:
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def handed_on() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return handed_on
+
+
+def _client(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _kind(scope: Scope) -> str:
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" not in headers and headers.get(b"content-length", b"0").strip() == b"0":
+        return "nothing"
+    return "JSON" if headers.get(b"content-type", b"").startswith(b"application/json") else "another body"
 
 
 MOST_VALUES = 20_000

@@ -50,7 +50,7 @@ class Parts:
     token: str | None = None
 
 
-def _parts(request: Request) -> Parts:
+async def _parts(request: Request) -> Parts:
     return cast(Parts, request.app.state.parts)
 
 

@@ -38,6 +38,7 @@ _TITLES = {
     422: "invalid request",
     429: "too many requests",
     500: "internal error",
+    501: "not available in this installation",
     503: "unavailable now",
 }
 

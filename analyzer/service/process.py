@@ -6,19 +6,24 @@ needs one (`workers`).
 
 from __future__ import annotations
 
+import gc
 import logging
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from ...common import logs
 from ...common.files import write_port
+from ...common.http_clients import Clients
 from ...common.notify import notify
 from ..answers.advisor import Advisor
 from ..errors import InputError
@@ -43,6 +48,18 @@ log = logging.getLogger(__name__)
 
 # For answers that are in progress when the service is asked to stop.
 _END_S = 4
+
+# Connections, half of them of one address. Who is cut off may come back at once, and accepting costs more than holding.
+_OPEN = 2048
+# A burst of connections waits in the system, which takes no more than it is set to, and is accepted a few at a time, so that it
+# delays no answer.
+_WAITING, _ACCEPTED = 4096, 64
+_DESCRIPTORS = 2 * _OPEN
+
+# Threads that compute answers. They take turns at Python's lock, and the event loop, which also answers health, waits for all
+# of them: four turns of a millisecond.
+_THREADS = 2
+_TURN_S = 1e-3
 
 
 def build(settings: Settings) -> Parts:
@@ -106,6 +123,9 @@ def serve(settings: Settings) -> int:
 
 
 def _run(settings: Settings, parts: Parts) -> None:
+    sys.setswitchinterval(_TURN_S)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_DESCRIPTORS, most), most))
     with listening(settings) as listener:
         _tell(settings, listener)
         watcher = WatcherProcess(settings.sources, settings.state, settings.keep_days, settings.gpus)
@@ -117,6 +137,7 @@ def _run(settings: Settings, parts: Parts) -> None:
         try:
             watcher.start()
             parts.analysis.start()
+            gc.freeze()  # what was loaded stays, and looking through it takes 0.15 s in which nothing is answered
             server.run(sockets=[listener])
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -136,21 +157,23 @@ class _Server(uvicorn.Server):
             log_config=None,
             access_log=False,  # requests are counted, and a line for each would fill the journal
             server_header=False,
-            proxy_headers=False,
-            # Above what the application refuses with a sentence of its own: connections that wait count here too.
-            limit_concurrency=16 * settings.limits.requests_at_once,
+            proxy_headers=bool(settings.proxies),
+            forwarded_allow_ips=[str(proxy) for proxy in settings.proxies],
+            backlog=_ACCEPTED,
             timeout_graceful_shutdown=_END_S,
             lifespan="off",
-            http=Connection,
+            http=partial(Connection, clients=Clients(_OPEN, _OPEN // 2)),  # type: ignore[arg-type]
             ws="none",
         )
         super().__init__(config)
-        self._port = listener.getsockname()[1]
+        self._listener = listener
         self._port_file = settings.port_file
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        current_default_thread_limiter().total_tokens = _THREADS
         await super().startup(sockets)
-        write_port(self._port_file, self._port)
+        self._listener.listen(_WAITING)  # asyncio has one number for both
+        write_port(self._port_file, self._listener.getsockname()[1])
         notify("READY=1")
 
 
@@ -192,7 +215,7 @@ def listening(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-        listener.listen(1024)
+        listener.listen(_WAITING)
     except (OSError, UnicodeError) as error:
         listener.close()
         why = getattr(error, "strerror", None) or str(error)

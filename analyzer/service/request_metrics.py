@@ -73,5 +73,5 @@ class Counted:
         try:
             await self._app(inner, receive, watched)
         finally:
-            route = getattr(inner.get("route"), "path", "none")
+            route = getattr(inner.get("route"), "path_format", "none")
             self._metrics.answered(scope["method"], route, status, perf_counter() - begin)

@@ -18,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, Literal
 
+from anyio import CapacityLimiter, to_thread
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from ..errors import InputError
@@ -93,6 +94,10 @@ class Workers:
         finally:
             self._room.release()
         return _result(outcome, value, self._memory_bytes)
+
+    async def answer(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what `run` does, without a thread of those that compute."""
+        return await to_thread.run_sync(self.run, function, *args, limiter=CapacityLimiter(1))
 
     def stop(self) -> None:
         """End all processes; what still waits fails, as there are none."""

@@ -7,8 +7,10 @@ import hashlib
 import re
 import time
 from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
@@ -20,12 +22,12 @@ from .... import __version__
 from ... import words
 from ...answers.answer_schema import RecommendationAnswer
 from ...style import style_sheet, templates
-from ..parts import Parts, Served
+from ..parts import Served
 from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
 from .overview import overview
-from .upload import Sent, answer_page, form_page, read_form
+from .upload import answer_page, form_page, read_form, source_of_form
 
 router = APIRouter(include_in_schema=False)
 
@@ -53,7 +55,7 @@ def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
     return page(request, "job.html", live=True, here="job", **shown)
 
 
-@router.api_route("/gpus/{uuid}", methods=_READ)
+@router.api_route("/gpus/{uuid:path}", methods=_READ)
 def show_gpu(request: Request, parts: Served, uuid: str) -> HTMLResponse:
     """A GPU."""
     snapshot = parts.analysis.snapshot
@@ -74,14 +76,27 @@ def show_form(request: Request, parts: Served) -> HTMLResponse:
 async def answer_form(request: Request, parts: Served) -> HTMLResponse:
     """The prediction of what the form sent."""
     sent = await read_form(request)
-    return await run_in_threadpool(_answer, request, parts, sent)
+    try:
+        source = await source_of_form(parts, sent)
+        return await run_in_threadpool(
+            lambda: page(request, "try.html", here="try", **answer_page(parts, _address(request), sent, source))
+        )
+    except (ValueError, WorkersBusyError) as error:
+        status = 503 if isinstance(error, WorkersBusyError) else 422
+        shown = form_page(parts, _address(request), sent) | {"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}
+        return page(request, "try.html", status=status, here="try", **shown)
 
 
 @router.api_route("/reference", methods=_READ)
-def show_reference(request: Request) -> HTMLResponse:
+def show_reference(request: Request, parts: Served) -> HTMLResponse:
     """The API's operations."""
     return page(
-        request, "reference.html", here="reference", address=_address(request), chapters=_chapters(request.app.openapi())
+        request,
+        "reference.html",
+        here="reference",
+        address=_address(request),
+        chapters=_chapters(request.app.openapi()),
+        unavailable=parts.backends.unavailable,
     )
 
 
@@ -95,15 +110,6 @@ def show_file(request: Request, name: str) -> Response:
 
 def _missing(request: Request, sentence: str) -> HTMLResponse:
     return page(request, "missing.html", status=404, here="", sentence=sentence)
-
-
-def _answer(request: Request, parts: Parts, sent: Sent) -> HTMLResponse:
-    try:
-        return page(request, "try.html", here="try", **answer_page(parts, _address(request), sent))
-    except (ValueError, WorkersBusyError) as error:
-        status = 503 if isinstance(error, WorkersBusyError) else 422
-        shown = form_page(parts, _address(request), sent) | {"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}
-        return page(request, "try.html", status=status, here="try", **shown)
 
 
 def _address(request: Request) -> str:
@@ -170,6 +176,7 @@ def _templates() -> Environment:
         "clock": words.clock,
         "per": _per,
         "code": _code,
+        "urlencode": partial(quote, safe=""),  # Jinja's own leaves the slashes of names
     }
     # Browsers keep these files until their address changes.
     for name, file in (("style", "page.css"), ("script", "page.js"), ("icon", "icon.svg")):

@@ -60,15 +60,14 @@ def form_page(parts: Parts, address: str, sent: Sent | None = None) -> dict[str,
     }
 
 
-def answer_page(parts: Parts, address: str, sent: Sent) -> dict[str, Any]:
+def answer_page(parts: Parts, address: str, sent: Sent, source: Source) -> dict[str, Any]:
     """Return what the template shows of the answer.
 
     Raises:
-        InputError: nothing that a prediction can start from was sent, in one sentence.
-        WorkersBusyError: too many others sent something.
+        InputError: nothing can be predicted from it, in one sentence.
     """
     count = _count(sent.count)
-    result = parts.advisor.answer([_source(parts, sent)], JobQuestion(gpus=count, renting=parts.advisor.renting))
+    result = parts.advisor.answer([source], JobQuestion(gpus=count, renting=parts.advisor.renting))
     answer = prediction_answer(result)
     return form_page(parts, address, sent) | {
         "answer": answer,
@@ -84,15 +83,20 @@ def _count(text: str) -> int:
     raise InputError(f"the number of GPUs is {text!r:.40}; give a whole number from 1 to {_MOST_GPUS}")
 
 
-def _source(parts: Parts, sent: Sent) -> Source:
-    """Traces are read in a worker process, whatever they are called: a name says nothing of what is in a file."""
+async def source_of_form(parts: Parts, sent: Sent) -> Source:
+    """Return the source; traces are read in a worker process, whatever they are called: a name says nothing of a file.
+
+    Raises:
+        InputError: nothing that a prediction can start from was sent, in one sentence.
+        WorkersBusyError: too many others sent something.
+    """
     if not sent.data:
         raise InputError("no file was sent; choose a trace (Parquet or CSV) or a profile (JSON)")
     gpu = sent.gpu or None
     if sent.data.lstrip()[:1] == b"{":
         return _source_of_profile(parts, sent.data, gpu)
     kind = "parquet" if sent.data[:4] == b"PAR1" else "csv"
-    source: Source = parts.workers.run(source_of_upload, sent.data, kind, gpu, parts.settings.gpus)
+    source: Source = await parts.workers.answer(source_of_upload, sent.data, kind, gpu, parts.settings.gpus)
     return source
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -78,14 +79,14 @@ def router(registry: Registry) -> APIRouter:
         operation_id="ask_another",
         summary="A backend that is not available",
         description="Answer why the backend cannot be used. Each available backend has an operation of its own.",
-        responses=answers(404, 422),
-        status_code=503,
+        responses=answers(404, 422, 501),
+        status_code=501,  # and not 503, after which clients try again
         response_model=None,
         response_class=Response,  # the answer is a problem, never JSON of its own
     )
     def unavailable(name: str) -> None:
         why = _installed(registry, name).why
-        raise HTTPException(503, f"the backend {name} cannot be used: {why}")
+        raise HTTPException(501, f"the backend {name} cannot be used: {why}")
 
     return routes
 
@@ -117,11 +118,13 @@ def _operation(installed: Installed) -> Callable[..., Any]:
     assert backend is not None
     answered_here = installed.value == _BLACK_BOX
 
-    def answered(served: Parts, question: BaseModel) -> Any:
+    async def answered(served: Parts, question: BaseModel) -> Any:
         if answered_here:
-            return predicted(served.advisor, cast(PredictionBody, question))
+            return await run_in_threadpool(predicted, served.advisor, cast(PredictionBody, question))
         try:
-            return served.workers.run(ask, installed.name, installed.value, installed.settings, question.model_dump_json())
+            return await served.workers.answer(
+                ask, installed.name, installed.value, installed.settings, question.model_dump_json()
+            )
         except InputError:
             raise
         except RuntimeError as error:

@@ -50,13 +50,7 @@ def gpus(served: Served) -> Gpus:
     return Gpus(gpus=list(served.analysis.snapshot.gpus.values()))
 
 
-@router.get("/{uuid}", operation_id="getGpu", summary="One GPU", responses=answers(404, 422))
-def gpu(served: Served, uuid: Uuid) -> GpuAnswer:
-    """Return what the detector of one GPU found."""
-    return _known(served, uuid)
-
-
-@router.get("/{uuid}/epochs", operation_id="listEpochs", summary="Epochs of a GPU", responses=answers(404, 422))
+@router.get("/{uuid:path}/epochs", operation_id="listEpochs", summary="Epochs of a GPU", responses=answers(404, 422))
 def epochs(
     served: Served,
     uuid: Uuid,
@@ -71,6 +65,12 @@ def epochs(
     _known(served, uuid)
     records = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
     return Epochs(gpu=uuid, epochs=[EpochAnswer(seconds=record.seconds, **epoch_to_json(record)) for record in records])
+
+
+@router.get("/{uuid:path}", operation_id="getGpu", summary="One GPU", responses=answers(404, 422))
+def gpu(served: Served, uuid: Uuid) -> GpuAnswer:
+    """Return what the detector of one GPU found."""
+    return _known(served, uuid)
 
 
 def _known(served: Parts, uuid: str) -> GpuAnswer:

@@ -24,7 +24,7 @@ class Alive(BaseModel):
 
 
 @router.get("/healthz", operation_id="isAlive", summary="Whether the process is alive", openapi_extra={"security": [{}]})
-def alive() -> Alive:
+async def alive() -> Alive:
     """Answer 200 while the process runs; needs no token."""
     return Alive()
 
@@ -36,7 +36,7 @@ def alive() -> Alive:
     responses=answers(503),
     openapi_extra={"security": [{}]},
 )
-def ready(served: Served) -> Alive:
+async def ready(served: Served) -> Alive:
     """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
     if served.analysis.health.status == "starting":
         raise HTTPException(
@@ -48,7 +48,7 @@ def ready(served: Served) -> Alive:
 @router.get("/api/v1/health", operation_id="getHealth", summary="Health of the service and its telemetry sources")
 def health(served: Served) -> Health:
     """Return the health of the service and of each telemetry source, and what is wrong in plain words."""
-    return served.analysis.health
+    return served.analysis.health.model_copy(update={"unavailable_backends": served.backends.unavailable})
 
 
 @router.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -141,15 +142,15 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
 
 
 @router.post("/detections", operation_id="detectTrace", summary="The epochs of a trace", responses=_ERRORS, openapi_extra=_BODY)
-def detections(served: Served, upload: Uploaded) -> Detection:
+async def detections(served: Served, upload: Uploaded) -> Detection:
     """Find the epochs, as `epochcast detect` does."""
-    return Detection.model_validate(served.workers.run(detection_of_upload, upload.data, upload.kind))
+    return Detection.model_validate(await served.workers.answer(detection_of_upload, upload.data, upload.kind))
 
 
 @router.post(
     "/predictions", operation_id="predictTrace", summary="A trace on other GPUs", responses=_ERRORS, openapi_extra=_BODY
 )
-def predictions(
+async def predictions(
     served: Served,
     upload: Uploaded,
     gpu: OfGpu = None,
@@ -160,7 +161,8 @@ def predictions(
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(targets=target, work=work)
-    return prediction_answer(served.advisor.answer([_source(served, upload, gpu, precision)], question))
+    source = await _source(served, upload, gpu, precision)
+    return prediction_answer(await run_in_threadpool(served.advisor.answer, [source], question))
 
 
 @router.post(
@@ -170,7 +172,7 @@ def predictions(
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
-def recommendations(
+async def recommendations(
     served: Served,
     upload: Uploaded,
     wanted: Wanted,
@@ -182,9 +184,10 @@ def recommendations(
     renting = Renting(wanted.objective, wanted.limits)
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(work=work, renting=renting)
-    return recommendation_answer(served.advisor.answer([_source(served, upload, gpu, precision)], question))
+    source = await _source(served, upload, gpu, precision)
+    return recommendation_answer(await run_in_threadpool(served.advisor.answer, [source], question))
 
 
-def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:
-    source: Source = served.workers.run(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
+async def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:
+    source: Source = await served.workers.answer(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
     return with_precision(source, precision)

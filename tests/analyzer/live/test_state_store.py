@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
+from epochcast.analyzer.live.watcher import _PRUNE_S
 from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report
 from epochcast.regressor.profile import STATISTICS, Profile
 
 from .conftest import device
 
 DAY = 86_400.0
+UUID = "GPU-8f2c1f0a-3c1d-4a59-9a86-5f4c0a2b7d10"
 PROFILE = Profile("T4", 10.0, "epoch", 1, {"power": dict.fromkeys(STATISTICS, 60.0)}, "none", True, simulated=True)
 REPORT = Report(
     replace(device(), static={"sm_count": {"value": 40}}), "answered", "epochs", 10.0, 0.9, 5.0, 7,
@@ -184,3 +187,27 @@ def test_a_job_that_goes_takes_what_was_said_of_it(tmp_path: Path) -> None:
         store.write_plan(job, {"epochs": 90})
     store.write_jobs({}, gone=["slurm-1"])
     assert list(store.plans()) == list(store.jobs()) == ["slurm-2"]
+
+
+def test_an_epoch_takes_half_a_kilobyte_at_most_and_the_newest_keep_their_profiles(tmp_path: Path) -> None:
+    store, profile = StateStore(tmp_path / "state.db"), Profile.from_json(example_profile())
+    report = replace(REPORT, device=device(UUID))
+    for start in range(0, 10_000, 10):
+        store.write_gpus([GpuChange(report, [replace(epoch(start), profile=profile)])])
+        if start % _PRUNE_S == 0:
+            store.forget_older(30 * DAY)
+    store.forget_older(30 * DAY)
+    kept = store.epochs(UUID)
+    store.close()
+    assert len(kept) == 1000
+    assert [each.profile for each in kept] == 900 * [None] + 100 * [profile]
+    assert (tmp_path / "state.db").stat().st_size <= 500 * 1000
+
+
+def test_profiles_that_an_older_version_wrote_as_text_are_read(tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "state.db")
+    store.write_gpus([GpuChange(REPORT, [epoch(0)])])
+    with sqlite3.connect(tmp_path / "state.db") as file:
+        file.execute("UPDATE epoch SET profile = ?", (json.dumps(PROFILE.to_json()),))
+    assert store.epochs("GPU-1") == [epoch(0)]
+    store.close()

@@ -26,7 +26,7 @@ Install = Callable[..., None]
 class Here:
     """Answers in this process what the service gives to its workers, with the same errors."""
 
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def answer(self, function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
         except ValueError as error:

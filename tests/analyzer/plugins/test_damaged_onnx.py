@@ -91,8 +91,8 @@ def test_much_damage_leaves_nothing_behind(ask: Ask, small_onnx: bytes) -> None:
         run()
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    before = many(500)
-    assert many(5000) - before < 50_000, "KiB of memory"
+    before = many(2500)  # hypothesis alone holds 12 KiB of each example while it runs
+    assert many(2500) - before < 10_000, "KiB of memory"
     assert not list(Path(tempfile.gettempdir()).glob("epochcast-onnx-*"))
 
 

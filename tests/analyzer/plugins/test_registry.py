@@ -1,5 +1,6 @@
 """Which backends there are: each is checked, and what is wrong with one is told and hurts no other."""
 
+import html
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,9 @@ def test_a_backend_that_is_not_available_says_why_and_what_it_would_take(serve: 
     assert not one["available"] and one["summary"].endswith(".")
     assert one["question"]["properties"]["network"] and one["answer"]["properties"]  # what it would be asked
     refused = client.post("/api/v1/backends/convmeter", json={"network": "resnet50"})
-    assert refused.status_code == 503 and one["why"] in refused.json()["detail"]
+    assert refused.status_code == 501 and one["why"] in refused.json()["detail"]
+    assert "retry-after" not in refused.headers
+    assert one["why"] in html.unescape(client.get("/reference").text).replace("<code>", "`").replace("</code>", "`")
 
 
 def test_convmeter_answers_from_its_shipped_tables_where_no_model_is_configured(serve: Serve) -> None:
@@ -162,7 +165,7 @@ def test_a_broken_backend_is_named_and_hurts_no_other(serve: Serve, install: Ins
     found = listed(client)
     assert not found["twice"]["available"] and why in found["twice"]["why"] and found["black-box"]["available"]
     refused = client.post("/api/v1/backends/twice", json={"number": 1})
-    assert refused.status_code == 503 and why in refused.json()["detail"]
+    assert refused.status_code == 501 and why in refused.json()["detail"]
 
 
 def test_names_that_no_path_can_have(install: Install) -> None:

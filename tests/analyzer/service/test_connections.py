@@ -1,10 +1,11 @@
-"""Connections on which nothing is asked are closed, those that wait for their answer are not."""
+"""Connections without a request are closed and make room, those being answered stay; whose proxy headers count."""
 
 import asyncio
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,27 +13,33 @@ pytest.importorskip("fastapi", reason="fastapi is not installed (extra service)"
 
 import uvicorn
 
-from epochcast.analyzer.service import connections
+from epochcast.analyzer.service import connections, process
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.connections import Connection
 from epochcast.analyzer.service.process import _Server, listening
 
 LARGE = 64 * 2**20
+OPEN = 8
+PROXY = "127.0.0.9"
 
 
 async def app(scope: dict, receive: object, send: object) -> None:
-    """Answers after six looks, at /large with more than any socket holds."""
-    if scope["path"] != "/large":
+    """Answers after six looks; at /large at once with more than any socket holds, at /client with the client's address."""
+    body = b"xx"
+    if scope["path"] == "/large":
+        body = b"x" * LARGE
+    elif scope["path"] == "/client":
+        body = f"{scope['client'][0]}xx".encode()
+    else:
         await asyncio.sleep(6 * connections.LOOK_S)
-    body = b"x" * (LARGE if scope["path"] == "/large" else 2)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", str(len(body)).encode())]})
     await send({"type": "http.response.body", "body": body})
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[uvicorn.Server]:
-    monkeypatch.setattr(connections, "LOOK_S", 0.1)
-    settings = Settings(port=0)
+def server(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[uvicorn.Server]:
+    monkeypatch.setattr(connections, "LOOK_S", getattr(request, "param", 0.1))
+    monkeypatch.setattr(process, "_OPEN", OPEN)
+    settings = Settings.model_validate({"port": 0, "proxies": [PROXY]})
     with listening(settings) as listener:
         made = _Server(app, listener, settings)
         thread = threading.Thread(target=made.run, kwargs={"sockets": [listener]})
@@ -43,14 +50,37 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[uvicorn.Server]:
     assert not thread.is_alive()
 
 
+Connect = Callable[[str], socket.socket]
+
+
 @pytest.fixture
-def client(server: uvicorn.Server) -> Iterator[socket.socket]:
-    assert server.config.http is Connection
-    with socket.create_connection(("127.0.0.1", server._port), timeout=30) as made:
-        yield made
+def connect(server: _Server) -> Iterator[Connect]:
+    """Connects from an address."""
+    with ExitStack() as opened:
+
+        def connected(address: str) -> socket.socket:
+            port = server._listener.getsockname()[1]
+            return opened.enter_context(socket.create_connection(("127.0.0.1", port), 30, (address, 0)))
+
+        yield connected
+
+
+@pytest.fixture
+def client(connect: Connect) -> socket.socket:
+    return connect("127.0.0.1")
 
 
 QUESTION = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+WHO = QUESTION.replace(b"/ ", b"/client ")
+LATER = 30.0
+"""Seconds until a look that no test waits for."""
+
+
+def answer(client: socket.socket) -> bytes:
+    received = client.recv(1000)
+    while received and not received.endswith(b"xx"):
+        received += client.recv(1000)
+    return received
 
 
 @pytest.mark.parametrize("sent", [b"", QUESTION[:-2]])
@@ -61,10 +91,7 @@ def test_a_connection_that_asks_nothing_is_closed(client: socket.socket, sent: b
 
 def test_an_answer_may_take_its_time_and_then_the_next_question_must_come(client: socket.socket) -> None:
     client.sendall(QUESTION)
-    received = client.recv(1000)
-    while not received.endswith(b"xx"):
-        received += client.recv(1000)
-    assert received.startswith(b"HTTP/1.1 200")
+    assert answer(client).startswith(b"HTTP/1.1 200")
     client.sendall(QUESTION[:-2])  # also keeps uvicorn from closing it as one that is kept alive for nothing
     assert client.recv(100) == b""
 
@@ -76,3 +103,47 @@ def test_an_answer_that_is_not_taken_is_thrown_away(client: socket.socket, serve
     while server.server_state.connections and time.monotonic() < give_up:
         time.sleep(0.05)
     assert not server.server_state.connections
+
+
+@pytest.mark.parametrize("server", [LATER], indirect=True)
+@pytest.mark.parametrize("sent", [b"", WHO[:-2]])
+def test_half_sent_heads_make_room_for_a_request_of_another_address(connect: Connect, sent: bytes) -> None:
+    strangers = []
+    for number in range(4 * OPEN):
+        strangers.append(connect(f"127.0.0.{2 + number % 2}"))
+        strangers[-1].sendall(sent)
+        if number % 8 == 0:
+            client = connect("127.0.0.1")
+            client.sendall(WHO)
+            assert answer(client).endswith(b"127.0.0.1xx")
+    assert strangers[0].recv(100) == b""
+    strangers[-1].sendall(WHO[len(sent) :])  # the newest may still finish its own
+    assert answer(strangers[-1]).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("server", [LATER], indirect=True)
+def test_an_address_has_half_of_the_connections(connect: Connect) -> None:
+    first, *others = [connect("127.0.0.2") for _ in range(OPEN // 2 + 1)]
+    assert first.recv(100) == b""
+    for one in others:
+        one.sendall(WHO)
+        assert answer(one).endswith(b"127.0.0.2xx")
+
+
+def test_a_request_that_is_being_answered_makes_no_room(connect: Connect) -> None:
+    waiting = connect("127.0.0.1")
+    waiting.sendall(QUESTION)
+    strangers = []
+    for _ in range(2 * OPEN):
+        strangers.append(connect("127.0.0.1"))
+        strangers[-1].sendall(WHO)
+        assert answer(strangers[-1]).startswith(b"HTTP/1.1 200")  # so the service has seen the one before
+    assert answer(waiting).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(("peer", "client"), [(PROXY, "192.0.2.1"), ("127.0.0.1", "127.0.0.1")])
+def test_who_a_client_is_says_a_configured_proxy_alone(connect: Connect, peer: str, client: str) -> None:
+    connection = connect(peer)
+    # Clients may send the header too: the address that the proxy appended is the last.
+    connection.sendall(WHO[:-2] + b"X-Forwarded-For: 203.0.113.9, 192.0.2.1\r\n\r\n")
+    assert answer(connection).endswith(client.encode() + b"xx")

@@ -12,14 +12,19 @@ import anyio
 import httpx2
 import pytest
 from prometheus_client import CollectorRegistry
+from starlette.responses import Response
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.service import limits as limits_module
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.auth import read_token
+from epochcast.analyzer.service.config import LimitSettings
+from epochcast.analyzer.service.limits import Places
 from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.request_metrics import RequestMetrics
 from epochcast.regressor.profile import METRICS, STATISTICS
 
 from .test_api import problem
@@ -153,7 +158,7 @@ def answered_while_bodies_trickle(client: TestClient, count: int) -> tuple[list[
     async def ask() -> tuple[list[httpx2.Response], list[httpx2.Response]]:
         meanwhile: list[httpx2.Response] = []
         slow: list[httpx2.Response] = []
-        transport = httpx2.ASGITransport(client.app)
+        transport = httpx2.ASGITransport(client.app, client=("192.0.2.1", 1))
         async with httpx2.AsyncClient(transport=transport, base_url="http://service") as other:
 
             async def never_whole() -> AsyncIterator[bytes]:
@@ -175,28 +180,89 @@ def answered_while_bodies_trickle(client: TestClient, count: int) -> tuple[list[
     return anyio.run(ask)
 
 
-def test_too_many_requests_at_once_are_refused_and_a_slow_body_is_given_up(
-    client_with: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits_module, "_GRACE_S", 0.0)
-    client = client_with(requests_at_once=1, seconds=0.5)
-    busy, slow = answered_while_bodies_trickle(client, 1)
-    for response in busy:
-        assert "already answering 1 requests, its limit" in problem(response, 503)
-        assert response.headers["retry-after"] == "1"
-    assert "send the body faster" in problem(slow[0], 503)
-    assert client.get("/api/v1/gpus").status_code == 200
-    assert client.refused("busy") == 3  # type: ignore[attr-defined]
-
-
-def test_slow_bodies_leave_room_for_requests_without(client_with: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits_module, "_GRACE_S", 0.0)
-    client = client_with(requests_at_once=4, seconds=0.5)
-    (metrics, question), slow = answered_while_bodies_trickle(client, 3)
+def test_slow_bodies_make_room_for_others_and_are_given_up(client_with: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits_module, "BODY_S", 0.5)
+    client = client_with(requests_at_once=4)
+    (metrics, question), slow = answered_while_bodies_trickle(client, 9)
     assert metrics.status_code == 200
-    assert "already answering 3 requests with a body, its limit" in problem(question, 503)
-    assert len(slow) == 3
-    problem(client.post("/api/v1/predictions", json={}), 422)  # they are over
+    problem(question, 422)  # it was received and checked
+    assert len(slow) == 9
+    for response in slow:
+        assert "came too slowly" in problem(response, 503)
+        assert response.headers["retry-after"] == "5"
+        assert response.headers["connection"] == "close"
+    assert client.refused("busy") == 9  # type: ignore[attr-defined]
+
+
+def test_a_body_may_take_longer_while_it_comes(client_with: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits_module, "BODY_S", 0.5)
+    monkeypatch.setattr(limits_module, "PACE", 1)
+
+    async def ask() -> httpx2.Response:
+        async def slowly() -> AsyncIterator[bytes]:
+            for part in (b'{"pro', b'files": ', b"[]}"):
+                yield part
+                await anyio.sleep(0.3)
+
+        transport = httpx2.ASGITransport(client_with().app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as other:
+            return await other.post("/api/v1/predictions", content=slowly(), headers={"Content-Type": "application/json"})
+
+    problem(anyio.run(ask), 422)
+
+
+Requests = list[tuple[str, str]]
+"""From which address, and with what content type; "" has no body."""
+
+
+@pytest.mark.parametrize(
+    ("others", "own", "busy"),
+    [
+        (7 * [("192.0.2.1", "application/json")], ("192.0.2.1", "application/json"), "4 requests of 192.0.2.1"),
+        ([(f"192.0.2.{n}", "application/json") for n in range(9)], ("192.0.2.9", "application/json"), "6 of them with JSON"),
+        ([(f"192.0.2.{n}", "application/json") for n in range(9)], ("192.0.2.9", "text/csv"), ""),
+        ([(f"192.0.2.{n}", "application/json") for n in range(9)], ("192.0.2.9", ""), ""),
+        ([(f"192.0.2.{n}", "") for n in range(9)], ("192.0.2.9", ""), "6 of them with nothing"),
+        ([(f"192.0.2.{n}", "") for n in range(9)], ("192.0.2.9", "application/json"), ""),
+    ],
+)
+def test_every_kind_of_request_keeps_a_place_and_no_address_has_all(
+    monkeypatch: pytest.MonkeyPatch, others: Requests, own: tuple[str, str], busy: str
+) -> None:
+    monkeypatch.setattr(limits_module, "_PAUSE_S", 0.0)
+
+    async def hang(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/hang":
+            await anyio.sleep_forever()
+        await Response("answered")(scope, receive, send)
+
+    places = Places(hang, LimitSettings(requests_at_once=8), RequestMetrics(CollectorRegistry()))
+
+    async def request(path: str, address: str, kind: str) -> httpx2.Response:
+        transport = httpx2.ASGITransport(places, client=(address, 1))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
+            return await client.post(path, content=b"{}" if kind else b"", headers={"Content-Type": kind} if kind else {})
+
+    async def ask() -> httpx2.Response:
+        async with anyio.create_task_group() as group:
+            for other in others:
+                group.start_soon(request, "/hang", *other)
+            await anyio.sleep(0.1)
+            answer = await request("/", *own)
+            group.cancel_scope.cancel()
+        return answer
+
+    answer = anyio.run(ask)
+    if busy:
+        assert busy in problem(answer, 503)
+        assert answer.headers["retry-after"] == "1"
+    else:
+        assert answer.text == "answered"
+
+
+def test_a_stranger_is_refused_before_its_body_is_read(client_with: Client) -> None:
+    _, slow = answered_while_bodies_trickle(client_with(TOKEN), 1)
+    problem(slow[0], 401)
 
 
 def test_every_answer_has_the_headers_that_browsers_obey(client_with: Client) -> None:

@@ -47,7 +47,7 @@ class Service:
 class AtOnce:
     """In the place of worker processes, which take seconds to start and have tests of their own: as if to one and back."""
 
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+    async def answer(self, function: Callable[..., Any], *args: Any) -> Any:
         function, args = pickle.loads(pickle.dumps((function, args)))
         return pickle.loads(pickle.dumps(function(*args)))
 
