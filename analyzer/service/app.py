@@ -45,7 +45,7 @@ _HEADERS = [
         b"frame-ancestors 'none'",
     ),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send no Origin with our own forms
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 

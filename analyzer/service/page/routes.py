@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
@@ -22,11 +22,12 @@ from .... import __version__
 from ... import words
 from ...answers.answer_schema import RecommendationAnswer
 from ...style import style_sheet, templates
-from ..parts import Served
+from ..parts import Parts, Served
 from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
 from .overview import overview
+from .plan_form import is_cross_site, plan_form, plan_of, read_plan
 from .upload import answer_page, form_page, read_form, source_of_form
 
 router = APIRouter(include_in_schema=False)
@@ -44,15 +45,24 @@ def show_overview(request: Request, parts: Served) -> HTMLResponse:
 @router.api_route("/jobs/{job}", methods=_READ)
 def show_job(request: Request, parts: Served, job: str) -> HTMLResponse:
     """A job."""
-    snapshot = parts.analysis.snapshot
-    answer = snapshot.jobs.get(job)
-    if answer is None:
-        return _missing(
-            request,
-            f"There is no job {job!r:.100}. Jobs are kept for {parts.settings.keep_days:g} days after they end.",
-        )
-    shown = job_page(answer, snapshot, parts.store.epochs, time.time())
-    return page(request, "job.html", live=True, here="job", **shown)
+    return _job_page(request, parts, job)
+
+
+@router.post("/jobs/{job}")
+async def set_plan(request: Request, parts: Served, job: str) -> Response:
+    """Keep the plan that the form sent, and show the job again."""
+    if parts.settings.read_only:
+        return _refused(request, "The service is read-only. To allow plans, set read_only = false in its configuration.")
+    if is_cross_site(request):
+        return _refused(request, "Another site sent this form. Open the job's page here and send it again.")
+    if (answer := parts.analysis.snapshot.jobs.get(job)) is None:
+        return _job_page(request, parts, job)
+    typed = await read_plan(request)
+    plan, errors = plan_of(typed, answer.plan)
+    if plan is None:
+        return await run_in_threadpool(_job_page, request, parts, job, typed, errors)
+    await run_in_threadpool(parts.analysis.set_plan, job, plan)
+    return RedirectResponse(request.url.path + "#plan", 303)
 
 
 @router.api_route("/gpus/{uuid:path}", methods=_READ)
@@ -108,8 +118,29 @@ def show_file(request: Request, name: str) -> Response:
     return Response(static(name), media_type=STATIC[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
+def _job_page(
+    request: Request, parts: Parts, job: str, typed: Mapping[str, str] | None = None, errors: Mapping[str, str] | None = None
+) -> HTMLResponse:
+    snapshot = parts.analysis.snapshot
+    answer = snapshot.jobs.get(job)
+    if answer is None:
+        return _missing(
+            request,
+            f"There is no job {job!r:.100}. Jobs are kept for {parts.settings.keep_days:g} days after they end.",
+        )
+    shown = job_page(answer, snapshot, parts.store.epochs, time.time())
+    if not parts.settings.read_only:
+        shown["form"] = plan_form(answer, parts.instances, typed, errors or {})
+    # What was typed and is wrong stays until it is sent again.
+    return page(request, "job.html", status=422 if errors else 200, live=not errors, here="job", **shown)
+
+
 def _missing(request: Request, sentence: str) -> HTMLResponse:
-    return page(request, "missing.html", status=404, here="", sentence=sentence)
+    return page(request, "missing.html", status=404, here="", title="Not found", sentence=sentence)
+
+
+def _refused(request: Request, sentence: str) -> HTMLResponse:
+    return page(request, "missing.html", status=403, here="", title="Not allowed", sentence=sentence)
 
 
 def _address(request: Request) -> str:
@@ -144,7 +175,7 @@ def page(request: Request, template: str, *, status: int = 200, live: bool = Fal
     text = (
         _templates()
         .get_template(template)
-        .render(root=request.scope.get("root_path", "").rstrip("/"), version=__version__, live=live, **values)
+        .render(root=request.scope.get("root_path", "").rstrip("/"), version=__version__, live=live, **{"form": None, **values})
     )
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
 
