@@ -118,15 +118,14 @@ class Heard:
         """
         assert self.resampler.origin is not None
         begin = self.holes[-1][0]
-        times = begin + self.step_s * np.arange(1, round((until - begin) / self.step_s))
+        times = begin + self.step_s * np.arange(1.0, round((until - begin) / self.step_s))
         first, (held,) = self.pyramid.window(0, since)
         if first + period < self.now:
             places = (times - self.resampler.origin) / self.step_s
             places -= period * np.ceil((places - (self.now - 1)) / period)
-            table = held[:, np.rint(places).astype(int) - first]
+            table = held[:, np.rint(places).astype(int) - first].astype(np.float64)
         else:
-            table = np.repeat(held.mean(axis=1, keepdims=True), times.size, axis=1)
-        table = table.astype(np.float64)
+            table = np.repeat(held.mean(axis=1, keepdims=True).astype(np.float64), times.size, axis=1)
         table[self.resampler.counters] = np.nan  # which grow as they did before
         return times, table
 
