@@ -15,11 +15,8 @@ from zlib import crc32
 
 from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
-from ..telemetry.gpu_report import Owner, Report
+from ..telemetry.gpu_report import Report, trainers
 from .phase import StepCandidates, in_step
-
-# What has every GPU of a node open and trains nothing (names as the kernel has them, 15 letters).
-_NO_TRAINERS = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "Xorg", "Xwayland", "gnome-shell", "kwin", "nvidia-persiste")
 
 # A job's beginning may be found again a little elsewhere.
 _SAME_START_S = 60.0
@@ -143,7 +140,7 @@ def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Clust
 
 def _owner_key(report: Report) -> tuple[Grouping, str]:
     """What the first owner that names most says; the id of its job, but for processes."""
-    owners = _trainers(report)
+    owners = trainers(report.owners)
     for owner in owners:
         if owner.slurm_job:
             return "slurm_job", _safe(f"slurm-{owner.slurm_job}")
@@ -154,10 +151,6 @@ def _owner_key(report: Report) -> tuple[Grouping, str]:
         if owner.container:
             return "container", _safe(f"container-{owner.container[:12]}-{report.device.node}")
     return ("process", "") if owners else ("single", "")
-
-
-def _trainers(report: Report) -> list[Owner]:
-    return [owner for owner in report.owners if not owner.process.startswith(_NO_TRAINERS)]
 
 
 def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
@@ -171,14 +164,14 @@ def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
 
     first: dict[tuple[str, int], int] = {}
     for number, report in enumerate(reports):
-        for owner in _trainers(report):
+        for owner in trainers(report.owners):
             other = first.setdefault((report.device.node, owner.pid), number)
             parent[root(number)] = root(other)
     together: dict[int, list[Report]] = {}
     for number, report in enumerate(reports):
         together.setdefault(root(number), []).append(report)
     return {
-        _safe(f"{each[0].device.node}-{min(owner.pid for report in each for owner in _trainers(report))}"): each
+        _safe(f"{each[0].device.node}-{min(owner.pid for report in each for owner in trainers(report.owners))}"): each
         for each in together.values()
     }
 
@@ -215,7 +208,7 @@ def _together(cluster: _Cluster, other: _Cluster) -> bool:
 def _different_programs(first: Report, second: Report) -> bool:
     """Whether owners show that it is not one job: another user, or another program."""
     for field in ("user", "process"):
-        names, others = ({getattr(owner, field) for owner in _trainers(report)} - {""} for report in (first, second))
+        names, others = ({getattr(owner, field) for owner in trainers(report.owners)} - {""} for report in (first, second))
         if names and others and not names & others:
             return True
     return False
@@ -252,7 +245,7 @@ def _group(cluster: _Cluster, taken: Container[str]) -> Group:
 
 def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
     """What people call it; empty where its owners are gone."""
-    owners = [owner for report in reports for owner in _trainers(report)]
+    owners = [owner for report in reports for owner in trainers(report.owners)]
     nodes = list(dict.fromkeys(report.device.node for report in reports))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     if grouped_by == "phase":
@@ -279,7 +272,7 @@ def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
             "processes (setting `processes`), or processes that do not decide it"
         )
     for report in reports:
-        title, owners = report.device.title, _trainers(report)
+        title, owners = report.device.title, trainers(report.owners)
         for attribute, what in (("slurm_job", "Slurm jobs"), ("pod", "pods"), ("container", "containers"), ("user", "users")):
             names = sorted({getattr(owner, attribute) for owner in owners} - {""})
             if len(names) > 1:

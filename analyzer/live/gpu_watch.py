@@ -19,6 +19,7 @@ from ..telemetry import Rows
 from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
 from ..traces.static_gpu import gpu_of
 from .epoch_matching import same, superseded
+from .same_job import LONGEST_HOLE_S, Hole, rest_s
 from .stream_metrics import PREFERENCE, chosen
 from .thinned_samples import ThinnedSamples
 
@@ -103,6 +104,8 @@ class GpuWatch:
         self._settled = {(epoch.start, epoch.end) for epoch in self._known}
         self._count = self._epochs_seen = 0 if before is None else before.epochs_seen
         self._owners: tuple[Owner, ...] = ()
+        self._hole: Hole | None = None  # the last one
+        self._same_job: bool | None = None  # whether the job goes on after it; None: not known yet
         self._hertz = 10.0
         self._gpu = self._resolved()
         self._last = -np.inf
@@ -113,6 +116,7 @@ class GpuWatch:
         """Take in new samples; those no later than the newest are dropped and counted."""
         if rows.device != self.device:
             self.device, self._gpu = rows.device, self._resolved()
+        owners = self._owners
         if rows.owners is not None:
             self._owners = rows.owners
         self._hertz = rows.hertz
@@ -126,9 +130,17 @@ class GpuWatch:
         # What no hardware reads, an error code for instance, is no reading.
         values = {name: np.where(np.abs(column) < _LARGEST, column, np.nan) for name, column in held.items()}
         news = News()
-        for places in np.split(np.flatnonzero(later), range(_PORTION, int(later.sum()), _PORTION)):
-            if places.size:
-                news += self._take(rows.time[places], {name: column[places] for name, column in values.items()})
+        places = np.flatnonzero(later)
+        steps = np.diff(np.concatenate([[self._last], rows.time[places]]))
+        after_holes = np.flatnonzero((steps > min(rest_s(self._hertz), self._hole_s)) & np.isfinite(steps))
+        for part in np.split(places, sorted({*range(_PORTION, places.size, _PORTION), *after_holes.tolist()})):
+            if not part.size:
+                continue
+            if part[0] in places[after_holes]:
+                self._owners = rows.owners or ()  # those before it may be gone
+                news += self._after(Hole(self._last, float(rows.time[part[0]]), owners))
+            news += self._judged_by_owners()
+            news += self._take(rows.time[part], {name: column[part] for name, column in values.items()})
         return news
 
     def close(self) -> News:
@@ -164,7 +176,7 @@ class GpuWatch:
             dropped=self._dropped,
             hertz=self._hertz,
         )
-        if before is None or not self._is_remembered(before):
+        if before is None or not (self._job_since is None or self._is_remembered(before)):
             return report
         report = replace(
             report,
@@ -177,7 +189,9 @@ class GpuWatch:
             profile=before.profile,
         )
         if self._job_since is None:  # it is not yet known what job this is
-            report = replace(report, state=before.state, job_since=before.job_since, epochs=before.epochs)
+            idle = self._stream is not None and self._stream.state == "idle"
+            state = "idle" if idle else before.state
+            report = replace(report, state=state, job_since=before.job_since, epochs=before.epochs)
         return report
 
     def _is_remembered(self, before: Report) -> bool:
@@ -205,6 +219,57 @@ class GpuWatch:
         """Seconds without a sample after which the stream begins anew."""
         return hole_s(1 / self._hertz)
 
+    def _after(self, hole: Hole) -> News:
+        """Make ready for the same job or another one."""
+        if hole.is_bridged(self._hertz):
+            if not self._is_assumed:
+                self._hole, self._same_job = hole, None
+            return News()
+        if hole.seconds > LONGEST_HOLE_S or self._stream is None or self._stream.state == "idle":
+            self._samples = ThinnedSamples()  # as the stream does
+            return News()
+        news = self.close()
+        self._before = replace(self.report(), owners=hole.owners)
+        self._begin_anew()
+        return news
+
+    def _judged_by_owners(self) -> News:
+        """Begin anew with the samples since the hole if the processes are others than before it."""
+        hole = self._hole
+        if hole is None or self._same_job is not None:
+            return News()
+        self._same_job = hole.kept_by(self._owners)
+        if self._same_job is not False or self._job_since is None or self._job_since >= hole.end:
+            return News()
+        news = self.close()
+        news += News((), tuple(epoch.start for epoch in self._known if epoch.end > hole.end))
+        self._known = [epoch for epoch in self._known if epoch.end <= hole.end]
+        self._settled = {(epoch.start, epoch.end) for epoch in self._known}
+        self._count -= len(news.instead_of)
+        since = self._samples.between(hole.end, np.inf)
+        self._begin_anew()
+        self._before, self._first = None, hole.end
+        self._samples.append(*since)
+        return news
+
+    @property
+    def _is_assumed(self) -> bool:
+        """Whether the job is taken for that of the report before the hole, and nothing has shown it yet."""
+        before, hole = self._before, self._hole
+        tied = before is not None and hole is not None and hole.begin == before.last_sample
+        return tied and self._same_job is None
+
+    def _is_refuted(self, detection: Detection | None) -> bool:
+        """Whether the job is another one than before the hole after all."""
+        before, hole = self._before, self._hole
+        if not self._is_assumed or before is None or hole is None:
+            return False
+        if detection is not None and detection.verdict == "epochs" and detection.confidence >= LEAST_CONFIDENCE:
+            self._same_job = hole.kept_by_epochs(before, self._complete_epochs(detection))
+            return not self._same_job
+        waited = max(self._longer(_PROFILE_S, _PROFILE_ROWS), _REMEMBERED * (before.period_s or 0.0))
+        return not hole.is_bridged(self._hertz) and self._last - hole.end > waited
+
     def _begin_anew(self) -> None:
         self._stream: Stream | None = None
         self._metrics: tuple[str, ...] = ()
@@ -226,8 +291,6 @@ class GpuWatch:
 
     def _take(self, time: Array, values: Mapping[str, Array]) -> News:
         """A portion of samples, all later than those before."""
-        if time[0] - self._last > self._hole_s:
-            self._samples = ThinnedSamples()  # as the stream does
         self._last = float(time[-1])
         working = self._stream is None or self._stream.state != "idle"
         self._samples.append(time, values, of_job=working)
@@ -272,6 +335,8 @@ class GpuWatch:
     def _learn(self, detection: Detection | None) -> News:
         """What is new in the stream's answer."""
         news = News()
+        if self._working_since is not None and self._is_refuted(detection):
+            self._another_job(self._working_since)
         if detection is not None and detection is not self._detection:
             self._detection = detection
             self._profile_is_old = detection.verdict != "none" or self._profile is None
@@ -286,27 +351,43 @@ class GpuWatch:
     def _begin_job(self, since: float | None) -> None:
         """Another job works since then; unless it is the one that an earlier watch reported."""
         self._working_since = since
-        before, heard = self._before, self._heard_since
         if since is None:
             return
-        goes_on = (
-            before is not None
-            and heard is not None
-            and since <= heard
-            and before.job_since is not None
-            and before.last_sample is not None
-            and before.job_since < since
-            and (heard <= before.last_sample or (before.state != "idle" and heard - before.last_sample < self._hole_s))
-        )
-        if goes_on:
-            assert before is not None
-            self._job_since = before.job_since
+        hole = self._hole
+        if hole is not None and hole.begin < since < hole.end:  # nobody saw it begin
+            if self._same_job:
+                return
+            since = hole.end
+        if self._goes_on(since):
+            assert self._before is not None
+            self._job_since = self._before.job_since
         elif since != self._job_since:
-            self._before = None
-            self._job_since = since
-            self._job_is_new = True
-            self._forget_job()
+            self._another_job(since)
         self._samples.begin_job(since)
+
+    def _another_job(self, since: float) -> None:
+        self._before, self._job_since = None, since
+        self._job_is_new = True
+        self._forget_job()
+
+    def _goes_on(self, since: float) -> bool:
+        """Whether work since then may be of the job that an earlier watch, or this one before a hole, reported."""
+        before, heard = self._before, self._heard_since
+        if (
+            before is None
+            or before.job_since is None
+            or before.last_sample is None
+            or heard is None
+            or before.job_since >= since
+        ):
+            return False
+        if heard <= before.last_sample:
+            return since <= heard
+        hole = Hole(before.last_sample, heard, before.owners)
+        if self._job_since != before.job_since:
+            self._hole = hole
+            self._same_job = hole.seconds <= rest_s(self._hertz) or hole.kept_by(self._owners)
+        return self._same_job is not False and hole.may_keep(before, since)
 
     def _settle(self, detection: Detection) -> News:
         """Take over the epochs of an answer."""
@@ -337,6 +418,8 @@ class GpuWatch:
     def _complete_epochs(self, detection: Detection) -> tuple[Epoch, ...]:
         """The epochs without the first, where that had begun before anybody listened."""
         assert detection.period_s is not None and self._heard_since is not None
+        if not detection.epochs:
+            return ()
         near = detection.epochs[0].start - self._heard_since <= _NEAR * detection.period_s
         return detection.epochs[1:] if near and self._came_late() else detection.epochs
 

@@ -6,7 +6,7 @@ JSON under schema ``epochcast.gpu-report/v2``. What leaves a node is this, and n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -62,6 +62,15 @@ class Owner:
     container: str = ""
     slurm_job: str = ""
     pod: str = ""
+
+
+# What has every GPU of a node open and trains nothing (names as the kernel has them, 15 letters).
+_NO_TRAINERS = ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "Xorg", "Xwayland", "gnome-shell", "kwin", "nvidia-persiste")
+
+
+def trainers(owners: Iterable[Owner]) -> list[Owner]:
+    """Return the processes that may train; servers of the node are left out."""
+    return [owner for owner in owners if not owner.process.startswith(_NO_TRAINERS)]
 
 
 @dataclass(frozen=True)

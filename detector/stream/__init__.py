@@ -10,15 +10,16 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..epochs import Detection
 from ..errors import InputError
+from ..methods.track.boundaries import EVEN
 from .follower import OVERDUE
 from .heard import Heard
 from .present_job import PresentJob
 from .pyramid import FACTOR
-from .work import StreamActivity
+from .work import RESTING, StreamActivity
 
 #: Blocks of samples until it is settled anew what working means, at least. By choice, set by hand;
 #: benchmarks/detector/streaming.py measures what it brings with the others.
@@ -119,13 +120,14 @@ class Stream:
         resampler = self._heard.resampler
         times, table = resampler.checked(time, values)
         if times.size:
-            cuts = resampler.parted(times).tolist()
-            for first, last in pairwise([0, *[cut for cut in cuts if cut], times.size]):
+            cuts, holes = resampler.parted(times)
+            for first, last in pairwise([0, *sorted({*cuts, *holes} - {0}), times.size]):
                 if first in cuts:
                     self._heard.begin_anew()
                     self._begin_anew()
-                for _ in self._heard.blocks(times[first:last], table[:, first:last]):
-                    self._tick()
+                elif first in holes:
+                    self._bridge(float(times[first]))
+                self._take(times[first:last], table[:, first:last])
         return self._job.answer
 
     def close(self) -> Detection | None:
@@ -137,6 +139,22 @@ class Stream:
     def _begin_anew(self) -> None:
         self._work = StreamActivity(self._heard.metrics, self._heard.pyramid)
         self._job = PresentJob(self._heard, self._work)
+
+    def _take(self, times: NDArray[np.float64], table: NDArray[np.float64]) -> None:
+        for _ in self._heard.blocks(times, table):
+            self._tick()
+
+    def _bridge(self, until: float) -> None:
+        """A hole ends: a device that was at work is taken to have gone on as before, rather than to have rested."""
+        work, job, heard = self._work, self._job, self._heard
+        begin = heard.hole(until)
+        if not work.threshold or work.idle > work.rest_after:
+            return
+        if until - begin > heard.step_s * work.idle_after:
+            job.interrupt()
+        period = job.course.period if job.has_epochs else np.nan
+        if until - begin > heard.step_s * (EVEN * period if job.has_epochs else RESTING):
+            self._take(*heard.usual(until, period, work.start))
 
     def _tick(self) -> None:
         """What a block of samples brings."""

@@ -178,7 +178,10 @@ class Course:
         assert self._heard.resampler.origin is not None
         # A reading that averages some samples shows a change on average so much later than one of a sample.
         origin = self._heard.resampler.origin - (self._heard.quantum - 1) * self._heard.step_s
-        return self.boundaries.epochs(origin, self._heard.step_s, first)
+        epochs = self.boundaries.epochs(origin, self._heard.step_s, first)
+        period, near = self.period * self._heard.step_s, self._heard.quantum * self._heard.step_s
+        holes = [(begin - near, end + near) for begin, end in self._heard.holes if end - begin > EVEN * period]
+        return tuple(epoch for epoch in epochs if not any(_unseen(epoch, hole, period) for hole in holes))
 
     def with_epochs(self, answer: Detection, epochs: tuple[Epoch, ...]) -> Detection:
         """The answer with these epochs, and on the wall clock their mean."""
@@ -188,3 +191,11 @@ class Course:
             self.period, period = usual, usual * self._heard.step_s
         jobs = (JobEpochs(period, epochs, answer.confidence), *answer.jobs[1:])
         return replace(answer, period_s=period, epochs=epochs, jobs=jobs)
+
+
+def _unseen(epoch: Epoch, hole: tuple[float, float], period: float) -> bool:
+    """Whether a boundary of the epoch lies in a hole, or one may that parts it."""
+    begin, end = hole
+    if epoch.end < begin or epoch.start > end:
+        return False
+    return epoch.start > begin or epoch.end < end or epoch.end - epoch.start > (1 + EVEN) * period

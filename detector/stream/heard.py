@@ -1,5 +1,6 @@
 """What a stream has heard: its samples on an even grid in bounded memory, and the tracker's search of them."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,9 @@ Array = NDArray[np.float64]
 #: on the samples themselves, on 36 whole traces 18 instead of 20; a search takes 0.20 s instead of 0.35 and 0.48. Decision
 #: 0039.
 MOST_BINS = 512
+
+#: Holes that are remembered. By choice: memory.
+MOST_HOLES = 1024
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Heard:
         resampler: that they come through.
         pyramid: what is held of them.
         searches: how often they were searched so far.
+        holes: the newest in them, first and last unix second of each, however they were bridged.
     """
 
     def __init__(self, metrics: Sequence[str], step_s: float, parameters: Mapping[str, Any]) -> None:
@@ -60,6 +65,7 @@ class Heard:
         metrics = len(self.metrics)
         self.resampler.begin_anew()
         self.pyramid = Pyramid(metrics)
+        self.holes: deque[tuple[float, float]] = deque(maxlen=MOST_HOLES)
         self._waiting = np.empty((2 * metrics + 1, 0))
         self._counts = np.zeros(metrics + 1)  # changes of each metric, and rows
 
@@ -94,6 +100,35 @@ class Heard:
             self._counts = block[len(self.metrics) :, -1]
             yield
 
+    def hole(self, until: float) -> float:
+        """Remember a hole that ends at `until`; return when it began, both in unix seconds."""
+        self.holes.append((self.resampler.newest, until))
+        return self.resampler.newest
+
+    def usual(self, until: float, period: float, since: int) -> tuple[Array, Array]:
+        """Rows for a hole that ends at `until` [unix s], as the last period was, or the mean since a sample without a period.
+
+        Args:
+            until: unix seconds of the row after the hole.
+            period: samples; NaN if there is none.
+            since: sample since which the job works.
+
+        Returns:
+            times (k,) and values (metrics, k).
+        """
+        assert self.resampler.origin is not None
+        begin = self.holes[-1][0]
+        times = begin + self.step_s * np.arange(1.0, round((until - begin) / self.step_s))
+        first, (held,) = self.pyramid.window(0, since)
+        if first + period < self.now:
+            places = (times - self.resampler.origin) / self.step_s
+            places -= period * np.ceil((places - (self.now - 1)) / period)
+            table = held[:, np.rint(places).astype(int) - first].astype(np.float64)
+        else:
+            table = np.repeat(held.mean(axis=1, keepdims=True).astype(np.float64), times.size, axis=1)
+        table[self.resampler.counters] = np.nan  # which grow as they did before
+        return times, table
+
     def search(self, since: int, *, widest: float = np.inf, thorough: bool = False) -> Search | None:
         """What the tracker answers on what is held from sample `since` on; None if there is nothing to search.
 
@@ -117,13 +152,13 @@ class Heard:
         if np.isnan(means).all():
             return None
         # A bin averages what ends with its last sample, as a sample does.
-        ends = first + width - 1 + width * np.arange(count)
+        ends = self.resampler.origin + self.step_s * (first + width - 1 + width * np.arange(count))
         metrics = {
             # What was a counter is a rate by now.
             f"{name} rate" if name in COUNTERS else name: row.astype(np.float64)
             for name, row in zip(self.metrics, means, strict=True)
         }
-        detection = detect(self.resampler.origin + self.step_s * ends, metrics, thorough=thorough, **self._parameters)
+        detection = detect(ends, metrics, thorough=thorough, **self._parameters)
         return Search(replace(detection, scores={}), first, width, count)
 
 

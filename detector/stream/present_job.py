@@ -163,6 +163,14 @@ class PresentJob:
             ):
                 self._take_over(self._full_search)
 
+    def interrupt(self) -> None:
+        """A hole comes: if there are epochs, they are to be known before it, and what is unseen is no part of the search."""
+        if self.has_epochs or self._heard.now - self._work.start < FIRST:
+            return
+        full = self._track(self._work.start, thorough=True)
+        if full is not None and full.detection.verdict == "epochs" and len(full.detection.epochs) >= FEWEST:
+            self._take_over(full)
+
     def end(self) -> None:
         """The device is idle: what the tracker answers on the whole job is the answer."""
         if self._ended:

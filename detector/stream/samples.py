@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
+from ..methods.track.boundaries import EVEN
+from ..methods.track.grid import FEWEST_SAMPLES
 from ..signals import COUNTERS, LARGEST, vector
 from .work import hole_s
 
@@ -15,13 +17,18 @@ Array = NDArray[np.float64]
 #: smooths: of slow readings that drift against the grid by half a step, a cycle of seven was gone. By choice.
 NEAR = 0.5
 
+#: So many samples without a row are a hole: fewer make no cycle that can be found, of `FEWEST_SAMPLES`, uneven.
+HOLE = EVEN * FEWEST_SAMPLES
+
 
 class Resampler:
     """Rows of some metrics, brought to an even grid: readings carried forward, the nearest row or rows interpolated.
 
     Attributes:
         origin: unix seconds of the grid's sample 0; None before the first row.
+        newest: unix seconds of the last row.
         dropped: rows that were no later than the one before them.
+        counters: places of metrics that only grow.
     """
 
     def __init__(self, metrics: Sequence[str], step_s: float) -> None:
@@ -29,17 +36,19 @@ class Resampler:
         self.step_s = step_s
         self.origin: float | None = None
         self.dropped = 0
-        self._counters = [row for row, name in enumerate(self.metrics) if name in COUNTERS]
+        self.counters = [row for row, name in enumerate(self.metrics) if name in COUNTERS]
         self.begin_anew()
 
-    def parted(self, time: Array) -> NDArray[np.int64]:
-        """Rows that begin anew, because they come longer than a hole after the row before, or as much earlier."""
-        before = time[0] if self.origin is None else self._time
-        return np.flatnonzero(np.abs(np.diff(np.concatenate([[before], time]))) > hole_s(self.step_s))
+    def parted(self, time: Array) -> tuple[list[int], list[int]]:
+        """Rows that begin anew, as they come too long after the row before or as much earlier; and rows after shorter holes."""
+        before = time[0] if self.origin is None else self.newest
+        steps = np.diff(np.concatenate([[before], time]))
+        anew = np.abs(steps) > hole_s(self.step_s)
+        return np.flatnonzero(anew).tolist(), np.flatnonzero(~anew & (steps > HOLE * self.step_s)).tolist()
 
     def begin_anew(self) -> None:
         """What comes next has nothing to do with what came before."""
-        self.origin, self._taken, self._time = None, 0, -np.inf
+        self.origin, self._taken, self.newest = None, 0, -np.inf
         self._reading = np.full(len(self.metrics), np.nan)
         # Of counters: when they were last read, and how fast they grew then.
         self._read_at, self._rate = self._reading.copy(), self._reading.copy()
@@ -52,7 +61,7 @@ class Resampler:
         Returns:
             The samples, (metrics, k), and until each the changes of every metric and last the rows, (metrics + 1, k).
         """
-        later = time > np.maximum.accumulate(np.concatenate([[self._time], time]))[:-1]
+        later = time > np.maximum.accumulate(np.concatenate([[self.newest], time]))[:-1]
         if not later.all():
             self.dropped += int((~later).sum())
             time, table = time[later], table[:, later]
@@ -62,7 +71,7 @@ class Resampler:
         new = np.ones((len(self.metrics) + 1, time.size))
         new[:-1] = np.abs(np.diff(filled, axis=1)) > 0  # NaN, before the first reading, is not
         values = filled[:, 1:].copy()
-        for row in self._counters:
+        for row in self.counters:
             values[row] = self._grown(row, time, table[row])
         old_times, old_values, old_counts = self._rest
         if self.origin is None:
@@ -73,7 +82,7 @@ class Resampler:
         old_values[first] = values[first, :1]  # a metric's first reading is not mixed with the nothing before it
         values = np.concatenate([old_values, values], axis=1)
         counts = np.concatenate([old_counts, old_counts[:, -1:] + np.cumsum(new, axis=1)], axis=1)
-        self._time, self._reading = float(time[-1]), filled[:, -1]
+        self.newest, self._reading = float(time[-1]), filled[:, -1]
         last = max(self._taken - 1, int(np.floor((time[-1] - self.origin) / self.step_s - NEAR + 1e-6)))
         wanted = self.origin + self.step_s * np.arange(self._taken, last + 1)
         self._taken = last + 1

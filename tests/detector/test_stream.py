@@ -179,6 +179,33 @@ def test_a_short_hole_is_bridged_and_a_long_one_begins_anew() -> None:
     assert (target.detection, target.state) == (None, "searching")
 
 
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.95])
+def test_in_a_hole_a_job_goes_on_as_before_it_and_no_boundary_is_told(place: float) -> None:
+    """It is five epochs long; at 0.95 the device rests, in validation, when it begins and when it ends."""
+    trace, target = job(3, 24, 8.0), Stream((*METRICS, "energy"))
+    begin = trace.epoch_starts[9] + place * 8.0
+    end = begin + float(trace.epoch_starts[14] - trace.epoch_starts[9])
+    names = (*METRICS, "energy")
+    seen = [(trace.time <= begin), (trace.time >= end)]
+    parts = [(trace.time[each], {name: trace.metrics[name][each] for name in names}) for each in seen]
+    feed(target, parts[0])
+    since, before = target.working_since, target.detection
+    assert before is not None
+    answers = feed(target, parts[1])
+    assert target.working_since == since
+    assert all(answer is not None and answer.verdict == "epochs" for answer in answers)
+    answer = answers[-1]
+    assert answer is not None and answer.period_s == pytest.approx(float(np.diff(trace.epoch_starts).mean()), rel=0.02)
+    marks = np.array([(epoch.start, epoch.end) for epoch in answer.epochs])
+    assert not ((marks > begin) & (marks < end)).any()
+    assert np.abs(trace.epoch_starts[:, None, None] - marks[:-1]).min(axis=0).max() < 0.5
+    assert len(marks) >= 24 - 6 - 1  # the last one ends with the job, which has not rested for long
+    whole = Stream(names)
+    both = np.concatenate([part[0] for part in parts])
+    whole.update(both, {name: np.concatenate([part[1][name] for part in parts]) for name in names})
+    assert whole.detection == answer, "also if it all comes at once"
+
+
 def test_survives_jitter_missing_samples_and_empty_readings() -> None:
     trace = job(9, 6, 10.0)
     rng = np.random.default_rng(0)

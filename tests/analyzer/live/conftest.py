@@ -76,10 +76,14 @@ class Played:
     def play(self, trace: SimulatedTrace, first: int = 0, last: int | None = None, portion: int = 40) -> Iterator[Report]:
         """Hand over the trace's rows; the report after each portion."""
         for at in range(first, trace.time.size if last is None else last, portion):
-            news = self.watch.take(rows(trace, at, min(at + portion, trace.time.size if last is None else last)))
-            report = self.watch.report()
-            self.store.write_gpus([GpuChange(report, news.epochs, news.instead_of)])
-            yield report
+            yield self.take(rows(trace, at, min(at + portion, trace.time.size if last is None else last)))
+
+    def take(self, part: Rows) -> Report:
+        """Hand over rows; the report after them."""
+        news = self.watch.take(part)
+        report = self.watch.report()
+        self.store.write_gpus([GpuChange(report, news.epochs, news.instead_of)])
+        return report
 
     def played(self, trace: SimulatedTrace, first: int = 0, last: int | None = None, portion: int = 40) -> Report:
         """The report at the end."""

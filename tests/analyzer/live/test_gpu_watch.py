@@ -239,7 +239,7 @@ def test_rows_that_come_twice_or_late_are_counted_and_ignored(catalog: Catalog) 
     assert replace(twice.report(), samples=1000, dropped=0) == once.report()
 
 
-@pytest.mark.parametrize("shift_s", [1000.0, -1e6])
+@pytest.mark.parametrize("shift_s", [4000.0, -1e6])
 def test_a_hole_or_a_clock_that_was_set_begins_anew(play: Play, shift_s: float) -> None:
     """What was found before stays; what comes is found as by a new watch."""
     trace, played = job(epochs=8), play()
