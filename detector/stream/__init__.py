@@ -32,8 +32,9 @@ class Stream:
     An answer is given once two searches in a row, the later one of more of the job, agree on it (their periods within 6 %), and
     changed once two agree on another. When the device rests for longer than the job usually does, the whole job is searched
     as `detect` would, and that is the answer. It is withdrawn when the boundaries stop coming, and forgotten when the device
-    works again after a rest that parts jobs, see `work`, or when no sample came for 300 s. Answers do not depend on how the
-    samples are portioned.
+    works again after a rest that parts jobs, see `work`, or when no sample came for 300 s. In a shorter hole a device at work
+    is taken to go on as in its last period, and no epoch has a boundary in it. Answers do not depend on how the samples are
+    portioned.
 
     On the wall clock new boundaries are reported about a third of a period after they happened, on the work clock with the
     searches only. Boundaries of epochs found late are as exact as the pyramid still is, see `pyramid`: to a sample
