@@ -1,10 +1,12 @@
-"""Each part is ended in the middle and started again: no wrong epoch, none told twice, no profile lost."""
+"""Each part is ended in the middle and started again: no wrong epoch, none told twice, no profile lost, one job."""
 
 import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from .conftest import HOLE_S
 
 pytestmark = pytest.mark.soak
 
@@ -23,7 +25,7 @@ def restarted(make_chain: Callable[..., Any]) -> Any:
     # nobody has any more.
     found(4)
     chain.restart("agent-a", signal.SIGKILL)
-    chain.restart("agent-b")
+    chain.restart("agent-b", missed_s=HOLE_S)
     found(7)
     chain.restart("node", signal.SIGKILL)
     chain.kill_watcher()
@@ -53,12 +55,12 @@ def test_each_job_is_still_one(restarted: Any) -> None:
     }
     for gpu in restarted.gpus:
         assert len({epoch["job_since"] for epoch in restarted.epochs(gpu)}) == 1
-        assert jobs[gpu.job]["epochs_seen"] == len(gpu.epochs)
+        assert jobs[gpu.job]["epochs_seen"] == len(restarted.seen_whole(gpu))
         assert jobs[gpu.job]["epoch_s"] == pytest.approx(gpu.period_s, rel=0.01)
 
 
 def test_counters_and_predictions_are_whole_in_prometheus(restarted: Any) -> None:
-    epochs = sum(len(gpu.epochs) for gpu in restarted.gpus)
+    epochs = sum(len(restarted.seen_whole(gpu)) for gpu in restarted.gpus)
     restarted.wait(lambda: sum(float(row["value"][1]) for row in restarted.query("epochcast_gpu_epochs_total")) == epochs)
     for job in restarted.jobs().values():
         assert len(restarted.query(f'epochcast_job_predicted_seconds{{training_job="{job["id"]}"}}')) > 20
