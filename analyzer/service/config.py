@@ -30,7 +30,7 @@ class LimitSettings(_Table):
     Attributes:
         body_bytes: size of the largest request body.
         requests_per_minute: most requests from one client address; 0: no limit.
-        requests_at_once: most requests that are answered together, half of them for one address; more get 503. An eighth each
+        requests_at_once: most requests that are answered together, half of them for one address; more get 503. A quarter each
             is kept for requests without a body, with JSON, and with another body.
         seconds: longest time for one answer.
         workers: processes for uploaded traces and white-box backends.

@@ -35,7 +35,7 @@ PACE = 64 * 1024
 
 # Who sends what: the page and scrapers nothing, programs JSON, people traces. Each kind keeps this share of the places.
 _KINDS = ("nothing", "JSON", "another body")
-_KEPT = 1 / 8
+_KEPT = 1 / 4
 
 # The longest pause before a refusal: who comes back at once would else take the time of those that are answered, and all who do
 # would come together.
@@ -114,7 +114,7 @@ class Places:
         else:
             return
         self._metrics.refused("busy")
-        await asyncio.sleep(random.uniform(0.0, _PAUSE_S))
+        await asyncio.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S))
         raise HTTPException(
             503, f"the service is already answering {busy}, its limit; try again in a moment", {"Retry-After": "1"}
         )
