@@ -46,7 +46,7 @@ _DROP_PROFILES = (
 )
 
 MOST_EPOCHS = 5000
-"""Epochs kept of a GPU, whatever their age."""
+"""Epochs kept of a GPU, of any age."""
 
 MOST_PROFILES = 100
 """Newest epochs of a GPU that keep their profiles, nine tenths of their bytes: as many as the API lists by default."""

@@ -84,7 +84,7 @@ def _count(text: str) -> int:
 
 
 async def source_of_form(parts: Parts, sent: Sent) -> Source:
-    """Return the source; traces are read in a worker process, whatever they are called: a name says nothing of a file.
+    """Return the source; any trace is read in a worker process: a name says nothing of a file.
 
     Raises:
         InputError: nothing that a prediction can start from was sent, in one sentence.
