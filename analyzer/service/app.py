@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,6 +71,7 @@ def create_app(parts: Parts) -> FastAPI:
         responses=problems.answers(401, 429, 503),
     )
     app.state.parts = parts
+    app.state.predicting = asyncio.Lock()
     problems.install(app)
     for routes in (gpus.router, jobs.router, traces.profiles, traces.router, tables.router, backends.router(parts.backends)):
         app.include_router(routes, dependencies=[Depends(_only_known)], responses=problems.answers(422))

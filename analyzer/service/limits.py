@@ -218,6 +218,20 @@ class JsonRoute(APIRoute):
         return bounded
 
 
+class PredictingRoute(JsonRoute):
+    """One that computes a prediction: each in its turn, or they would slow down each other, health and the page."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """As `JsonRoute` has it, one at a time."""
+        answer = super().get_route_handler()
+
+        async def in_turn(request: Request) -> Response:
+            async with request.app.state.predicting:
+                return await answer(request)
+
+        return in_turn
+
+
 class _Request(Request):
     async def json(self) -> Any:
         if why := crowded(await self.body()):

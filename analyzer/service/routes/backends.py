@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ...answers.black_box import BlackBox, PredictionBody, predicted
 from ...errors import InputError
 from ...plugins.registry import Installed, Registry, ask, body, schema
-from ..limits import JsonRoute
+from ..limits import JsonRoute, PredictingRoute
 from ..parts import Parts, Served
 from ..problems import answers
 
@@ -72,6 +72,7 @@ def router(registry: Registry) -> APIRouter:
                 description=installed.backend.summary,
                 response_model=installed.backend.Answer,
                 responses=_ERRORS,
+                route_class_override=PredictingRoute if installed.value == _BLACK_BOX else None,
             )
 
     @routes.post(

@@ -19,13 +19,13 @@ from ...answers.question_schema import GpuName, RecommendationQuestion
 from ...answers.recommendations import Renting
 from ...answers.sources import Source, with_precision
 from ...recommendation import JobLimits, Work
-from ..limits import JsonRoute
+from ..limits import PredictingRoute
 from ..parts import Parts, Served
 from ..problems import answers
 from ..uploads import Kind, detection_of_upload, source_of_upload
 from .query import Targets, Wanted, WholeEpochs
 
-profiles = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=JsonRoute)
+profiles = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=PredictingRoute)
 router = APIRouter(prefix="/api/v1/traces", tags=["Predictions"])
 
 _KINDS: dict[str, Kind] = {

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -283,3 +284,36 @@ def test_label_values_are_not_made_by_clients(client_with: Client) -> None:
     page = client.get("/metrics").text
     assert 'epochcast_analyzer_requests_total{method="other",route="none",status="404"} 5.0' in page
     assert "made-up" not in page
+
+
+def test_predictions_take_turns_and_the_page_does_not_wait_for_them(
+    client_with: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, computing, end = client_with().app, [], threading.Event()
+
+    def compute(*_: object) -> Any:
+        computing.append(1)
+        assert end.wait(30)
+        raise InputError("nothing to predict")
+
+    monkeypatch.setattr(app.state.parts.advisor, "answer", compute)  # type: ignore[attr-defined]
+
+    async def ask() -> tuple[int, int, list[int]]:
+        statuses: list[int] = []
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
+
+            async def predict() -> None:
+                answer = await client.post("/api/v1/predictions", json={"profiles": [example_profile()]})
+                statuses.append(answer.status_code)
+
+            async with anyio.create_task_group() as group:
+                for _ in range(5):
+                    group.start_soon(predict)
+                await anyio.sleep(0.3)
+                page, at_once = await client.get("/"), len(computing)
+                end.set()
+        return page.status_code, at_once, statuses
+
+    assert anyio.run(ask) == (200, 1, [422] * 5)
+    assert len(computing) == 5
