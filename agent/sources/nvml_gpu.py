@@ -164,7 +164,7 @@ class NvmlGpu:
             self._add(reading.bind(self.device.handle), names)
 
     def _add(self, read: Read, names: Sequence[str], *, profiled: bool = False) -> None:
-        """Have ``read`` called wherever one of the metrics that it returns is due; "" stands for one that is not wanted."""
+        """Have ``read`` called wherever one of the metrics that it returns is due; "" marks one that is not wanted."""
         places = tuple((place, self._columns[name]) for place, name in enumerate(names) if name)
         if places:
             first = places[0][1]

@@ -20,7 +20,7 @@ _MOST_LOOKS = 3
 
 
 class Connection(H11Protocol):
-    """Uvicorn's connection, which is closed when it stands still; one whose question is being answered never does."""
+    """Uvicorn's connection, which is closed when it is idle; one whose question is being answered never does."""
 
     def __init__(self, *arguments: Any, clients: Clients, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -68,10 +68,10 @@ class Connection(H11Protocol):
 
     def _look(self) -> None:
         question: RequestResponseCycle | None = self.cycle
-        stands = question is self._answered and not self._is_being_answered
-        self._answered, self._looks = question, self._looks + 1 if stands else 0
+        is_idle = question is self._answered and not self._is_being_answered
+        self._answered, self._looks = question, self._looks + 1 if is_idle else 0
         if self._looks >= _MOST_LOOKS:
             self.transport.abort()
-        elif stands:
+        elif is_idle:
             self.transport.close()
         self._next_look = self.loop.call_later(LOOK_S, self._look)

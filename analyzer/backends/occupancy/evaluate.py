@@ -105,7 +105,7 @@ class EvaluationAnswer(Comparison[ModelFigures]):
 
     @property
     def text(self) -> str:
-        """Trainings that ran out of memory are told apart from the others."""
+        """Trainings that ran out of memory are scored apart from the others."""
         settings, first = self.settings, next(iter(self.figures.values()))
         fitted = f"fitted on {settings.train_rows} other rows" if self.protocol is None else _HEADINGS[self.protocol]
         parts = [
