@@ -20,7 +20,7 @@ _MOST_LOOKS = 3
 
 
 class Connection(H11Protocol):
-    """Uvicorn's connection, which is closed when it is idle; one whose question is being answered never does."""
+    """Uvicorn's connection, which is closed when it is idle; it stays open while a question is answered."""
 
     def __init__(self, *arguments: Any, clients: Clients, **more: Any) -> None:
         super().__init__(*arguments, **more)
