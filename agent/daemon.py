@@ -52,7 +52,6 @@ class Daemon:
         self._node = Node(config)
         self._pusher: Pusher | None = None
         self._processes: ProcessWatcher | None = None
-        self._overran = False
         try:
             self._exchange(Pusher(self._node, config.push) if config.push.url else None)
             self._watch_processes(config.processes)
@@ -70,7 +69,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         if real_time.allowed():
-            signal.signal(signal.SIGXCPU, self._on_overrun)
+            real_time.on_overrun(self._on_overrun)
         self._node.start()
         serving = threading.Thread(target=self._server.serve_forever, name="server", daemon=True)
         serving.start()
@@ -100,9 +99,6 @@ class Daemon:
                 number = self._signals.get(timeout=pause if ready else FIRST_SAMPLE_S)
             except Empty:
                 number = None
-            if self._overran:
-                self._overran = False
-                log.error("a tick took more CPU time than real-time scheduling may: sampling goes on without it")
             # Of several hangups the last is enough: each costs the ticks while the sources are opened anew.
             while number == signal.SIGHUP and not self._signals.empty():
                 number = self._signals.get()
@@ -202,7 +198,7 @@ class Daemon:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signals.put(number)
 
-    def _on_overrun(self, *_: object) -> None:
-        # At once: the main thread may be busy reloading, and the kernel kills the agent soon. A signal handler must not log.
+    def _on_overrun(self) -> None:
+        # Before anything else: the kernel kills the agent soon.
         self._node.leave_real_time()
-        self._overran = True
+        log.error("a tick took more CPU time than real-time scheduling may: sampling goes on without it")

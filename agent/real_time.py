@@ -7,6 +7,10 @@ somebody chose that, nor without a limit. Threads that serve HTTP stay ordinary 
 import logging
 import os
 import resource
+import signal
+import socket
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 log = logging.getLogger(__name__)
@@ -28,6 +32,27 @@ def enter() -> None:
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
         except OSError as error:
             log.warning("no real-time scheduling, sampling goes on without it: %s", error.strerror)
+
+
+def on_overrun(call: Callable[[], None]) -> None:
+    """Call from a thread of its own, at once, when a thread has used up its real-time run time.
+
+    By the wake-up descriptor: the kernel sends the signal to any thread, on Linux 6.18 the one that overruns, and Python
+    handles signals in the main thread, which may be waiting. For the main thread only; raises ValueError elsewhere.
+    """
+    awake, wake = socket.socketpair()
+    wake.setblocking(False)
+
+    def attend() -> None:
+        with wake:
+            while number := awake.recv(1):
+                if number[0] == signal.SIGXCPU:
+                    call()
+
+    # Without a handler of Python's nothing is written to the descriptor.
+    signal.signal(signal.SIGXCPU, lambda *_: None)
+    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=attend, name="overruns", daemon=True).start()
 
 
 def leave(thread: int) -> None:

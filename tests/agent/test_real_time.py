@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-# Its source tells the scheduling of each thread in the first tick; the second works until it is no longer real time.
+# Its source tells the scheduling of each thread in the first tick; the second works, without Python's lock as
+# a driver does, until it is no longer real time. The main thread waits meanwhile.
 AGENT = """
-import os, resource, signal, sys, time
-from epochcast.agent import node
+import hashlib, os, resource, signal, sys, time
+from epochcast.agent import daemon, node
 from epochcast.agent.config import Config
-from epochcast.agent.daemon import Daemon
 from tests.agent.stub_source import StubSource
 
 class Busy(StubSource):
@@ -28,7 +28,7 @@ class Busy(StubSource):
         elif self.ticks == 2:
             began = time.thread_time()
             while os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK != os.SCHED_OTHER and time.thread_time() < began + 5:
-                pass
+                hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)  # 0.1 s
         else:
             print("sampler", os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK, flush=True)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -40,7 +40,8 @@ if run_time:
     resource.setrlimit(resource.RLIMIT_RTTIME, (run_time, 20_000_000))
 os.setuid(user)
 node.choose = lambda config, silent=(): ([Busy("stub", ())], ())
-Daemon(lambda: Config(port=0)).run()
+daemon.FIRST_SAMPLE_S = 60.0
+daemon.Daemon(lambda: Config(port=0)).run()
 """
 
 
