@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Tier = Literal["fast", "slow", "rare"]
+Tier = Literal["fast", "slow", "rare", "derived"]
 Kind = Literal["gauge", "counter"]
 Scope = Literal["gpu", "host"]
 
@@ -61,6 +61,11 @@ def catalog() -> dict[str, Metric]:
     if len(metrics) != len(rows):
         raise ValueError("metrics.toml names a metric twice")
     return metrics
+
+
+def read_metrics() -> dict[str, Metric]:
+    """Return the metrics that sources read, without those derived from them."""
+    return {name: metric for name, metric in catalog().items() if metric.tier != "derived"}
 
 
 def markdown() -> str:

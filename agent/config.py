@@ -7,7 +7,7 @@ from typing import cast
 
 from ..common.errors import InputError
 from ..common.settings_file import check_address, whole_url
-from .catalog import Metric, Tier, catalog
+from .catalog import Metric, Tier, read_metrics
 from .sources import SOURCES
 
 AUTO = "auto"
@@ -168,8 +168,8 @@ class Config:
         if whole_url(self.exporter) is None:
             raise InputError(f"exporter is {self.exporter!r}; give the whole address, as in {Config.exporter}")
         for name, tier in self.tiers.items():
-            if name not in catalog():
-                raise InputError(f"tiers names the unknown metric {name!r}; known: {', '.join(catalog())}")
+            if name not in (known := read_metrics()):
+                raise InputError(f"tiers names the unknown metric {name!r}; known: {', '.join(known)}")
             if tier not in TIERS:
                 raise InputError(f"tiers sets {name} to {tier!r}; choose one of {', '.join(TIERS)}")
 
@@ -184,6 +184,6 @@ class Config:
         return "replay" if self.replay is not None else self.source
 
     def metrics(self) -> dict[str, Metric]:
-        """Return the catalogue with ``tiers`` applied, without the metrics that are off."""
-        tiers = {name: cast(Tier, self.tiers.get(name, metric.tier)) for name, metric in catalog().items()}
-        return {name: replace(metric, tier=tiers[name]) for name, metric in catalog().items() if tiers[name] != OFF}
+        """Return the metrics to read, with ``tiers`` applied and without those that are off."""
+        tiers = {name: cast(Tier, self.tiers.get(name, metric.tier)) for name, metric in read_metrics().items()}
+        return {name: replace(metric, tier=tiers[name]) for name, metric in read_metrics().items() if tiers[name] != OFF}

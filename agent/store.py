@@ -3,10 +3,12 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .derived import DerivedColumns
 from .ring import Column, News, Ring
 from .sources import Device
 from .windows import Summary, Windows
@@ -19,6 +21,7 @@ BLOCK = 256
 class DeviceStore:
     """Samples of one device; the sampler writes, HTTP threads read.
 
+    ``device``: with the metrics of a source's rows first, then those derived from them.
     ``missed_ticks``: ticks since the agent started that left no row of this device. ``counted_until``: the newest tick that is
     either in a row or in that count (unix seconds), known while no sampler runs. ``blanks``: readings without a value by
     metric, of the sources before the present one. ``refresh``: called before anything is read of the rows; a sampler that has
@@ -26,7 +29,8 @@ class DeviceStore:
     """
 
     def __init__(self, device: Device, capacity: int, window: float) -> None:
-        self.device = device
+        self._derived = DerivedColumns(device)
+        self.device = device = replace(device, metrics=(*device.metrics, *self._derived.metrics))
         self.missed_ticks = 0
         self.counted_until: float | None = None
         self.blanks = Counter[str]()
@@ -51,6 +55,7 @@ class DeviceStore:
         if self._waiting:
             time, values = (np.array(part) for part in zip(*self._waiting, strict=True))
             self._waiting.clear()
+            values = np.hstack([values, self._derived.of(time, values)])
             self._ring.extend(time, values)
             self._windows.extend(time, values)
 

@@ -13,9 +13,9 @@ Table = NDArray[np.float64]
 
 # A fast metric read at t is due again at t + 0.1 (DCGM may measure others in between), a slow one at t + 1, a rare one at
 # t + 60; past this age (seconds of sample time) the reading failed and is not repeated.
-READING_LIFE = {"fast": 0.09, "slow": 1.5, "rare": 90.0}
+READING_LIFE = {"fast": 0.09, "slow": 1.5, "rare": 90.0, "derived": 0.09}
 # Past this gap (seconds) between two readings nobody knows what a ratio was in between, and nothing is added to its integral.
-LONGEST_GAP = {"fast": 5.0, "slow": 5.0, "rare": 90.0}
+LONGEST_GAP = {"fast": 5.0, "slow": 5.0, "rare": 90.0, "derived": 5.0}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ PREFERENCE = (
 #: Columns that are running totals whatever they look like; others are recognised by their shape (`_is_counter`).
 COUNTERS = frozenset({"energy"})
 
+#: Columns that follow from others or say how the hardware is: none shows what a job does better than what they come from.
+NOT_OF_WORK = frozenset({"ofu", "held_idle"})
+
 #: Beyond any measurement, and small enough that squares and their sums stay finite. By choice.
 LARGEST = 1e100
 
@@ -71,8 +74,8 @@ class Signals:
 
 
 def of_the_job(names: Collection[str]) -> list[str]:
-    """The metrics without those of the whole machine that are also there of the job's own processes (`process_*`)."""
-    return [name for name in names if f"process_{name}" not in names]
+    """The metrics that may show a job's work; without those of the whole machine that its own processes have (`process_*`)."""
+    return [name for name in names if f"process_{name}" not in names and name not in NOT_OF_WORK]
 
 
 def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:

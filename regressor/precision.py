@@ -46,6 +46,10 @@ _FIRST_WITH_TF32 = 8.0
 # tensor pipe. By choice.
 _IN_USE = 0.02
 
+# SMs that are busy for this share of the time have work, and so has the FP32 pipe: by choice. On an H200 (data/h200) a product
+# in FP32 shows 0.76 of it, a copy of memory, which keeps the SMs as busy, 0.
+_BUSY, _FP32_WORK = 0.5, 0.1
+
 # What is taken for likely where nothing is known: one in two jobs on a GPU with tensor cores uses them in 16 bits. By choice
 # (docs/decisions/0040).
 _UNKNOWN: Mapping[Precision, float] = {"tf32": 0.5, "mixed": 0.5}
@@ -68,6 +72,23 @@ def arithmetic_rate(gpu: "Gpu", precision: Precision) -> float:
         return gpu.tf32_tensor_flops or fp32
     half = gpu.fp16_tensor_flops or gpu.bf16_tensor_flops or max(gpu.fp16_flops or 0.0, fp32)
     return (gpu.fp8_tensor_flops or half) if precision == "fp8" else half
+
+
+def overall_flop_utilization(profile: "Profile", gpu: "Gpu") -> float | None:
+    """Return OFU (arXiv 2605.20799), 0..1: the mean of tensor activity times SM clock over the GPU's highest SM clock.
+
+    It is the share of the peak of dense matrix products that a job reaches, in whichever precision it computes (within 0.03 on
+    an H200, data/h200). What runs outside tensor cores counts as nothing. None where the profile lacks either metric: busy SMs
+    or utilisation do not show it.
+    """
+    return None if profile.tensor_clock is None else profile.tensor_clock / gpu.boost_clock
+
+
+def tensor_cores_idle(profile: "Profile", gpu: "Gpu") -> bool:
+    """Return whether a profile shows busy SMs that compute in FP32 on a GPU with tensor cores, and no work on these."""
+    means = {name: statistics["mean"] for name, statistics in profile.metrics.items()}
+    busy = means.get("sm_active", 0.0) >= _BUSY and means.get("fp32_active", 1.0) >= _FP32_WORK
+    return busy and gpu.fp16_tensor_flops is not None and means.get("tensor_active", 1.0) < _IN_USE
 
 
 def precision_metrics(profile: "Profile", gpu: "Gpu") -> tuple[str, ...]:

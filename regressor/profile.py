@@ -95,6 +95,7 @@ class Profile:
         batch: items in one step, where known.
         origin: the collection of measurements that a training profile comes from; jobs of one share software and habits.
         gpus: how many GPUs of one machine the job ran on, this one included.
+        tensor_clock: mean over the samples of `tensor_active` times `sm_clock` [Hz]; ``None`` without either of them.
         wait_share: 0..1, the part of its time in which the job waits for its checkpoints, which another GPU does not shorten.
 
     Raises:
@@ -122,6 +123,7 @@ class Profile:
     origin: str | None = None
     gpus: int = 1
     wait_share: float = 0.0
+    tensor_clock: float | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
@@ -148,6 +150,8 @@ class Profile:
             raise InputError(f"the profile's gpus is {self.gpus!r:.60}; it must be a whole number from 1 to {MOST_GPUS}")
         if not _is_number(self.wait_share) or not 0 <= self.wait_share <= 1:
             raise InputError(f"the profile's wait_share is {self.wait_share!r:.60}; it must be a number from 0 to 1")
+        if self.tensor_clock is not None and not (_is_number(self.tensor_clock) and 0 <= self.tensor_clock <= _LARGEST):
+            raise InputError(f"the profile's tensor_clock is {self.tensor_clock!r:.60}; it must be a number of hertz, or null")
         for key in ("workload", "group", "origin"):
             value = getattr(self, key)
             if value is not None and not (isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME):

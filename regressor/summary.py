@@ -68,7 +68,8 @@ def summarise(
     lengths = np.array([end - start for start, end in counted], dtype=np.float64)
     long = too_long(lengths)
     kept = [span for span, left_out in zip(counted, long.tolist(), strict=True) if not left_out]
-    statistics = _all_statistics(clock, metrics, _inside(clock, kept))
+    inside = _inside(clock, kept)
+    statistics = _all_statistics(clock, metrics, inside)
     stalls = long & ~_with_hole(clock, counted)
     latency = {} if not kept else _lengths(lengths[~long], lengths[stalls], clock)
     return Profile(
@@ -85,6 +86,7 @@ def summarise(
         first_epoch_s=spans[0][1] - spans[0][0] if drop_first else None,
         stalls=int(stalls.sum()),
         stall_s=latency.get("stall_s", 0.0),
+        tensor_clock=_tensor_clock(metrics, inside),
     )
 
 
@@ -150,6 +152,17 @@ def _all_statistics(
         if readings.size:
             statistics[name] = _statistics(readings)
     return statistics
+
+
+def _tensor_clock(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -> float | None:
+    """Mean of tensor activity times SM clock; the clock, which is read less often, is held between its readings."""
+    if not {"tensor_active", "sm_clock"} <= metrics.keys():
+        return None
+    clock = np.asarray(metrics["sm_clock"], dtype=np.float64)
+    newest = np.maximum.accumulate(np.where(np.isfinite(clock), np.arange(clock.size), 0))
+    products = (np.asarray(metrics["tensor_active"], dtype=np.float64) * clock[newest])[inside]
+    products = products[np.isfinite(products)]
+    return float(products.mean()) if products.size else None
 
 
 def _statistics(readings: NDArray[np.float64]) -> dict[str, float]:

@@ -64,6 +64,9 @@ class DetectionAnswer(AnswerModel):
     cycles: list[Cycle] = Field(description="From short to long.")
 
 
+_OFU = "Share of the GPU's peak of matrix products that the job reaches, 0 to 1; null without tensor activity and SM clock."
+
+
 class EnergyAnswer(AnswerModel):
     """Mean power of all the job's GPUs, and the energy of one epoch, cycle or step."""
 
@@ -150,6 +153,7 @@ class GpuOfJobAnswer(AnswerModel):
     simulated: bool
     feature_set: Literal["nvml", "dcgm", "none"]
     metrics: list[str] = Field(description="Metrics that were recorded.")
+    ofu: float | None = Field(default=None, description=_OFU)
     detection: DetectionAnswer | None = Field(description="null for a profile.")
     predictions: list[RatioAnswer] = Field(description="Of this GPU alone; empty for a job of one GPU.")
 
@@ -176,6 +180,7 @@ class PredictionAnswer(Answer):
     feature_set: Literal["nvml", "dcgm", "none"]
     idle_at_boundaries: list[str] = Field(description="A sentence on each kind of boundary at which the job waits.")
     precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
+    ofu: float | None = Field(default=None, description=f"{_OFU} Mean over the job's GPUs.")
     samples_per_s: float | None = Field(description="null unless the samples of a step were given and steps show.")
     tokens_per_s: float | None
     gpus: list[GpuOfJobAnswer] = Field(description="GPUs of the job that count.")
@@ -344,6 +349,7 @@ class RecommendationAnswer(AnswerModel):
     cycle: Cycle | None = Field(description="The cycle, where the unit is a cycle.")
     idle_at_boundaries: list[str] = Field(description="A sentence on each kind of boundary at which the job waits.")
     precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
+    ofu: float | None = Field(default=None, description=f"{_OFU} Mean over the job's GPUs.")
     samples_per_s: float | None
     tokens_per_s: float | None
     objective: Objective
@@ -404,6 +410,7 @@ class JobSummary(AnswerModel):
         default=None, description="null unless the plan gives the samples of a step and steps show."
     )
     tokens_per_s: float | None = None
+    ofu: float | None = Field(default=None, description=f"{_OFU} Mean over the job's GPUs.")
 
 
 class JobAnswer(JobSummary):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import mean
 from typing import Any
 
 from ...detector import Detection
 from ...regressor import LatencyPredictor
 from ...regressor.explain import Effect
-from ...regressor.precision import likely_precisions
+from ...regressor.precision import likely_precisions, overall_flop_utilization
 from ...regressor.prediction import by_data_sheet
 from ..instances.rented import Rented
 from ..recommendation import Recommendation
@@ -80,9 +81,14 @@ def _of_job(result: JobResult) -> dict[str, Any]:
         "simulated": result.simulated,
         "cycle": None if slowest.cycle is None else asdict(slowest.cycle),
         "precision": likely_precisions(slowest.profile, slowest.gpu)[0],
+        "ofu": mean(used) if (used := [share for source in result.sources if (share := _ofu(source)) is not None]) else None,
         "idle_at_boundaries": result.idle_at_boundaries,
         **rates(result.throughput),
     }
+
+
+def _ofu(source: Source) -> float | None:
+    return overall_flop_utilization(source.profile, source.gpu)
 
 
 def _detection(detection: Detection | None) -> dict[str, Any] | None:
@@ -104,6 +110,7 @@ def _gpu(result: JobResult, place: int) -> dict[str, Any]:
         "source": source.profile.gpu,
         "simulated": source.profile.simulated,
         "metrics": sorted(source.profile.metrics),
+        "ofu": _ofu(source),
         "cycle": None if source.cycle is None else asdict(source.cycle),
         **{key: getattr(source.profile, key) for key in _OF_PROFILE},
         "detection": _detection(source.detection),

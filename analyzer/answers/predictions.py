@@ -10,7 +10,7 @@ from ...regressor import Catalog, LatencyPredictor, Prediction
 from ...regressor.energy import Energy, has_sparse_sensor, predict_energy
 from ...regressor.features import busy_share
 from ...regressor.job import JobTime, estimate_job
-from ...regressor.precision import CODE, likely_precisions
+from ...regressor.precision import CODE, likely_precisions, tensor_cores_idle
 from ...regressor.prediction import Estimate
 from ...regressor.profile import Unit
 from ..errors import InputError
@@ -180,7 +180,8 @@ def of_precision(job: Source, answers: Sequence[Answer]) -> str:
     assumed = f"; {_TF32}" if "tf32" in likely and job.profile.precision is None else ""
     if len(likely) == 1:
         (code,) = likely
-        return f"the job computes in {CODE[code]}: {reason}{assumed}"
+        faster = "; the SMs are busy, so tensor cores may be several times as fast" * tensor_cores_idle(job.profile, job.gpu)
+        return f"the job computes in {CODE[code]}: {reason}{faster}{assumed}"
     differ = ""
     ratios = {answer.prediction.gpu: answer.prediction.by_precision for answer in answers if answer.prediction.by_precision}
     if ratios:

@@ -70,6 +70,11 @@ def _schema() -> dict[str, Any]:
             "default": 0,
             "description": "Share of time in checkpoints.",
         },
+        "tensor_clock": {
+            "type": ["number", "null"],
+            "minimum": 0,
+            "description": "Mean of tensor activity times SM clock [Hz]; null without either.",
+        },
     }
     required = ["schema", "gpu", "epoch_s", "unit", "epochs", "metrics", "feature_set", "first_epoch_excluded"]
     return {

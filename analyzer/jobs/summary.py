@@ -170,6 +170,7 @@ def summed_up(
         cycles=list(cycles),
         samples_per_s=None if pace is None else pace.samples_per_s,
         tokens_per_s=None if pace is None else pace.tokens_per_s,
+        ofu=None if prediction is None else prediction.ofu,
         plan=plan,
         prediction=prediction,
         recommendation=recommendation,

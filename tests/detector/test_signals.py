@@ -9,7 +9,13 @@ TIME = 1.7e9 + 0.1 * np.arange(50)
 
 
 def test_what_the_machine_used_gives_way_to_what_the_job_used() -> None:
-    metrics = {"cpu_utilization": [1.0, 1.0], "process_cpu_utilization": [0.0, 1.0], "rss": [1.0, 2.0], "sm_active": [0.0, 1.0]}
+    metrics = {
+        "cpu_utilization": [1.0, 1.0],
+        "process_cpu_utilization": [0.0, 1.0],
+        "rss": [1.0, 2.0],
+        "sm_active": [0.0, 1.0],
+        "ofu": [0.0, 0.5],
+    }
     assert list(signals.clean([0.0, 1.0], metrics).select(None).metrics) == ["process_cpu_utilization", "rss", "sm_active"]
 
 

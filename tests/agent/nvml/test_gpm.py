@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.agent.catalog import catalog
+from epochcast.agent.catalog import catalog, read_metrics
 from epochcast.agent.config import Config
 from epochcast.agent.sampler import Sampler, SystemClock
 from epochcast.agent.sources import gpm
@@ -63,7 +63,7 @@ def profiled(values: dict[str, float]) -> dict[str, float]:
 def test_profiling_metrics_in_base_units_beside_all_others(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 2")
     source = open_source()
-    gpus = {name for name, metric in catalog().items() if metric.scope == "gpu"}
+    gpus = {name for name, metric in read_metrics().items() if metric.scope == "gpu"}
     assert [{metric.name for metric in device.metrics} for device in source.devices] == [gpus, gpus]
     assert [dict(device.unmeasured) for device in source.devices] == [{}, {}]
     got = rows(source, 0.0, slow=True)

@@ -141,3 +141,18 @@ def test_the_precision_of_training_profiles_that_do_not_say_theirs(
     speeds = LatencyPredictor.load(Path(out)).recipe.speeds_.speeds_
     counts = [speeds.jobs_on_both(catalog["T4"], catalog["A10G"], of) for of in ("tf32", "mixed")]
     assert counts == [1, 5], "jobs are told apart by their group"
+
+
+@pytest.mark.parametrize(("tensor", "fp32"), [(0.0, 0.6), (0.5, 0.1)])
+def test_the_arithmetic_that_a_job_uses(
+    tensor: float, fp32: float, save: Save, answer: Callable[..., Any], text: Callable[..., str]
+) -> None:
+    measured = {"sm_active": 0.9, "tensor_active": tensor, "fp32_active": fp32, "sm_clock": 1.41e9}
+    job = save("A100 SXM4 80GB", measured, tensor_clock=tensor * 1.41e9)
+    for command in ("predict", "recommend"):
+        found = answer(command, job)
+        assert found["ofu"] == pytest.approx(tensor)
+        faster = "no tensor cores work; the SMs are busy, so tensor cores may be several times as fast"
+        assert any(faster in note for note in found["notes"]) is (tensor == 0.0)
+    assert f"tensor cores: {100 * tensor:.0f} % of their peak used (OFU)" in text("predict", job, *H100)
+    assert answer("predict", save())["ofu"] is None

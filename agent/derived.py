@@ -1,0 +1,71 @@
+"""Columns that follow from a device's readings: how much of its arithmetic is used, and whether it is held but idle."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .catalog import catalog
+from .sources import Device
+from .windows import READING_LIFE
+
+Vector = NDArray[np.float64]
+Table = NDArray[np.float64]
+
+HELD_BYTES = 2.0**30
+"""A GPU with less memory in use counts as free. By choice: drivers keep up to 0.7 GB for themselves, a training takes more."""
+
+LEAST_ACTIVITY = 0.01
+"""Below this nothing runs: NVML gives utilisation in whole per cent."""
+
+# Of the first that a device has: how busy it is.
+_ACTIVITY = ("gr_engine_active", "gpu_utilization")
+
+
+class DerivedColumns:
+    """The derived columns that one device's readings allow; none is guessed from less.
+
+    - ``ofu``, overall FLOP utilization (arXiv 2605.20799): ``tensor_active`` times SM clock over the highest SM clock.
+    - ``held_idle``: 1 while at least `HELD_BYTES` of memory are used and nothing runs, else 0.
+
+    ``metrics``: those columns, in the order of `of`.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._position = {metric.name: position for position, metric in enumerate(device.metrics)}
+        self._activity = next((name for name in _ACTIVITY if name in self._position), None)
+        self._highest_clock = float(device.static["max_sm_clock"].value) if "max_sm_clock" in device.static else math.nan
+        has = self._position.keys()
+        allowed = {
+            "ofu": {"tensor_active", "sm_clock"} <= has and self._highest_clock > 0,
+            "held_idle": "memory_used" in has and self._activity is not None,
+        }
+        self.metrics = tuple(catalog()[name] for name, possible in allowed.items() if possible and name not in has)
+        # The newest reading of each slow column before the rows at hand: its time and value.
+        self._before: dict[str, tuple[float, float]] = {}
+
+    def of(self, time: Vector, values: Table) -> Table:
+        """Return the derived columns [rows, metrics] of rows: ``time`` [rows] (unix seconds), ``values`` [rows, readings]."""
+        by_name = {"ofu": self._ofu, "held_idle": self._held_idle}
+        columns = [by_name[metric.name](time, values) for metric in self.metrics]
+        return np.column_stack(columns) if columns else np.empty((len(time), 0))
+
+    def _ofu(self, time: Vector, values: Table) -> Vector:
+        return values[:, self._position["tensor_active"]] * self._held("sm_clock", time, values) / self._highest_clock
+
+    def _held_idle(self, time: Vector, values: Table) -> Vector:
+        assert self._activity is not None
+        memory = self._held("memory_used", time, values)
+        activity = self._held(self._activity, time, values)
+        idle = (memory >= HELD_BYTES) & (activity < LEAST_ACTIVITY)
+        return np.where(np.isnan(memory) | np.isnan(activity), np.nan, idle)
+
+    def _held(self, name: str, time: Vector, values: Table) -> Vector:
+        """A column with its readings held until the next is due."""
+        at, last = self._before.get(name, (0.0, math.nan))
+        rows = np.concatenate(([last], values[:, self._position[name]]))
+        times = np.concatenate(([at], time))
+        newest = np.maximum.accumulate(np.where(np.isnan(rows), 0, np.arange(len(rows))))
+        self._before[name] = float(times[newest[-1]]), float(rows[newest[-1]])
+        fresh = times - times[newest] <= READING_LIFE[catalog()[name].tier]
+        return np.where(fresh, rows[newest], np.nan)[1:]
