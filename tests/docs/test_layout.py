@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING.md and docs/architecture.md name the folders that are there, and all of them."""
+"""CONTRIBUTING.md and docs/architecture.md name the folders that are there, and all of them."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/architecture.md")
+PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
 
 
 def tracked_folders(root: Path, below: str = ".") -> set[str]:
