@@ -173,7 +173,7 @@ def test_a_driver_that_fails_is_let_go_so_that_it_can_start_afresh(
 def test_the_page(nvml: Any, proc: Any) -> None:
     proc.add(11, name='say "hi"', cgroup=f"0::/system.slice/slurmstepd.scope/job_4711/step_0/libpod-{ID}.scope\n")
     nvml.running = {0: [(11, GIB)]}
-    watcher = ProcessWatcher(1.0, proc.root)
+    watcher = ProcessWatcher(1.0, proc.root, users=True)
     watcher.look()
     root = pwd.getpwuid(0).pw_name
     labels = f'{{container="{ID}",gpu="0",pid="11",pod="",process="say \\"hi\\"",slurm_job="4711",user="{root}",uuid="GPU-0"}}'
@@ -183,3 +183,6 @@ def test_the_page(nvml: Any, proc: Any) -> None:
     assert "epochcast_agent_process_errors_total 0.0\n" in text
     assert "hunter2" not in text
     assert "of-environ" not in text
+    unnamed = ProcessWatcher(1.0, proc.root)
+    unnamed.look()
+    assert f"epochcast_gpu_process_memory_bytes{labels.replace(f'user="{root}"', 'user=""')} 1" in page(unnamed)
