@@ -185,4 +185,4 @@ def test_the_page(nvml: Any, proc: Any) -> None:
     assert "of-environ" not in text
     unnamed = ProcessWatcher(1.0, proc.root)
     unnamed.look()
-    assert f"epochcast_gpu_process_memory_bytes{labels.replace(f'user="{root}"', 'user=""')} 1" in page(unnamed)
+    assert 'slurm_job="4711",user="",uuid="GPU-0"} 1.073741824e+09' in page(unnamed)
