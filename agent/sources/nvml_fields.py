@@ -1,7 +1,9 @@
 """NVML's field values: many numbers of one GPU in one call (``nvmlDeviceGetFieldValues``), ids as in ``nvml.h``."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf, nan
 from operator import mul
 from struct import Struct
@@ -84,8 +86,8 @@ class FieldValues:
         for answer, field in zip(self._array, fields, strict=True):
             answer.fieldId, answer.scopeId = field.id, field.scope
         self._before: list[tuple[int, float] | None] = [None] * len(fields)
+        self._counters = [i for i, field in enumerate(fields) if field.counter]
         # Nothing but a counter that wraps needs to know.
-        self._counters = any(field.counter for field in fields)
         self._wrap_s = _seconds_to_wrap(handle) if self._counters else 0.0
         self._scales = tuple(field.scale for field in fields)
         self._kinds: tuple[int, ...] = ()
@@ -117,17 +119,14 @@ class FieldValues:
             self._kinds = tuple(answer.valueType for answer in self._array)
             self._answers = Struct("=" + "".join(_layout(kind) for kind in self._kinds))
             got = self._answers.unpack_from(self._array)
-        failed = any(got[1::3])
-        if not failed and not self._counters:
-            return list(map(mul, got[2::3], self._scales))
-        if failed:
+        values = list(map(mul, got[2::3], self._scales))
+        for i in self._counters:
+            if not got[3 * i + 1]:
+                values[i] = min(self._rate(i, got[3 * i + 2], self._kinds[i]) * self._scales[i], self._fields[i].most)
+        if any(got[1::3]):
             self._check(got[1::3])
-        return [nan if got[3 * i + 1] else self._value(i, field, got[3 * i + 2]) for i, field in enumerate(self._fields)]
-
-    def _value(self, i: int, field: Field, raw: int) -> float:
-        if not field.counter:
-            return raw * field.scale
-        return min(self._rate(i, raw, self._kinds[i]) * field.scale, field.most)
+            values = [nan if code else value for code, value in zip(got[1::3], values, strict=True)]
+        return values
 
     def _call(self) -> None:
         self._now = monotonic()
@@ -182,16 +181,19 @@ def nvlink_ports(handle: Handle) -> Callable[[], Sequence[float]]:
     count = FieldValues(handle, [Field("", pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT, 1.0)])
     if refusal := count.refusals()[0]:
         raise refusal
-    fields = [Field(metric, field, 1.0, port) for port in range(int(count.read()[0])) for metric, field in PORT_ERRORS.items()]
+    ports = range(int(count.read()[0]))
+    fields = [Field(metric, field, 1.0, port) for metric, field in PORT_ERRORS.items() for port in ports]
     refusals = FieldValues(handle, fields).refusals() if fields else []
     answering = [field for field, refusal in zip(fields, refusals, strict=True) if refusal is None]
     if not answering:
         raise DriverError("NVLink errors by port", pynvml.NVML_ERROR_NOT_SUPPORTED)
     values = FieldValues(handle, answering)
-    places = [[i for i, field in enumerate(answering) if field.metric == metric] for metric in PORT_ERRORS]
+    counts = Counter(field.metric for field in answering)
+    ends = list(accumulate(counts[metric] for metric in PORT_ERRORS))
+    parts = [slice(end - counts[metric], end) for metric, end in zip(PORT_ERRORS, ends, strict=True)]
 
     def read() -> list[float]:
         got = values.read()
-        return [sum(got[i] for i in ports) if ports else nan for ports in places]
+        return [sum(got[part]) if part.start < part.stop else nan for part in parts]
 
     return read

@@ -77,11 +77,11 @@ def test_rules_name_metrics_and_labels_that_exist(root: Path, exported: dict[str
     files = ("training_rules.yml", "training_alerts.yml", "alerts.yml")
     rules = "".join((root / "dashboards" / name).read_text() for name in files)
     recorded = set(re.findall(r"record: (\S+)", rules))
-    named = set(re.findall(r"\btraining_job\w*:epochcast_\w+:\w+", rules))
+    named = set(re.findall(r"\b(?:training_job|gpu_pod)\w*:epochcast_\w+:\w+", rules))
     assert named == recorded
     expressions = re.sub(r"#.*", "", rules)
     expressions = re.sub(r"(summary|description|runbook): .*(\n {12}.*)*", "", expressions)
-    expressions = re.sub(r"(training_job\w*:epochcast_\w+:\w+)", "vector(0)", expressions)
+    expressions = re.sub(r"((?:training_job|gpu_pod)\w*:epochcast_\w+:\w+)", "vector(0)", expressions)
     used = _check([expressions], exported)
     assert len(used) > 40
 
