@@ -112,8 +112,9 @@ class Config:
     trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``; five by default, so that a metric that is
     read once a second has five readings in each. ``tick_budget``: CPU seconds per GPU that a tick's readings may take before
     the rate steps down.
-    ``compat``: a key of `COMPATIBLE`, whose names ``/metrics`` has too. ``processes``: seconds between two looks at which
-    processes use each GPU, 0 for never; ``process_users``: whether to say whose they are. ``log_format``: ``text`` or ``json``.
+    ``compat``: ``dcgm-exporter=4.8`` or ``dcgm-exporter=4.9`` adds its names to ``/metrics``. ``processes``: seconds between
+    two looks at which processes use each GPU, 0 for never; ``process_users``: whether to say who their users are.
+    ``log_format``: ``text`` or ``json``.
     ``tiers``: another tier than the catalogue's by metric name, ``off`` for not at all. ``exporter``: page of a dcgm-exporter.
     """
 
