@@ -174,7 +174,8 @@ def prometheus(
 ) -> Iterator[Prometheus]:
     """Run a Prometheus with its data in ``folder`` until the block ends; ``port`` 0 takes a free one.
 
-    ``config``: its configuration file. ``write`` fills the database before, with OpenMetrics text, so that it answers about hours without waiting for them.
+    ``config``: its configuration file. ``write`` fills the database before, with OpenMetrics text, so that it answers about
+    hours without waiting for them.
     """
     port = port or free_port()
     if write is not None:
