@@ -104,7 +104,7 @@ class DcgmExporterCollector(Collector):
         for device, values in listed:
             if device.instance is not None:
                 of_card = whole.get(device.index, {})
-                values = {name: value for name, value in of_card.items() if not _instances_own(name)} | values
+                values = {**{name: value for name, value in of_card.items() if not _instances_own(name)}, **values}
             elif device.index in partitioned:
                 continue
             yield device, self._labels(device, parents.get(device.index, device)), values

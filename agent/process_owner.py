@@ -1,4 +1,4 @@
-"""Whose a process is, as far as ``/proc`` tells: its name, user, container, Slurm job and pod."""
+"""Whose a process is, as far as ``/proc`` shows: its name, user, container, Slurm job and pod."""
 
 import os
 import pwd
@@ -17,7 +17,7 @@ SLURM_JOB = re.compile(r"/[^/]*slurm[^/]*/(?:uid_\d+/)?job_(\d+)(?:/|$)", re.MUL
 
 
 class Owner(NamedTuple):
-    """What ``/proc`` tells of a process."""
+    """What ``/proc`` shows of a process."""
 
     process: str = ""
     user: str = ""
@@ -27,9 +27,9 @@ class Owner(NamedTuple):
 
 
 def read_owner(pid: int, proc: Path, *, users: bool) -> Owner | None:
-    """Return what ``/proc`` tells of a process: nothing where it is hidden from us, None when the process is gone.
+    """Return what ``/proc`` shows of a process: nothing where it is hidden from us, None when the process is gone.
 
-    ``users``: whether whose it is may be told.
+    ``users``: whether to name its user.
     """
     try:
         status = (proc / str(pid) / "status").read_text(errors="replace")

@@ -90,12 +90,12 @@ class DcgmSource(Source):
         """Find the field of each metric, and what becomes of its values."""
         live = engine.live_values(entities, [*INSTEAD])
         absent = [field for field in INSTEAD if not any(field in values for values in live.values())]
-        numbers = {metric.name: number for metric in self._wanted if (number := field_number(metric)) is not None}
+        known = {metric.name: number for metric in self._wanted if (number := field_number(metric)) is not None}
         # By number of the field; their order is that of the columns.
         self._metrics = {
-            INSTEAD[numbers[metric.name]] if numbers[metric.name] in absent else numbers[metric.name]: metric
+            INSTEAD[known[metric.name]] if known[metric.name] in absent else known[metric.name]: metric
             for metric in self._wanted
-            if metric.name in numbers
+            if metric.name in known
         }
         self._scale = np.array(
             [

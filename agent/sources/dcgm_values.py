@@ -39,14 +39,14 @@ WHOLE = (ord("i"), ord("t"))
 
 
 def field_number(metric: Metric) -> int | None:
-    """Return the field of a metric, or a number of our own for what is made of a field; None where DCGM has nothing of it."""
+    """Return the field of a metric, or a number of our own for what is made of a field; None where DCGM lacks it."""
     if metric.dcgm is None and metric.event is not None:
         return FIRST_EVENT_FIELD + metric.event.bit_length() - 1
     return XID_COUNT if metric.name == "xid_errors" else metric.dcgm
 
 
 def watched_field(number: int) -> int:
-    """Return the field of DCGM that `field_number` stands for."""
+    """Return the field of DCGM behind a `field_number`."""
     return XID_FIELD if number == XID_COUNT else EVENTS_FIELD if number >= FIRST_EVENT_FIELD else number
 
 

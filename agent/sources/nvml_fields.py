@@ -40,7 +40,7 @@ class Field:
 
 
 def _time(metric: str, number: int) -> Field:
-    """Return the share of time that a counter of nanoseconds stands for; the driver may count a little ahead of the clock."""
+    """Return the share of time that a counter of nanoseconds means; the driver may count a little ahead of the clock."""
     return Field(metric, number, NANO, counter=True, most=1.0)
 
 

@@ -254,5 +254,5 @@ def _offers(handle: Handle, wanted: Mapping[str, Metric]) -> Iterator[tuple[list
             yield names, reading, error
             continue
         yield [name for name in names if not isnan(got[name])], reading, None
-        missing = DriverError("the driver's answer has nothing of it", pynvml.NVML_ERROR_NOT_SUPPORTED)
+        missing = DriverError("the driver's answer lacks it", pynvml.NVML_ERROR_NOT_SUPPORTED)
         yield [name for name in names if isnan(got[name])], reading, missing

@@ -126,7 +126,7 @@ EVENTS = {metric.name: metric.event for metric in catalog().values() if metric.e
 def _clocks_events(word: str) -> Callable[[Handle], Read]:
     """Bind 1 for each of `EVENTS` that holds now, 0 for the others, NaN for those that the GPU does not know.
 
-    ``word``: what this driver calls them. It is the share of one moment in each second: less than a counter of time tells.
+    ``word``: what this driver calls them. It is one moment in each second, where a counter of time has all moments.
     """
 
     def bind(handle: Handle) -> Read:

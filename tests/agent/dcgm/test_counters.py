@@ -8,6 +8,7 @@ import pytest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.config import Config
+from epochcast.agent.sources.dcgm_values import field_number
 
 # Field -> metric, and what the stand-in's 40 is in its unit.
 PLAIN = {
@@ -33,6 +34,10 @@ PLAIN = {
 TIMES = {240: "throttled_power_cap", 241: "throttled_thermal", 243: "throttled_board_limit", 245: "throttled_reliability"}
 BITS = {0x40: "throttled_hardware_thermal", 0x80: "throttled_power_brake", 0x02: "throttled_clock_setting"}
 NOT_SUPPORTED, NO_PERMISSION = 2, 3
+
+
+def test_dcgm_has_every_metric_of_a_gpu() -> None:
+    assert [metric.name for metric in catalog().values() if metric.scope == "gpu" and field_number(metric) is None] == []
 
 
 @pytest.mark.parametrize(("number", "name", "value"), [(number, *each) for number, each in PLAIN.items()])

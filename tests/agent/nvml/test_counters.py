@@ -110,7 +110,7 @@ def test_without_a_counter_of_time_the_reason_of_the_moment_is_taken(
     nvml_driver(refused)
     assert rows(source, 1.0)["0"][name] == 0
     nvml_driver(refused + f"unknown_events {bit} 0")
-    assert "nothing of it: Not Supported" in open_source().devices[0].unmeasured[name]
+    assert "the driver's answer lacks it: Not Supported" in open_source().devices[0].unmeasured[name]
 
 
 def test_clocks_that_somebody_set_are_a_reason(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
