@@ -126,9 +126,9 @@ NAMES: dict[str, tuple[str, float]] = {
     "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_tx", 1.0),
     "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_rx", 1.0),
 }
-# Unconfirmed: these names, NVLINK_TOTAL's second, and that ONCE_PERCENT is a ratio now, are from somebody's notes of September
-# 2026 on NVIDIA's page "Field Identifiers" of DCGM 4.7. The release notes have the change of units, of which there are eleven
-# in the default list, as many as here, and of such names FB_CAPACITY_BYTES.
+# Unconfirmed: these names, that of all NVLinks' traffic (agent/compat.py), and that ONCE_PERCENT is a ratio now, are from
+# somebody's notes of September 2026 on NVIDIA's page "Field Identifiers" of DCGM 4.7. The release notes have the change of
+# units, of which there are eleven in the default list, as many as here, and of such names FB_CAPACITY_BYTES.
 
 #: Column -> its oldest name, which every exporter knows and which is in the units of `dcgm_fields.h`.
 OLDEST: dict[str, str] = {column: name for name, (column, _) in reversed(NAMES.items())}
