@@ -30,7 +30,7 @@ class Metric:
     """One column of a trace.
 
     ``unit`` is a key of `UNIT_SUFFIX`; ``dcgm`` is the DCGM field id and ``gpm`` the NVML GPM metric id, where there is one;
-    ``paper`` is the short name in the black-box paper's tables.
+    ``event`` is its bit among the clocks event reasons; ``paper`` is the short name in the black-box paper's tables.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Metric:
     paper: str | None = None
     dcgm: int | None = None
     gpm: int | None = None
+    event: int | None = None
     kind: Kind = "gauge"
     scope: Scope = "gpu"
 

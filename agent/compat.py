@@ -1,98 +1,119 @@
-"""``compat = "dcgm-exporter"``: the names, labels and units of dcgm-exporter, for dashboards and alerts that expect them.
+"""``compat``: the names, labels and units of dcgm-exporter, up to 4.8 or of 4.9, for dashboards and alerts that expect them.
 
-What it exports by default (its ``etc/default-counters.csv``), and the profiling metrics that it has commented out there, as far
-as the active source gives them. Only the help texts are ours.
+Its default list (``etc/default-counters.csv``) and what it has commented out there, as far as the active source gives it:
+`epochcast.dcgm_names` has the names of both generations with their units. Only the help texts are ours.
 """
 
 import math
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
+from ..dcgm_names import NAMES, NEWEST, OLDEST
 from .catalog import catalog
 from .node import Node
 from .sources import Device
+from .sources.dcgm_values import INSTANCE_FIELDS
+
+Values = Mapping[str, float]
 
 
-class Field(NamedTuple):
-    """A field under dcgm-exporter's name, in its ``unit``: our base unit times ``factor``."""
+class Generation(NamedTuple):
+    """What the exporter's versions differ in.
 
-    name: str
-    unit: str
-    factor: float
+    ``names``: column -> name. ``nvlink``: name of the traffic of all NVLinks, both ways, and bytes/s per unit of it.
+    ``capacity``: name of the whole memory. ``host``, ``driver``: names of labels.
+    """
+
+    names: Mapping[str, str]
+    nvlink: tuple[str, float]
+    capacity: str | None
+    host: str
+    driver: str
 
 
-MIB = 1 / 2**20
-
-# By DCGM field id.
-FIELDS = {
-    100: Field("DCGM_FI_DEV_SM_CLOCK", "MHz", 1e-6),
-    101: Field("DCGM_FI_DEV_MEM_CLOCK", "MHz", 1e-6),
-    150: Field("DCGM_FI_DEV_GPU_TEMP", "degrees Celsius", 1),
-    155: Field("DCGM_FI_DEV_POWER_USAGE", "W", 1),
-    156: Field("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "mJ", 1e3),
-    203: Field("DCGM_FI_DEV_GPU_UTIL", "percent", 100),
-    204: Field("DCGM_FI_DEV_MEM_COPY_UTIL", "percent", 100),
-    251: Field("DCGM_FI_DEV_FB_FREE", "MiB", MIB),
-    252: Field("DCGM_FI_DEV_FB_USED", "MiB", MIB),
-    1001: Field("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "ratio", 1),
-    1002: Field("DCGM_FI_PROF_SM_ACTIVE", "ratio", 1),
-    1003: Field("DCGM_FI_PROF_SM_OCCUPANCY", "ratio", 1),
-    1004: Field("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "ratio", 1),
-    1005: Field("DCGM_FI_PROF_DRAM_ACTIVE", "ratio", 1),
-    1006: Field("DCGM_FI_PROF_PIPE_FP64_ACTIVE", "ratio", 1),
-    1007: Field("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "ratio", 1),
-    1008: Field("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "ratio", 1),
-    1009: Field("DCGM_FI_PROF_PCIE_TX_BYTES", "bytes per second", 1),
-    1010: Field("DCGM_FI_PROF_PCIE_RX_BYTES", "bytes per second", 1),
-    1011: Field("DCGM_FI_PROF_NVLINK_TX_BYTES", "bytes per second", 1),
-    1012: Field("DCGM_FI_PROF_NVLINK_RX_BYTES", "bytes per second", 1),
+GENERATIONS = {
+    # DCGM divides KiB/s by a thousand and calls it MB/s. From 4.8.3 on the label of the host is in small letters too.
+    "4.8": Generation(OLDEST, ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", 1024e3), None, "Hostname", "DCGM_FI_DRIVER_VERSION"),
+    "4.9": Generation(
+        NEWEST,
+        ("DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", 1.0),  # unconfirmed, as some of `NEWEST`
+        "DCGM_FI_DEV_FB_CAPACITY_BYTES",
+        "hostname",
+        "DCGM_FI_SYSTEM_DRIVER_VERSION",
+    ),
 }
-# Where the driver has no averaged power (GA100 and older), DCGM's field 155 is the instant one, its 157.
-POWER_AVERAGE, POWER_INSTANT = 155, 157
+UNITS = {("Hz", 1e6): "MHz", ("J", 1e-3): "mJ", ("ratio", 1e-2): "percent", ("bytes", 2**20): "MiB"}
+# Where the driver has no averaged power (GA100 and older), DCGM's field for it is the instant one.
+AVERAGE, INSTANT = "power_average", "power"
 
 
 class DcgmExporterCollector(Collector):
-    """``DCGM_FI_*`` families: the last value of each device that is not silent."""
+    """``DCGM_FI_*`` families: the last value of each device that is not silent.
 
-    def __init__(self, node: Node) -> None:
+    As there, a GPU with MIG instances is not listed beside them: each has what is measured of the whole card, its power too.
+    """
+
+    def __init__(self, node: Node, generation: str) -> None:
         self._node = node
         self._host = socket.gethostname()
+        self._generation = GENERATIONS[generation]
 
     def collect(self) -> Iterator[Family]:
         """Yield the families that have a value."""
-        metrics = {metric.dcgm: metric for metric in catalog().values()}
+        names, (nvlink, nvlink_unit), capacity, *_ = self._generation
         # Their counter has no _total, which a counter of OpenMetrics must have: its type is left open.
         families = {
-            number: Family(field.name, f"{metrics[number].help} Unit: {field.unit}.", _kind(metrics[number].kind))
-            for number, field in FIELDS.items()
+            name: Family(name, _help(column, name), "unknown" if catalog()[column].kind == "counter" else "gauge")
+            for column, name in names.items()
         }
-        now = self._node.clock.monotonic()
-        parents = {store.device.index: store.device for store in self._node.stores if store.device.instance is None}
-        for sampler in self._node.samplers:
-            for store in sampler.stores:
-                device = store.device
-                summary = store.summary(now - sampler.source.silent_after)
-                if summary is None or not device.metrics or device.metrics[0].scope == "host":
-                    continue
-                labels = self._labels(device, parents.get(device.index, device))
-                values = dict(zip([metric.dcgm for metric in device.metrics], summary.last.tolist(), strict=True))
-                if math.isnan(values.get(POWER_AVERAGE, math.nan)):
-                    values[POWER_AVERAGE] = values.get(POWER_INSTANT, math.nan)
-                for number, field in FIELDS.items():
-                    value = values.get(number, math.nan)
-                    if not math.isnan(value):
-                        families[number].add_sample(field.name, labels, value * field.factor)
+        families[nvlink] = Family(nvlink, "Data sent and received over all NVLinks per second.", "gauge")
+        if capacity is not None:
+            families[capacity] = Family(capacity, "Device memory. Unit: bytes.", "gauge")
+        for device, labels, values in self._devices():
+            for column, name in names.items():
+                value = values.get(column, math.nan)
+                if column == AVERAGE and math.isnan(value):
+                    value = values.get(INSTANT, math.nan)
+                if not math.isnan(value):
+                    families[name].add_sample(name, labels, value / NAMES[name][1])
+            both = values.get("nvlink_tx", math.nan) + values.get("nvlink_rx", math.nan)
+            if not math.isnan(both):
+                families[nvlink].add_sample(nvlink, labels, both / nvlink_unit)
+            total = self._node.static(device.uuid).get("memory_total")
+            if capacity is not None and total is not None:
+                families[capacity].add_sample(capacity, labels, float(total.value))
         yield from (family for family in families.values() if family.samples)
 
+    def _devices(self) -> Iterator[tuple[Device, dict[str, str], Values]]:
+        """Yield the devices to be listed, with their labels and the last values of their metrics."""
+        now = self._node.clock.monotonic()
+        listed: list[tuple[Device, Values]] = []
+        for sampler in self._node.samplers:
+            for store in sampler.stores:
+                summary = store.summary(now - sampler.source.silent_after)
+                if summary is not None and store.device.metrics and store.device.metrics[0].scope == "gpu":
+                    names = [metric.name for metric in store.device.metrics]
+                    listed.append((store.device, dict(zip(names, summary.last.tolist(), strict=True))))
+        whole = {device.index: values for device, values in listed if device.instance is None}
+        parents = {store.device.index: store.device for store in self._node.stores if store.device.instance is None}
+        partitioned = {device.index for device, _ in listed if device.instance is not None}
+        for device, values in listed:
+            if device.instance is not None:
+                of_card = whole.get(device.index, {})
+                values = {**{name: value for name, value in of_card.items() if not _instances_own(name)}, **values}
+            elif device.index in partitioned:
+                continue
+            yield device, self._labels(device, parents.get(device.index, device)), values
+
     def _labels(self, device: Device, parent: Device) -> dict[str, str]:
-        labels = {"gpu": str(device.index), "UUID": parent.uuid, "device": f"nvidia{device.index}", "Hostname": self._host}
-        labels["modelName"] = parent.name
+        labels = {"gpu": str(device.index), "UUID": parent.uuid, "device": f"nvidia{device.index}"}
+        labels |= {self._generation.host: self._host, "modelName": parent.name}
         static = self._node.static(parent.uuid)
-        for name, attribute in (("pci_bus_id", "pci_bus_id"), ("DCGM_FI_DRIVER_VERSION", "driver_version")):
+        for name, attribute in (("pci_bus_id", "pci_bus_id"), (self._generation.driver, "driver_version")):
             if attribute in static:
                 labels[name] = str(static[attribute].value)
         if device.instance is not None:
@@ -103,5 +124,11 @@ class DcgmExporterCollector(Collector):
         return labels
 
 
-def _kind(kind: str) -> str:
-    return "unknown" if kind == "counter" else kind
+def _instances_own(name: str) -> bool:
+    metric = catalog().get(name)
+    return metric is not None and metric.dcgm in INSTANCE_FIELDS
+
+
+def _help(column: str, name: str) -> str:
+    metric = catalog()[column]
+    return f"{metric.help} Unit: {UNITS.get((metric.unit, NAMES[name][1]), metric.unit) or 'none'}."

@@ -12,6 +12,8 @@ from .sources import SOURCES
 
 AUTO = "auto"
 OFF = "off"
+# `compat` -> the last of dcgm-exporter's versions that has these names.
+COMPATIBLE = {"dcgm-exporter": "4.8", "dcgm-exporter=4.8": "4.8", "dcgm-exporter=4.9": "4.9"}
 TIERS = ("fast", "slow", "rare", OFF)
 LONGEST_RETENTION_S = 86400.0
 FASTEST = 1e9
@@ -110,9 +112,10 @@ class Config:
     trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``; five by default, so that a metric that is
     read once a second has five readings in each. ``tick_budget``: CPU seconds per GPU that a tick's readings may take before
     the rate steps down.
-    ``compat``: ``dcgm-exporter`` adds its names to ``/metrics``. ``processes``: seconds between two looks at which processes
-    use each GPU, 0 for never. ``log_format``: ``text`` or ``json``. ``tiers``: another tier than the catalogue's by metric
-    name, ``off`` for not at all. ``exporter``: page of a dcgm-exporter.
+    ``compat``: ``dcgm-exporter=4.8`` or ``dcgm-exporter=4.9`` adds its names to ``/metrics``. ``processes``: seconds between
+    two looks at which processes use each GPU, 0 for never; ``process_users``: whether to say who their users are.
+    ``log_format``: ``text`` or ``json``.
+    ``tiers``: another tier than the catalogue's by metric name, ``off`` for not at all. ``exporter``: page of a dcgm-exporter.
     """
 
     source: str = AUTO
@@ -128,6 +131,7 @@ class Config:
     tick_budget: float = 0.005
     compat: str = ""
     processes: float = 0.0
+    process_users: bool = False
     log_format: str = "text"
     exporter: str = "http://127.0.0.1:9400/metrics"
     tiers: Mapping[str, str] = field(default_factory=dict)
@@ -159,8 +163,8 @@ class Config:
             raise InputError(f"window is {self.window} s; give 1 to 3600 seconds")
         if not 1e-4 <= self.tick_budget <= 0.1:
             raise InputError(f"tick_budget is {self.tick_budget} s per GPU; give 0.0001 to 0.1 seconds")
-        if self.compat not in ("", "dcgm-exporter"):
-            raise InputError(f"compat is {self.compat!r}; the only other exporter whose names are known is 'dcgm-exporter'")
+        if self.compat and self.compat not in COMPATIBLE:
+            raise InputError(f"compat is {self.compat!r}; give one of {', '.join(COMPATIBLE)}")
         if self.processes and not 1 <= self.processes <= 3600:
             raise InputError(f"processes is {self.processes} s; give 0 (off) or 1 to 3600 seconds: the driver is slow to tell")
         if self.log_format not in ("text", "json"):

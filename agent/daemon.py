@@ -54,7 +54,7 @@ class Daemon:
         self._processes: ProcessWatcher | None = None
         try:
             self._exchange(Pusher(self._node, config.push) if config.push.url else None)
-            self._watch_processes(config.processes)
+            self._watch_processes(config)
             self._server = listen(config, self._app(config))
         except InputError:
             self._stop_sampling()
@@ -85,7 +85,7 @@ class Daemon:
     def _stop_sampling(self) -> None:
         self._node.stop()
         self._exchange(None)
-        self._watch_processes(0)
+        self._watch_processes(Config())
 
     def _attend(self) -> None:
         """Look after everything until told to stop."""
@@ -161,8 +161,8 @@ class Daemon:
         logs.setup(config.log_format)
         if config.push != self._config.push:
             self._exchange(pusher)
-        if config.processes != self._config.processes:
-            self._watch_processes(config.processes)
+        if (config.processes, config.process_users) != (self._config.processes, self._config.process_users):
+            self._watch_processes(config)
         self._config = config
         self._server.set_app(self._app(config))
         log.info("the settings were read anew")
@@ -179,11 +179,11 @@ class Daemon:
             pusher.start()
         self._pusher = pusher
 
-    def _watch_processes(self, interval: float) -> None:
-        """Look for processes every ``interval`` seconds from now on, 0 for no more."""
+    def _watch_processes(self, config: Config) -> None:
+        """Look for processes from now on as the settings say, or no more."""
         if self._processes is not None:
             self._processes.stop()
-        self._processes = ProcessWatcher(interval) if interval else None
+        self._processes = ProcessWatcher(config.processes, users=config.process_users) if config.processes else None
         if self._processes is not None:
             self._processes.start()
 

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from .catalog import Metric
 from .compat import DcgmExporterCollector
-from .config import Config
+from .config import COMPATIBLE, Config
 from .node import Node
 from .sampler import Histogram, Sampler
 from .sources import Device
@@ -45,7 +45,7 @@ def registry(node: Node, config: Config) -> CollectorRegistry:
     everything = CollectorRegistry()
     everything.register(DeviceCollector(node, config.window))
     if config.compat:
-        everything.register(DcgmExporterCollector(node))
+        everything.register(DcgmExporterCollector(node, COMPATIBLE[config.compat]))
     everything.register(AgentCollector(node))
     # CPU seconds and memory of the agent itself: its own cost is measured where the GPUs are.
     ProcessCollector(registry=everything)

@@ -1,22 +1,19 @@
 """Which processes use each GPU: asked of the driver once a second or less, in a thread of its own; off unless asked for.
 
 The driver takes milliseconds for a list of processes and holds its lock meanwhile, so no sampler waits for it. Of a process
-are told its command name (15 characters), its user, and from its control group the container, Slurm job or Kubernetes pod.
-Its command line and its environment are never read: they hold secrets.
+are told its command name (15 characters), from its control group the container, Slurm job or Kubernetes pod, and, where the
+settings say so, its user. Its command line and its environment are never read: they hold secrets.
 """
 
 import logging
 import math
-import os
-import pwd
-import re
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -24,6 +21,8 @@ from typing import Any, NamedTuple
 import pynvml
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
+
+from .process_owner import Owner, read_owner
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +41,6 @@ HOST_PID_NAMESPACE = "pid:[4026531836]"
 
 VENDOR_ERRORS = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
 
-# Docker, containerd, CRI-O and Podman all name a container's control group by its 64 hexadecimal digits: `docker/ID`,
-# `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`, `kubepods/…/podUID/ID`.
-CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-# systemd writes `_` for the dashes of a pod's UID; pods of a node's own manifests have none.
-POD = re.compile(r"pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?![0-9a-f])")
-# Version 1: `slurm/uid_U/job_J/step_S`; version 2: `slurmstepd.scope/job_J/step_S`.
-SLURM_JOB = re.compile(r"/[^/]*slurm[^/]*/(?:uid_\d+/)?job_(\d+)(?:/|$)", re.MULTILINE)
-
 
 @dataclass(frozen=True)
 class GpuProcess:
@@ -57,7 +48,7 @@ class GpuProcess:
 
     ``gpu``: short name as everywhere (``0``, ``0.7``). ``memory_bytes``: of the GPU, None where the driver does not tell.
     ``sm_utilization``: ratio of time in which it ran kernels, mean of the driver's samples since the last look; None where the
-    driver does not tell (MIG). The texts are empty where not known or where there is none.
+    driver does not tell (MIG). The texts are empty where not known, where there is none, and ``user`` unless it is wanted.
     """
 
     gpu: str
@@ -70,16 +61,6 @@ class GpuProcess:
     pod: str
     memory_bytes: int | None
     sm_utilization: float | None
-
-
-class Owner(NamedTuple):
-    """What ``/proc`` tells of a process."""
-
-    process: str = ""
-    user: str = ""
-    container: str = ""
-    slurm_job: str = ""
-    pod: str = ""
 
 
 OwnerOf = Callable[[int], Owner | None]
@@ -97,16 +78,18 @@ class Part(NamedTuple):
 class ProcessWatcher:
     """Looks every ``interval`` seconds at what runs on the GPUs. Needs NVML, whatever source the samples come from.
 
+    ``users``: whether to say whose the processes are.
     ``errors``: driver calls that failed. ``look_seconds``: how long the last look took. ``reason``: why something or all is
     missing, empty when nothing is.
     """
 
-    def __init__(self, interval: float, proc: Path = Path("/proc")) -> None:
+    def __init__(self, interval: float, proc: Path = Path("/proc"), *, users: bool = False) -> None:
         self.errors = 0
         self.look_seconds = 0.0
         self.reason = ""
         self._interval = interval
         self._proc = proc
+        self._users = users
         self._open = False
         self._looked: tuple[float, list[GpuProcess]] = (-math.inf, [])
         # By UUID: the newest utilisation sample that was seen (µs of unix time, as the driver stamps them).
@@ -135,7 +118,7 @@ class ProcessWatcher:
         owned = self._host_pids()
         problem = "" if owned else "their owners are not told: the agent runs in a PID namespace of its own"
         # A process on eight GPUs is looked up once.
-        owner_of: OwnerOf = cache(lambda pid: read_owner(pid, self._proc) if owned else Owner())
+        owner_of: OwnerOf = cache(lambda pid: read_owner(pid, self._proc, users=self._users) if owned else Owner())
         answered = False
         count = 0
         try:
@@ -248,44 +231,6 @@ def _parts(index: int) -> list[Part]:
         uuid = uuids.setdefault(instance, pynvml.nvmlDeviceGetUUID(slice_handle))
         parts.append(Part(slice_handle, f"{index}.{instance}", uuid, whole=False))
     return parts
-
-
-def read_owner(pid: int, proc: Path) -> Owner | None:
-    """Return what ``/proc`` tells of a process: nothing where it is hidden from us, None when the process is gone."""
-    try:
-        status = (proc / str(pid) / "status").read_text(errors="replace")
-        groups = (proc / str(pid) / "cgroup").read_text(errors="replace")
-    except OSError:
-        return None if _gone(pid) else Owner()
-    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    uid = fields.get("Uid", "").partition("\t")[0]
-    containers, pods, jobs = (pattern.findall(groups) for pattern in (CONTAINER, POD, SLURM_JOB))
-    return Owner(
-        process=fields.get("Name", ""),
-        user=_user(int(uid)) if uid.isdecimal() else "",
-        # A container within a container: the innermost is the one that runs the process.
-        container=containers[-1] if containers else "",
-        slurm_job=jobs[-1] if jobs else "",
-        pod=pods[-1].replace("_", "-") if pods else "",
-    )
-
-
-def _gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)  # sends nothing
-    except PermissionError:
-        return False
-    except (ProcessLookupError, OverflowError):
-        return True
-    return False
-
-
-@lru_cache(maxsize=1024)
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 class ProcessCollector(Collector):

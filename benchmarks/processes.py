@@ -170,11 +170,12 @@ class Prometheus(Server):
 
 @contextmanager
 def prometheus(
-    folder: Path, *options: str, port: int = 0, write: Callable[[TextIO], None] | None = None
+    folder: Path, *options: str, port: int = 0, config: str = "", write: Callable[[TextIO], None] | None = None
 ) -> Iterator[Prometheus]:
     """Run a Prometheus with its data in ``folder`` until the block ends; ``port`` 0 takes a free one.
 
-    ``write`` fills the database before, with OpenMetrics text, so that it answers about hours without waiting for them.
+    ``config``: its configuration file. ``write`` fills the database before, with OpenMetrics text, so that it answers about
+    hours without waiting for them.
     """
     port = port or free_port()
     if write is not None:
@@ -183,7 +184,7 @@ def prometheus(
             file.write("# EOF\n")
         blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "-q", folder / "past.txt", folder / "tsdb"]
         subprocess.run(blocks, check=True, capture_output=True)
-    (folder / "prometheus.yml").write_text("")
+    (folder / "prometheus.yml").write_text(config)
     command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]
     url = f"http://127.0.0.1:{port}"
 

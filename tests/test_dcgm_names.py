@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from epochcast.agent.catalog import catalog
-from epochcast.agent.compat import FIELDS
-from epochcast.dcgm_names import NAMES
+from epochcast.agent.sources.dcgm_values import TIME_FIELDS
+from epochcast.dcgm_names import NAMES, NEWEST, OLDEST
 
 # The name up to 4.8 -> the name since, and what one of the old unit is in the new one.
 CHANGED = {
@@ -18,13 +18,19 @@ CHANGED = {
     "DCGM_FI_DEV_MEM_COPY_UTIL": ("DCGM_FI_DEV_MEMORY_UTIL_RATIO", 1e-2),
     "DCGM_FI_DEV_FB_FREE": ("DCGM_FI_DEV_FB_FREE_BYTES", 1024**2),
     "DCGM_FI_DEV_FB_USED": ("DCGM_FI_DEV_FB_USED_BYTES", 1024**2),
+    "DCGM_FI_DEV_FB_RESERVED": ("DCGM_FI_DEV_FB_RESERVED_BYTES", 1024**2),
+    "DCGM_FI_DEV_ENC_UTIL": ("DCGM_FI_DEV_ENC_UTIL_RATIO", 1e-2),
+    "DCGM_FI_DEV_DEC_UTIL": ("DCGM_FI_DEV_DEC_UTIL_RATIO", 1e-2),
+    "DCGM_FI_DEV_FAN_SPEED": ("DCGM_FI_DEV_FAN_SPEED_RATIO", 1e-2),
     "DCGM_FI_DEV_BAR1_FREE": ("DCGM_FI_DEV_BAR1_FREE_BYTES", 1024**2),
     "DCGM_FI_DEV_BAR1_USED": ("DCGM_FI_DEV_BAR1_USED_BYTES", 1024**2),
 }
 
 
 def test_every_dcgm_field_of_the_catalogue_has_a_name() -> None:
-    assert {column for column, _ in NAMES.values()} == {metric.name for metric in catalog().values() if metric.dcgm is not None}
+    counted = {metric.name for metric in catalog().values() if metric.dcgm in TIME_FIELDS}  # other than what the field holds
+    columns = {metric.name for metric in catalog().values() if metric.dcgm is not None}
+    assert {column for column, _ in NAMES.values()} == columns - counted
 
 
 def test_both_names_of_a_field_mean_the_same() -> None:
@@ -43,7 +49,7 @@ def test_all_others_are_in_base_units() -> None:
     assert {name for name, (_, factor) in NAMES.items() if factor != 1} == set(CHANGED)
 
 
-def test_the_old_names_and_units_are_those_that_the_agent_prints_itself() -> None:
-    columns = {metric.dcgm: metric.name for metric in catalog().values()}
-    for number, field in FIELDS.items():
-        assert NAMES[field.name] == (columns[number], pytest.approx(1 / field.factor))
+def test_the_oldest_name_and_the_newest_of_a_column() -> None:
+    for old, (new, _) in CHANGED.items():
+        column = NAMES[old][0]
+        assert (OLDEST[column], NEWEST[column]) == (old, new)

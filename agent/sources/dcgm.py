@@ -16,8 +16,21 @@ from ...common.errors import InputError
 from ...dcgm_names import NAMES, OLDEST
 from ..config import Config
 from . import Device, Row, Source, Tick
+from .dcgm_derived import TimeShares, XidSamples, time_columns
 from .dcgm_engine import Entity, HostEngine, connect
-from .dcgm_values import INSTANCE_FIELDS, NO_FIELD, PROFILING_FIELDS, REASONS, Readings, blank_reasons, numbers
+from .dcgm_values import (
+    INSTANCE_FIELDS,
+    INSTEAD,
+    NANO,
+    PROFILING_FIELDS,
+    REASONS,
+    TIME_FIELDS,
+    XID_FIELD,
+    Readings,
+    blank_reasons,
+    field_number,
+    numbers,
+)
 from .dcgm_watch import RowMaker, Samples, Watch, WatchGroup
 
 log = logging.getLogger(__name__)
@@ -47,13 +60,7 @@ class DcgmSource(Source):
         self._config = config
         self._only = only
         self.blanks: Counter[tuple[int, str]] = Counter()
-        # By field id; their order is that of the columns.
-        self._metrics = {metric.dcgm: metric for metric in config.metrics().values() if metric.dcgm is not None}
-        gpu_metrics = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
-        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.dcgm is None}
-        self._scale = np.array([NAMES[OLDEST[metric.name]][1] for metric in self._metrics.values()])
-        self._column = np.full(1 << 16, -1, dtype=np.int16)
-        self._column[list(self._metrics)] = range(len(self._metrics))
+        self._wanted = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
         self._groups: dict[tuple[Entity, ...], WatchGroup] = {}
         self._watches: list[Watch] = []
         self._retry_at = 0.0
@@ -63,6 +70,7 @@ class DcgmSource(Source):
         try:
             self._everything = engine.entities()
             entities = self._chosen(self._everything)
+            self._plan_columns(engine, entities)
             self._rows = RowMaker(len(entities), len(self._metrics))
             unmeasured = self._watch(engine, entities)
             self.devices = tuple(self._device(engine, *each) for each in zip(entities, unmeasured, strict=True))
@@ -77,6 +85,28 @@ class DcgmSource(Source):
         self._names = [metric.name for metric in self._metrics.values()]
         self._measured = np.array([[name not in device.unmeasured for name in self._names] for device in self.devices])
         self._columns = [np.flatnonzero(measured) for measured in self._measured]
+
+    def _plan_columns(self, engine: HostEngine, entities: Sequence[Entity]) -> None:
+        """Find the field of each metric, and what becomes of its values."""
+        live = engine.live_values(entities, [*INSTEAD])
+        absent = [field for field in INSTEAD if not any(field in values for values in live.values())]
+        known = {metric.name: number for metric in self._wanted if (number := field_number(metric)) is not None}
+        # By number of the field; their order is that of the columns.
+        self._metrics = {
+            INSTEAD[known[metric.name]] if known[metric.name] in absent else known[metric.name]: metric
+            for metric in self._wanted
+            if metric.name in known
+        }
+        self._scale = np.array(
+            [
+                NANO if number in TIME_FIELDS else NAMES[OLDEST[metric.name]][1] if metric.name in OLDEST else 1.0
+                for number, metric in self._metrics.items()
+            ]
+        )
+        self._column = np.full(1 << 16, -1, dtype=np.int16)
+        self._column[list(self._metrics)] = range(len(self._metrics))
+        self._column[XID_FIELD] = -1
+        self._shares, self._xids = TimeShares(time_columns(list(self._metrics))), XidSamples(self._metrics)
 
     def _chosen(self, everything: Sequence[Entity]) -> list[Entity]:
         if not everything:
@@ -101,9 +131,9 @@ class DcgmSource(Source):
 
     def _watch(self, engine: HostEngine, entities: Sequence[Entity]) -> list[dict[str, str]]:
         """Have every field sampled on every entity that can have it; return what is unmeasured on each, and why."""
-        self._readings = Readings(engine.bindings.structs)
+        self._readings = Readings(engine.bindings.structs, self._metrics)
         self._positions = {entity.group << 32 | entity.id: i for i, entity in enumerate(entities)}
-        unmeasured = [dict(self._unknown) for _ in entities]
+        unmeasured: list[dict[str, str]] = [{} for _ in entities]
         profiling = {gpu: engine.profiling_fields(gpu) for gpu in {entity.gpu for entity in entities}}
         # Profiling fields by themselves: where DCGM lacks its module for them, a mixed group is refused as a whole.
         plan: dict[tuple[bool, str, tuple[int, ...]], list[int]] = defaultdict(list)
@@ -223,6 +253,8 @@ class DcgmSource(Source):
             devices = np.array([self._positions.get(owner, -1) for owner in owners.tolist()], dtype=np.int64)
             columns = self._column[raw["field"]]
             values, blank = numbers(raw) * self._scale[columns], blank_reasons(raw) >= 0
+            xids = (raw["field"] == XID_FIELD) & ~blank & (devices >= 0)
+            self._xids.take(devices[xids], raw["ts"][xids], raw["int"][xids])
             use = (devices >= 0) & (columns >= 0)
             use[use] = self._measured[devices[use], columns[use]]
             parts.append(Samples(raw["ts"], devices, columns, values, blank).at(use))
@@ -239,6 +271,8 @@ class DcgmSource(Source):
         for watch in self._watches:
             # A sample may be stamped before this fetch and stored after it.
             watch.since = self._rows.since
+        self._shares.convert(devices, times, values)
+        self._xids.fill(devices, values)
         given = ~np.isnan(values).all(axis=1)
         return [
             Row(device, time, row[self._columns[device]])

@@ -22,9 +22,10 @@ from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES, OLDEST, ONCE_PERCENT, PERC
 from ..catalog import Metric
 from ..config import Config
 from . import Attribute, Device, Row, Source, Tick
-from .dcgm_values import NO_FIELD
 from .mig import MigUuids, mig_uuid, mig_uuids
 
+# Why metrics without a name there are not measured.
+NO_NAME = "a dcgm-exporter does not show it as such; the sources 'gpm', 'nvml' and 'dcgm' measure it"
 TIMEOUT_S = 2.0
 LARGEST_PAGE = 16 * 2**20
 
@@ -56,7 +57,7 @@ class DcgmExporterSource(Source):
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._metrics = {name: metric for name, metric in config.metrics().items() if name in OLDEST}
         gpu_metrics = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
-        self._unknown = {metric.name: NO_FIELD for metric in gpu_metrics if metric.name not in OLDEST}
+        self._unknown = {metric.name: NO_NAME for metric in gpu_metrics if metric.name not in OLDEST}
         self.blanks: Counter[tuple[int, str]] = Counter()
         self._only = only
         self._before: list[str] = []

@@ -5,16 +5,28 @@ for those in base units beside them. Values come as ``c_dcgmFieldValue_v1`` of D
 """
 
 import ctypes
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..catalog import Metric
+
 PROFILING_FIELDS = range(1001, 1100)
 # A MIG instance has its own share of these; power, clocks and the like are the whole card's.
-INSTANCE_FIELDS = frozenset({251, 252, *PROFILING_FIELDS})
-# Why metrics without a field are not measured: of Xid errors DCGM keeps the last one's code, and no count.
-NO_FIELD = "DCGM does not count it; the sources 'gpm' and 'nvml' do"
+INSTANCE_FIELDS = frozenset({251, 252, 253, *PROFILING_FIELDS})
+# Counters of nanoseconds: how fast they grow is the share of time that the metric is.
+TIME_FIELDS = frozenset({240, 241, 243, 245})
+NANO = 1e-9
+# The clocks event reasons, one bit each. The bits that are metrics go by numbers of our own, beyond DCGM's fields.
+EVENTS_FIELD = 112
+FIRST_EVENT_FIELD = 0xFF00
+# Of Xid errors DCGM keeps each one's number, when it comes; their count goes by a number of our own.
+XID_FIELD = 230
+XID_COUNT = 0xFE00
+# What Hopper counts instead of the sums over its NVLinks.
+INSTEAD = {429: 499, 439: 498}
 # dcgmvalue.py: from here on a value is one of the blanks; how far beyond says which.
 INT64_BLANK = 0x7FFFFFFFFFFFFFF0
 FP64_BLANK = 2.0**47
@@ -26,13 +38,27 @@ REAL = ord("d")
 WHOLE = (ord("i"), ord("t"))
 
 
+def field_number(metric: Metric) -> int | None:
+    """Return the field of a metric, or a number of our own for what is made of a field; None where DCGM lacks it."""
+    if metric.dcgm is None and metric.event is not None:
+        return FIRST_EVENT_FIELD + metric.event.bit_length() - 1
+    return XID_COUNT if metric.name == "xid_errors" else metric.dcgm
+
+
+def watched_field(number: int) -> int:
+    """Return the field of DCGM behind a `field_number`."""
+    return XID_FIELD if number == XID_COUNT else EVENTS_FIELD if number >= FIRST_EVENT_FIELD else number
+
+
 class Readings:
     """Receives values in DCGM's callback, which keeps the first bytes of each; `take` decodes what came.
 
     DCGM calls once per value: the bindings' own collection builds four Python objects in each call, this one copies 32 bytes.
+    ``numbers``: those of `field_number` that are of interest.
     """
 
-    def __init__(self, structs: Any) -> None:
+    def __init__(self, structs: Any, numbers: Iterable[int]) -> None:
+        self._events = [number for number in numbers if number >= FIRST_EVENT_FIELD]
         value = structs.c_dcgmFieldValue_v1
         start = value.value.offset
         self._size = start + 8
@@ -64,7 +90,18 @@ class Readings:
         self._owners.clear()
         # A field without news gives one value without a time.
         news = raw["ts"] > 0
-        return owners[news], raw[news]
+        return self._with_events(owners[news], raw[news])
+
+    def _with_events(self, owners: NDArray[np.int64], raw: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Add a value of 0 or 1 for each bit of the clocks event reasons; a blank stays one."""
+        masks = raw["field"] == EVENTS_FIELD
+        parts = [raw]
+        for number in self._events if masks.any() else ():
+            part = raw[masks]
+            part["field"] = number
+            part["int"] = np.where(part["int"] < INT64_BLANK, part["int"] >> number - FIRST_EVENT_FIELD & 1, part["int"])
+            parts.append(part)
+        return np.concatenate([owners, *[owners[masks]] * (len(parts) - 1)]), np.concatenate(parts)
 
 
 def blank_reasons(raw: NDArray[Any]) -> NDArray[np.int8]:

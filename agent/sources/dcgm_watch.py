@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dcgm_engine import Entity, HostEngine
-from .dcgm_values import Readings
+from .dcgm_values import Readings, watched_field
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class WatchGroup:
 
 
 class Watch:
-    """Some fields of a group, sampled by the host engine at one interval.
+    """Some fields of a group, by `field_number`, sampled by the host engine at one interval.
 
     ``since``: time (µs) from which values are to be fetched. ``horizon``: time up to which the last fetch saw all.
     """
@@ -69,7 +69,7 @@ class Watch:
         self._engine = group.engine
         self._group = group.dcgm_group
         self._field_group = self._engine.bindings.pydcgm.DcgmFieldGroup(
-            self._engine.connection, name=_name(), fieldIds=list(fields)
+            self._engine.connection, name=_name(), fieldIds=sorted({watched_field(number) for number in fields})
         )
         self.since = self.horizon = 0
         interval = INTERVAL_US[tier]

@@ -18,7 +18,8 @@ from .nvml_static import INSTANCE_STATIC, STATIC, static_attributes
 
 log = logging.getLogger(__name__)
 
-XID = "xid_errors"
+XID_COUNT, LAST_XID = "xid_errors", "last_xid"
+XIDS = frozenset({XID_COUNT, LAST_XID})
 UNKNOWN_TO_NVML = "classic NVML has no profiling metrics: source 'gpm' has them on Hopper and newer, 'dcgm' on older GPUs"
 
 
@@ -39,7 +40,8 @@ class NvmlSource(Source):
         self._left_out: list[NvmlDevice] = []
         self._profilers: Mapping[str, Profiler] = {}
         self._xids: XidEvents | None = None
-        self._xid_counts: Counter[int] = Counter()
+        # By metric: its value by NVML index of the GPU, kept when the driver's library is opened anew.
+        self._xid_values: dict[str, Counter[int]] = {XID_COUNT: Counter(), LAST_XID: Counter()}
         self._initialised = False
         try:
             self._open()
@@ -98,10 +100,11 @@ class NvmlSource(Source):
             metric for device in devices for metric in (*device.metrics, *[None] * (self._width - len(device.metrics)))
         ]
         self._xid_places = [
-            (place, devices[place // self._width].index)
+            (place, self._xid_values[metric.name], devices[place // self._width].index)
             for place, metric in enumerate(self._metrics)
-            if metric is not None and metric.name == XID
+            if metric is not None and metric.name in XIDS
         ]
+        self._xid_level = min((LEVELS[self._wanted[name].tier] for name in XIDS & self._wanted.keys()), default=ALL_TIERS)
         for position, gpu in enumerate(self._gpus):
             try:
                 gpu.place(position * self._width)
@@ -121,11 +124,11 @@ class NvmlSource(Source):
     def _device(self, device: NvmlDevice) -> tuple[NvmlGpu, Device]:
         """Try what can be read of a GPU or instance; raises DriverError when it does not answer."""
         unwatched = self._watch(device)
-        gpu = NvmlGpu(device, self._wanted, self._profilers.get(device.uuid), frozenset() if unwatched else frozenset({XID}))
+        gpu = NvmlGpu(device, self._wanted, self._profilers.get(device.uuid), frozenset() if unwatched else XIDS)
         measured = {metric.name for metric in gpu.metrics}
         unmeasured = dict.fromkeys(self._wanted, UNKNOWN_TO_NVML) | gpu.unmeasured
-        if unwatched and XID in self._wanted:
-            unmeasured[XID] = unwatched
+        if unwatched:
+            unmeasured |= dict.fromkeys(XIDS & self._wanted.keys(), unwatched)
         return gpu, Device(
             index=device.index,
             uuid=device.uuid,
@@ -139,13 +142,13 @@ class NvmlSource(Source):
 
     def _watch(self, device: NvmlDevice) -> str:
         """Have Xid errors of a GPU counted, if they are wanted; return why they are not, nothing when they are."""
-        if XID not in self._wanted:
+        if XIDS.isdisjoint(self._wanted):
             return "it is off"
         if device.instance is not None:
             return "the driver reports it for the whole GPU, not for an instance"
         try:
             if self._xids is None:
-                self._xids = XidEvents(self._xid_counts)
+                self._xids = XidEvents(*self._xid_values.values())
             self._xids.watch(device.index, device.handle)
         except DriverError as error:
             return str(error)
@@ -211,7 +214,11 @@ class NvmlSource(Source):
         for planned, _ in incomplete:
             for _, place in planned.places if not planned.gpu.absent else ():
                 metric = self._metrics[place]
-                if metric is not None and isnan(values[place]) and LEVELS[metric.tier] <= level:
+                if metric is None or not isnan(values[place]) or LEVELS[metric.tier] > level:
+                    continue
+                if metric.name in planned.gpu.starting:
+                    planned.gpu.starting.remove(metric.name)
+                else:
                     self.blanks[place // self._width, metric.name] += 1
         if any(planned.gpu.absent for planned, _ in incomplete):
             self._make_plan()
@@ -235,11 +242,11 @@ class NvmlSource(Source):
         return [gpu for gpu in due if not gpu.absent]
 
     def _count_xids(self, level: int, values: list[float]) -> None:
-        if self._xids is None or level < LEVELS[self._wanted[XID].tier]:
+        if self._xids is None or level < self._xid_level:
             return
         self._xids.poll()
-        for place, index in self._xid_places:
-            values[place] = self._xid_counts[index]
+        for place, by_gpu, index in self._xid_places:
+            values[place] = by_gpu[index]
 
     def _changed(self) -> bool:
         """Whether there is a GPU that is not known, or another partition of one into instances."""

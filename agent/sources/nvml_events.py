@@ -14,11 +14,12 @@ log = logging.getLogger(__name__)
 class XidEvents:
     """Counts Xid errors by GPU, and logs each, from an ``nvmlEventSet`` that is polled without waiting.
 
-    ``counts``: errors so far by NVML index of the GPU.
+    ``counts``: errors so far by NVML index of the GPU; ``last``: number of the last one, 0 where there was none.
     """
 
-    def __init__(self, counts: Counter[int]) -> None:
+    def __init__(self, counts: Counter[int], last: Counter[int]) -> None:
         self.counts = counts
+        self.last = last
         self._wait = function("nvmlEventSetWait_v2")
         self._set = call(pynvml.nvmlEventSetCreate)
         self._event = pynvml.c_nvmlEventData_t()
@@ -37,6 +38,7 @@ class XidEvents:
             if index is None:
                 continue
             self.counts[index] += 1
+            self.last[index] = self._event.eventData
             log.error("GPU %d: the driver reports Xid %d", index, self._event.eventData)
         if code != pynvml.NVML_ERROR_TIMEOUT:
             log.debug("%s", DriverError("nvmlEventSetWait_v2", code))

@@ -3,14 +3,15 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isnan
 from typing import NamedTuple, Protocol
 
 import pynvml
 
 from ..catalog import Metric
+from .nvml_fields import FIELDS, Field, FieldValues
 from .nvml_library import ANSWERS, LATER, DriverError, Handle, call
-from .nvml_readings import FIELDS, OF_INSTANCES, READINGS, Field, FieldValues, Read, Reading
+from .nvml_readings import OF_INSTANCES, READINGS, Read, Reading
 
 log = logging.getLogger(__name__)
 
@@ -120,8 +121,8 @@ class NvmlGpu:
     """One device: what is read of it while it answers; tried again after 1, 2, 4 … 60 s while it does not.
 
     ``metrics``: what is read of it, among ``wanted``, in this order; ``elsewhere`` names those that somebody else fills in.
-    ``unmeasured``: why nothing gives the others that NVML knows. ``calls`` is what `place` makes. ``read_at``: moment of the
-    monotonic clock at which its newest row began.
+    ``unmeasured``: why nothing gives the others that NVML knows. `place` makes ``calls``, and ``starting``: names of rates that
+    have had no reading before. ``read_at``: moment of the monotonic clock at which its newest row began.
     """
 
     def __init__(
@@ -151,6 +152,8 @@ class NvmlGpu:
         """Make its calls, its values being those from ``start`` on in the source's list; raises DriverError."""
         self.start = start
         self._columns = {metric.name: start + column for column, metric in enumerate(self.metrics)}
+        # A rate takes two readings: nothing is lost with the first.
+        self.starting = {name for name, giver in self._givers.items() if isinstance(giver, Field) and giver.counter}
         self.calls: list[Call] = []
         if self.profiler is not None:
             self._add(self.profiler.read, self.profiler.metrics, profiled=True)
@@ -246,8 +249,10 @@ def _offers(handle: Handle, wanted: Mapping[str, Metric]) -> Iterator[tuple[list
         if not names or (not reading.fast and any(wanted[name].tier == "fast" for name in names)):
             continue
         try:
-            reading.bind(handle)()
+            got = dict(zip(reading.metrics, reading.bind(handle)(), strict=True))
         except DriverError as error:
             yield names, reading, error
-        else:
-            yield names, reading, None
+            continue
+        yield [name for name in names if not isnan(got[name])], reading, None
+        missing = DriverError("the driver's answer lacks it", pynvml.NVML_ERROR_NOT_SUPPORTED)
+        yield [name for name in names if isnan(got[name])], reading, missing

@@ -8,26 +8,17 @@ from collections.abc import Callable, Sequence
 from ctypes import byref, c_uint, c_ulonglong
 from dataclasses import dataclass
 from math import isnan, nan
-from operator import mul
-from struct import Struct, unpack_from
-from time import monotonic
+from struct import unpack_from
 from typing import Any
 
 import pynvml
 
-from .nvml_library import GONE, SOME_ANSWER, VALUE_FORMATS, DriverError, Handle, call, formatted, function, member
+from ..catalog import catalog
+from .nvml_fields import MILLI, PORT_ERRORS, nvlink_ports
+from .nvml_library import VALUE_FORMATS, DriverError, Handle, call, formatted, function, member
 
 MHZ = 1e6
 PERCENT = 1e-2
-MILLI = 1e-3
-KIB = 1024
-ALL_LINKS = 0xFFFFFFFF
-# A PCIe lane moves at most so many bytes/s one way in its first generation, and twice as many in each later one.
-LANE_BYTES_PER_S = 0.25e9
-
-# From one reading of the fast tier to the next, at the full rate, with a tick that is a little late.
-LATE_TICK_S = 0.12
-
 # Returns values in base units; raises DriverError.
 Read = Callable[[], Sequence[float]]
 
@@ -90,17 +81,17 @@ def _energy(handle: Handle) -> Read:
     return read
 
 
-def _pair(name: str, answer: Any, first: str, second: str, scale: float = 1.0) -> Callable[[Handle], Read]:
-    """Bind the NVML function ``name(handle, structure *)`` of whose answer two members times ``scale`` are wanted."""
+def _members(name: str, answer: Any, *members: str, scale: float = 1.0) -> Callable[[Handle], Read]:
+    """Bind the NVML function ``name(handle, structure *)`` of whose answer these members times ``scale`` are wanted."""
 
     def bind(handle: Handle) -> Read:
         get, own = function(name), type(answer).from_buffer_copy(answer)
-        pointer, first_value, second_value = byref(own), member(own, first), member(own, second)
+        pointer, values = byref(own), [member(own, each) for each in members]
 
-        def read() -> tuple[float, float]:
+        def read() -> list[float]:
             if code := get(handle, pointer):
                 raise DriverError(name, code)
-            return first_value.value * scale, second_value.value * scale
+            return [value.value * scale for value in values]
 
         return read
 
@@ -108,7 +99,67 @@ def _pair(name: str, answer: Any, first: str, second: str, scale: float = 1.0) -
 
 
 # Share of the driver's last window, 1/6 s to 1 s long.
-_utilization_rates = _pair("nvmlDeviceGetUtilizationRates", pynvml.c_nvmlUtilization_t(), "gpu", "memory", PERCENT)
+_utilization_rates = _members("nvmlDeviceGetUtilizationRates", pynvml.c_nvmlUtilization_t(), "gpu", "memory", scale=PERCENT)
+
+
+def _codec_utilization(name: str) -> Callable[[Handle], Read]:
+    """Bind the NVML function ``name(handle, unsigned *percent, unsigned *window)``."""
+
+    def bind(handle: Handle) -> Read:
+        get, answer, window = function(name), c_uint(), c_uint()
+        pointers = byref(answer), byref(window)
+
+        def read() -> tuple[float]:
+            if code := get(handle, *pointers):
+                raise DriverError(name, code)
+            return (answer.value * PERCENT,)
+
+        return read
+
+    return bind
+
+
+# Metric -> its bit among the clocks event reasons.
+EVENTS = {metric.name: metric.event for metric in catalog().values() if metric.event is not None}
+
+
+def _clocks_events(word: str) -> Callable[[Handle], Read]:
+    """Bind 1 for each of `EVENTS` that holds now, 0 for the others, NaN for those that the GPU does not know.
+
+    ``word``: what this driver calls them. It is one moment in each second, where a counter of time has all moments.
+    """
+
+    def bind(handle: Handle) -> Read:
+        get, answer = function(f"nvmlDeviceGetCurrentClocks{word}Reasons"), c_ulonglong()
+        pointer = byref(answer)
+        if code := function(f"nvmlDeviceGetSupportedClocks{word}Reasons")(handle, pointer):
+            raise DriverError(f"nvmlDeviceGetSupportedClocks{word}Reasons", code)
+        known = [bit if answer.value & bit else None for bit in EVENTS.values()]
+
+        def read() -> list[float]:
+            if code := get(handle, pointer):
+                raise DriverError(f"nvmlDeviceGetCurrentClocks{word}Reasons", code)
+            return [nan if bit is None else float(bool(answer.value & bit)) for bit in known]
+
+        return read
+
+    return bind
+
+
+def _vgpu_license(handle: Handle) -> Read:
+    name = "nvmlDeviceGetGridLicensableFeatures_v4"
+    get, answer = function(name), pynvml.c_nvmlGridLicensableFeatures_v4_t()
+    pointer = byref(answer)
+
+    def read() -> tuple[float]:
+        if code := get(handle, pointer):
+            raise DriverError(name, code)
+        if not answer.isGridLicenseSupported:
+            raise DriverError(name, pynvml.NVML_ERROR_NOT_SUPPORTED)
+        features = answer.gridLicensableFeatures[: answer.licensableFeaturesCount]
+        return (float(max((each.featureState for each in features if each.featureEnabled), default=0)),)
+
+    return read
 
 
 class _Samples:
@@ -154,7 +205,7 @@ def _utilization_samples(handle: Handle) -> Read:
     return read
 
 
-# In order of preference: a metric is taken from its field below, else from the first of these that gives it on a GPU.
+# In order of preference: a metric is taken from its field (nvml_fields.py), else from the first of these that gives it.
 READINGS = (
     Reading(("energy",), _energy),
     Reading(("power",), _power_usage),
@@ -165,130 +216,25 @@ READINGS = (
     Reading(("memory_clock",), _number("nvmlDeviceGetClockInfo", MHZ, pynvml.NVML_CLOCK_MEM)),
     Reading(("temperature",), _number("nvmlDeviceGetTemperature", 1.0, pynvml.NVML_TEMPERATURE_GPU)),  # °C
     Reading(  # bytes; version 2 tells the driver's own reserve apart from what is used, as DCGM's fields 251 and 252 do
-        ("memory_used", "memory_free"),
-        _pair("nvmlDeviceGetMemoryInfo_v2", pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2), "used", "free"),
+        ("memory_used", "memory_free", "memory_reserved"),
+        _members(
+            "nvmlDeviceGetMemoryInfo_v2", pynvml.c_nvmlMemory_v2_t(version=pynvml.nvmlMemory_v2), "used", "free", "reserved"
+        ),
     ),
-    Reading(("memory_used", "memory_free"), _pair("nvmlDeviceGetMemoryInfo", pynvml.c_nvmlMemory_t(), "used", "free")),
+    Reading(("memory_used", "memory_free"), _members("nvmlDeviceGetMemoryInfo", pynvml.c_nvmlMemory_t(), "used", "free")),
     Reading(
-        ("bar1_used", "bar1_free"), _pair("nvmlDeviceGetBAR1MemoryInfo", pynvml.c_nvmlBAR1Memory_t(), "bar1Used", "bar1Free")
+        ("bar1_used", "bar1_free"),
+        _members("nvmlDeviceGetBAR1MemoryInfo", pynvml.c_nvmlBAR1Memory_t(), "bar1Used", "bar1Free"),
     ),
+    Reading(tuple(EVENTS), _clocks_events("Event")),
+    Reading(tuple(EVENTS), _clocks_events("Throttle")),  # until driver 535
+    Reading(("fan_speed",), _number("nvmlDeviceGetFanSpeed", PERCENT)),
+    Reading(("encoder_utilization",), _codec_utilization("nvmlDeviceGetEncoderUtilization")),
+    Reading(("decoder_utilization",), _codec_utilization("nvmlDeviceGetDecoderUtilization")),
+    Reading(tuple(PORT_ERRORS), nvlink_ports),
+    Reading(("vgpu_license_status",), _vgpu_license),
     Reading(("power_limit",), _number("nvmlDeviceGetEnforcedPowerLimit", MILLI)),  # mW
     Reading(("pcie_link_width",), _number("nvmlDeviceGetCurrPcieLinkWidth", 1.0)),  # lanes
 )
 # Of these a MIG instance has its own; all else belongs to the whole card.
-OF_INSTANCES = frozenset({"memory_used", "memory_free", "bar1_used", "bar1_free"})
-
-
-@dataclass(frozen=True)
-class Field:
-    """A metric that is an NVML field value: field ``id`` of ``scope`` times ``scale``; of a counter the metric is its rate."""
-
-    metric: str
-    id: int
-    scale: float
-    scope: int = 0
-    counter: bool = False
-
-
-FIELDS = (
-    Field("energy", pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, MILLI),  # mJ
-    Field("power", pynvml.NVML_FI_DEV_POWER_INSTANT, MILLI),  # mW
-    Field("power_average", pynvml.NVML_FI_DEV_POWER_AVERAGE, MILLI),  # mW
-    Field("pcie_tx", pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 1.0, counter=True),  # bytes
-    Field("pcie_rx", pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 1.0, counter=True),
-    Field("nvlink_tx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, KIB, ALL_LINKS, counter=True),  # KiB
-    Field("nvlink_rx", pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, KIB, ALL_LINKS, counter=True),
-)
-
-
-class FieldValues:
-    """Several fields of one GPU in one call (``nvmlDeviceGetFieldValues``)."""
-
-    def __init__(self, handle: Handle, fields: Sequence[Field]) -> None:
-        self._handle = handle
-        self._get = function("nvmlDeviceGetFieldValues")
-        self._fields = tuple(fields)
-        self._array = (pynvml.c_nvmlFieldValue_t * len(fields))()
-        for answer, field in zip(self._array, fields, strict=True):
-            answer.fieldId, answer.scopeId = field.id, field.scope
-        self._before: list[tuple[int, float] | None] = [None] * len(fields)
-        # Nothing but a counter that wraps needs to know.
-        self._counters = any(field.counter for field in fields)
-        self._wrap_s = _seconds_to_wrap(handle) if self._counters else 0.0
-        self._scales = tuple(field.scale for field in fields)
-        self._kinds: tuple[int, ...] = ()
-        self._answers = Struct("")
-
-    def refusals(self) -> list[DriverError | None]:
-        """Return for each field why it gives no value, None where it does."""
-        self._call()
-        return [self._refusal(field, answer) for field, answer in zip(self._fields, self._array, strict=True)]
-
-    def _refusal(self, field: Field, answer: Any) -> DriverError | None:
-        if answer.nvmlReturn:
-            return DriverError(f"NVML field {field.id}", answer.nvmlReturn)
-        if field.counter and answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT and self._wrap_s < LATE_TICK_S:
-            return DriverError(
-                f"NVML field {field.id} may wrap more than once between two readings", pynvml.NVML_ERROR_NOT_SUPPORTED
-            )
-        return None
-
-    def read(self) -> list[float]:
-        """Return the values, NaN for a field without one; raises DriverError."""
-        self._call()
-        got = self._answers.unpack_from(self._array)
-        # Not known before the first answer; may change where there was no value.
-        if got[0::3] != self._kinds or not self._kinds:
-            self._kinds = tuple(answer.valueType for answer in self._array)
-            self._answers = Struct("=" + "".join(_layout(kind) for kind in self._kinds))
-            got = self._answers.unpack_from(self._array)
-        failed = any(got[1::3])
-        if not failed and not self._counters:
-            return list(map(mul, got[2::3], self._scales))
-        if failed:
-            self._check(got[1::3])
-        return [
-            (self._rate(i, got[3 * i + 2], self._kinds[i]) if field.counter else got[3 * i + 2]) * field.scale
-            if got[3 * i + 1] == pynvml.NVML_SUCCESS
-            else nan
-            for i, field in enumerate(self._fields)
-        ]
-
-    def _call(self) -> None:
-        self._now = monotonic()
-        if code := self._get(self._handle, len(self._fields), self._array):
-            raise DriverError("nvmlDeviceGetFieldValues", code)
-
-    def _check(self, codes: Sequence[int]) -> None:
-        """Raise DriverError when no field answers: then the GPU does not."""
-        gone = GONE.intersection(codes)
-        if gone or SOME_ANSWER.isdisjoint(codes):
-            raise DriverError("nvmlDeviceGetFieldValues", next(iter(gone or codes)))
-
-    def _rate(self, i: int, raw: int, kind: int) -> float:
-        """Return the growth per second since the last reading; NaN where that cannot be known, never less than zero."""
-        before, self._before[i] = self._before[i], (raw, self._now)
-        if before is None:
-            return nan
-        growth, seconds = raw - before[0], self._now - before[1]
-        if kind == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT:
-            # "Value can be wrapped" (nvml.h): it may have, once, but not twice. Below 10 Hz that is never sure.
-            return growth % 2**32 / seconds if 0 < seconds < self._wrap_s else nan
-        return growth / seconds if growth >= 0 and seconds > 0 else nan
-
-
-def _layout(kind: int) -> str:
-    """Return the format of type, return code and value of one field value."""
-    return formatted(pynvml.c_nvmlFieldValue_t, {"valueType": "I", "nvmlReturn": "I", "value": VALUE_FORMATS.get(kind, "Q")})
-
-
-def _seconds_to_wrap(handle: Handle) -> float:
-    """Return the time in which the PCIe link could send 2**32 bytes one way."""
-    try:
-        generation = call(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)
-        lanes = call(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle)
-    except DriverError as error:
-        if error.gone:
-            raise
-        return 0.0
-    return float(2**32 / (LANE_BYTES_PER_S * 2 ** (generation - 1) * lanes))
+OF_INSTANCES = frozenset({"memory_used", "memory_free", "memory_reserved", "bar1_used", "bar1_free"})

@@ -7,6 +7,10 @@ from typing import Literal, NamedTuple
 
 from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES
 
+_THROTTLE_REASONS = (
+    *("power_cap", "thermal", "hardware_thermal", "power_brake", "board_limit", "reliability"),
+    "clock_setting",
+)
 #: Column -> unit suffix of the agent's name for it. (The agent's catalogue is not ours to load; a test compares the two.)
 _GPU_SUFFIXES = {
     **dict.fromkeys(("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active"), "ratio"),
@@ -15,10 +19,16 @@ _GPU_SUFFIXES = {
     **dict.fromkeys(("power", "power_average", "power_limit"), "watts"),
     **dict.fromkeys(("sm_clock", "memory_clock"), "hertz"),
     **dict.fromkeys(("memory_used", "memory_free", "bar1_used", "bar1_free"), "bytes"),
+    **dict.fromkeys((f"throttled_{reason}" for reason in _THROTTLE_REASONS), "ratio"),
+    **dict.fromkeys(("fan_speed", "encoder_utilization", "decoder_utilization"), "ratio"),
+    **dict.fromkeys(("temperature", "memory_temperature"), "celsius"),
+    **dict.fromkeys(("xid_errors", "ecc_correctable_errors", "ecc_uncorrectable_errors", "pcie_replays"), "total"),
+    **dict.fromkeys((f"nvlink_{kind}_errors" for kind in ("crc", "crc_flit", "crc_data", "replay", "recovery")), "total"),
+    **dict.fromkeys(("remapped_rows_correctable", "remapped_rows_uncorrectable"), "total"),
+    **dict.fromkeys(("last_xid", "row_remap_pending", "row_remap_failure", "vgpu_license_status"), ""),
     "energy": "joules_total",
-    "temperature": "celsius",
+    "memory_reserved": "bytes",
     "pcie_link_width": "lanes",
-    "xid_errors": "total",
 }
 _HOST_SUFFIXES = {
     **dict.fromkeys(("cpu_utilization", "process_cpu_utilization"), "ratio"),
@@ -31,7 +41,7 @@ _HOST_SUFFIXES = {
 }
 
 #: The agent's name of the newest value -> column.
-AGENT_NAMES = {f"epochcast_gpu_{column}_{suffix}": column for column, suffix in _GPU_SUFFIXES.items()} | {
+AGENT_NAMES = {f"epochcast_gpu_{column}_{suffix}".rstrip("_"): column for column, suffix in _GPU_SUFFIXES.items()} | {
     f"epochcast_host_{column}_{suffix}".rstrip("_"): column for column, suffix in _HOST_SUFFIXES.items()
 }
 

@@ -67,6 +67,44 @@ NAMES: dict[str, tuple[str, float]] = {
     "DCGM_FI_DEV_BAR1_USED": ("bar1_used", MIB),
     "DCGM_FI_DEV_BAR1_USED_BYTES": ("bar1_used", 1.0),
     "DCGM_FI_DEV_PCIE_LINK_WIDTH": ("pcie_link_width", 1.0),
+    "DCGM_FI_DEV_MEMORY_TEMP": ("memory_temperature", 1.0),
+    "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS": ("memory_temperature", 1.0),
+    "DCGM_FI_DEV_FAN_SPEED": ("fan_speed", PERCENT),
+    "DCGM_FI_DEV_FAN_SPEED_RATIO": ("fan_speed", 1.0),
+    "DCGM_FI_DEV_ENC_UTIL": ("encoder_utilization", PERCENT),
+    "DCGM_FI_DEV_ENC_UTIL_RATIO": ("encoder_utilization", 1.0),  # unconfirmed
+    "DCGM_FI_DEV_DEC_UTIL": ("decoder_utilization", PERCENT),
+    "DCGM_FI_DEV_DEC_UTIL_RATIO": ("decoder_utilization", 1.0),  # unconfirmed
+    "DCGM_FI_DEV_FB_RESERVED": ("memory_reserved", MIB),
+    "DCGM_FI_DEV_FB_RESERVED_BYTES": ("memory_reserved", 1.0),  # unconfirmed
+    "DCGM_FI_DEV_XID_ERRORS": ("last_xid", 1.0),
+    "DCGM_FI_DEV_XID_ERROR": ("last_xid", 1.0),
+    "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": ("ecc_correctable_errors", 1.0),
+    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": ("ecc_uncorrectable_errors", 1.0),
+    "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": ("remapped_rows_correctable", 1.0),
+    "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL": ("remapped_rows_correctable", 1.0),
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": ("remapped_rows_uncorrectable", 1.0),
+    "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL": ("remapped_rows_uncorrectable", 1.0),
+    "DCGM_FI_DEV_ROW_REMAP_PENDING": ("row_remap_pending", 1.0),
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": ("row_remap_failure", 1.0),
+    "DCGM_FI_DEV_ROW_REMAP_FAILED": ("row_remap_failure", 1.0),
+    "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": ("nvlink_crc_flit_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL": ("nvlink_crc_flit_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": ("nvlink_crc_data_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL": ("nvlink_crc_data_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_ERROR_DL_CRC": ("nvlink_crc_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL": ("nvlink_crc_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": ("nvlink_replay_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY": ("nvlink_replay_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_REPLAY_TOTAL": ("nvlink_replay_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL": ("nvlink_replay_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": ("nvlink_recovery_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY": ("nvlink_recovery_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL": ("nvlink_recovery_errors", 1.0),
+    "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL": ("nvlink_recovery_errors", 1.0),
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": ("pcie_replays", 1.0),
+    "DCGM_FI_DEV_PCIE_REPLAY_TOTAL": ("pcie_replays", 1.0),
+    "DCGM_FI_DEV_VGPU_LICENSE_STATUS": ("vgpu_license_status", 1.0),
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("gr_engine_active", 1.0),
     "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": ("gr_engine_active", 1.0),
     "DCGM_FI_PROF_SM_ACTIVE": ("sm_active", 1.0),
@@ -88,8 +126,11 @@ NAMES: dict[str, tuple[str, float]] = {
     "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_tx", 1.0),
     "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_rx", 1.0),
 }
-# Unconfirmed: these three names, and that ONCE_PERCENT is a ratio now, are from somebody's notes of September 2026 on NVIDIA's
-# page "Field Identifiers" of DCGM 4.7. The release notes have the change of units, and of such names FB_CAPACITY_BYTES.
+# Unconfirmed: these names, that of all NVLinks' traffic (agent/compat.py), and that ONCE_PERCENT is a ratio now, are from
+# somebody's notes of September 2026 on NVIDIA's page "Field Identifiers" of DCGM 4.7. The release notes have the change of
+# units, of which there are eleven in the default list, as many as here, and of such names FB_CAPACITY_BYTES.
 
 #: Column -> its oldest name, which every exporter knows and which is in the units of `dcgm_fields.h`.
 OLDEST: dict[str, str] = {column: name for name, (column, _) in reversed(NAMES.items())}
+#: Column -> the name that dcgm-exporter 4.9 prints.
+NEWEST: dict[str, str] = {column: name for name, (column, _) in NAMES.items()}

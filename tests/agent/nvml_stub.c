@@ -14,6 +14,12 @@
  *   slow FUNCTION MICROSECONDS  FUNCTION (or *) sleeps before it answers
  *   spin ID MICROSECONDS        that field value burns CPU before it is there, and so does the function of the same value
  *   field ID CODE GPU           that field value's own return code
+ *   value ID NUMBER GPU         that field value's answer, where it has one (error counters and the like are 0 else)
+ *   event BIT SHARE GPU         that clocks event reason (its bit) holds for SHARE (0..1) of the time: what counts its time grows
+ *                               so fast, and the bit is set while SHARE is more than 0; the GPU knows all reasons but those in
+ *   unknown_events BITS GPU     which it does not have, and no counter of their time either
+ *   fan GPU PERCENT             it has a fan
+ *   license GPU STATE           it is a virtual GPU whose licence is in that state
  *   gpm ID CODE|nan GPU         that GPM metric's own return code, or a NaN with success
  *   energy GPU MILLIJOULES      the energy counter's value when the library was loaded; lowering it makes it run backwards
  *   pcie GPU START RATE         the PCIe byte counters (32 bits, they wrap) start at START and grow by RATE bytes/s when busy
@@ -77,20 +83,25 @@ typedef struct {
     const model *model;
     double period, duty, pcie_rate;
     u64 energy_mj, pcie_start;
+    double event_share[16];
+    unsigned unknown_events;
+    int fan, license; /* -1: none */
     int lost, instances;
     instance instance[INSTANCES];
 } gpu;
 typedef struct { int kind, id, code, gpu; } rule; /* kind: 'f' field value, 'g' GPM metric, 's' spin; code ALL: NaN */
 typedef struct { char function[64]; int code, gpu, microseconds; } mood;
+typedef struct { int id, gpu; u64 number; } answer;
 typedef struct { int sequence, gpu, code; } xid;
 typedef struct { int gpu; unsigned pid; u64 bytes; int percent; } process;
 
 static struct {
-    int gpus, frozen, logged, generation, rules, moods, xids, processes;
+    int gpus, frozen, logged, generation, rules, moods, xids, processes, answers;
     double ripple;
     gpu gpu[GPUS];
     rule rule[RULES];
     mood mood[RULES];
+    answer answer[RULES];
     xid xid[EVENTS];
     process process[PROCESSES];
 } now;
@@ -187,6 +198,16 @@ static void statement(char *line) {
     } else if ((!strcmp(word[0], "field") || !strcmp(word[0], "gpm")) && n == 4 && now.rules < RULES) {
         int code = strcmp(word[2], "nan") ? atoi(word[2]) : ALL;
         now.rule[now.rules++] = (rule){word[0][0], atoi(word[1]), code, gpu_number(word[3])};
+    } else if (!strcmp(word[0], "value") && n == 4 && now.answers < RULES) {
+        now.answer[now.answers++] = (answer){atoi(word[1]), gpu_number(word[3]), strtoull(word[2], NULL, 10)};
+    } else if (!strcmp(word[0], "event") && n == 4) {
+        EACH_GPU(g, gpu_number(word[3])) g->event_share[__builtin_ctz((unsigned)atoi(word[1]))] = atof(word[2]);
+    } else if (!strcmp(word[0], "unknown_events") && n == 3) {
+        EACH_GPU(g, gpu_number(word[2])) g->unknown_events = (unsigned)atoi(word[1]);
+    } else if (!strcmp(word[0], "fan") && n == 3) {
+        EACH_GPU(g, which) g->fan = atoi(word[2]);
+    } else if (!strcmp(word[0], "license") && n == 3) {
+        EACH_GPU(g, which) g->license = atoi(word[2]);
     } else if (!strcmp(word[0], "xid") && n == 4 && now.xids < EVENTS) {
         now.xid[now.xids++] = (xid){atoi(word[1]), atoi(word[2]), atoi(word[3])};
     } else if (!strcmp(word[0], "pid") && n == 5 && now.processes < PROCESSES) {
@@ -201,7 +222,7 @@ static void defaults(void) {
     memset(&now, 0, sizeof now);
     now.gpus = 2;
     /* A month at full power: float32 would no longer count. */
-    EACH_GPU(g, ALL) *g = (gpu){.model = &MODELS[0], .period = 1, .duty = 1, .energy_mj = 5000000000000ull, .pcie_rate = 1e9};
+    EACH_GPU(g, ALL) *g = (gpu){.model = &MODELS[0], .period = 1, .duty = 1, .energy_mj = 5000000000000ull, .pcie_rate = 1e9, .fan = -1, .license = -1};
 }
 
 static u64 *delivered; /* counts shared by all processes that load this library */
@@ -459,12 +480,34 @@ static void spin(int id, const device *d) {
     while (seconds(CLOCK_THREAD_CPUTIME_ID) < end) {}
 }
 
+/* A counter of nanoseconds in which a clocks event reason held. */
+static int event_time(const gpu *g, field *f, unsigned bit) {
+    f->value.ull = (u64)llround(1e9 * g->event_share[__builtin_ctz(bit)] * (unix_now() - loaded));
+    return g->unknown_events & bit ? NOT_SUPPORTED : OK;
+}
+
 static int field_value(const gpu *g, field *f) {
+    int hopper = g->model->gpm;
     double busy = busy_seconds(g, unix_now()) - busy_seconds(g, loaded);
-    f->valueType = f->fieldId == 186 || f->fieldId == 185 || f->fieldId == 197 || f->fieldId == 198 ? UNSIGNED_INT
-                                                                                                   : UNSIGNED_LONG_LONG;
+    f->valueType = UNSIGNED_LONG_LONG;
     f->value.ull = 0;
     switch (f->fieldId) {
+    case 82: case 91: case 94: case 185: case 186: case 197: case 198: f->valueType = UNSIGNED_INT; break;
+    case 269: case 270: case 271: if (!hopper) f->valueType = UNSIGNED_INT; break; /* an older driver: something else */
+    default: break;
+    }
+    for (const answer *a = now.answer; a < now.answer + now.answers; a++)
+        if (a->id == (int)f->fieldId && (a->gpu == ALL || &now.gpu[a->gpu] == g)) { f->value.ull = a->number; return OK; }
+    switch (f->fieldId) {
+    case 82: f->value.ui = 60; return OK;
+    case 74: return event_time(g, f, 0x4);
+    case 75: case 269: return event_time(g, f, 0x20);
+    case 270: return event_time(g, f, 0x40);
+    case 271: return event_time(g, f, 0x80);
+    case 3: case 4: case 77: case 79: case 94: case 142: case 143: case 144: case 145: return OK;
+    case 38: case 45: case 52: case 59: return hopper || !g->model->nvlink ? NOT_SUPPORTED : OK; /* totals */
+    case 91: f->value.ui = 18; return hopper ? OK : NOT_SUPPORTED;
+    case 161: case 162: case 163: return hopper && f->scopeId < 18 ? OK : NOT_SUPPORTED; /* by port */
     case 83: f->value.ull = energy_mj(g); return OK;
     case 186: f->value.ui = (unsigned)(1000 * power_w(g, 0.1)); return OK;
     case 185: f->value.ui = (unsigned)(1000 * power_w(g, 1)); return OK;
@@ -583,12 +626,42 @@ int nvmlDeviceGetCurrPcieLinkWidth(device *d, unsigned *lanes) { WHOLE_GPU(d); *
 int nvmlDeviceGetCurrPcieLinkGeneration(device *d, unsigned *gen) { WHOLE_GPU(d); *gen = 4; return OK; }
 int nvmlDeviceGetMaxPcieLinkGeneration(device *d, unsigned *gen) { WHOLE_GPU(d); *gen = (unsigned)GPU(d)->model->pcie; return OK; }
 int nvmlDeviceGetMaxPcieLinkWidth(device *d, unsigned *lanes) { WHOLE_GPU(d); *lanes = 16; return OK; }
-int nvmlDeviceGetFanSpeed(device *d, unsigned *speed) { WHOLE_GPU(d); *speed = 0; return NOT_SUPPORTED; }
+int nvmlDeviceGetFanSpeed(device *d, unsigned *speed) {
+    WHOLE_GPU(d);
+    *speed = (unsigned)GPU(d)->fan;
+    return GPU(d)->fan < 0 ? NOT_SUPPORTED : OK;
+}
 int nvmlDeviceGetPerformanceState(device *d, unsigned *state) { WHOLE_GPU(d); *state = 0; return OK; }
 int nvmlDeviceGetComputeMode(device *d, unsigned *mode) { WHOLE_GPU(d); *mode = 0; return OK; }
 int nvmlDeviceGetPersistenceMode(device *d, unsigned *mode) { WHOLE_GPU(d); *mode = 1; return OK; }
-int nvmlDeviceGetEncoderUtilization(device *d, unsigned *u, unsigned *us) { WHOLE_GPU(d); *u = 0; *us = 166666; return OK; }
-int nvmlDeviceGetDecoderUtilization(device *d, unsigned *u, unsigned *us) { WHOLE_GPU(d); *u = 0; *us = 166666; return OK; }
+int nvmlDeviceGetEncoderUtilization(device *d, unsigned *u, unsigned *us) { WHOLE_GPU(d); *u = 20; *us = 166666; return OK; }
+int nvmlDeviceGetDecoderUtilization(device *d, unsigned *u, unsigned *us) { WHOLE_GPU(d); *u = 30; *us = 166666; return OK; }
+
+int nvmlDeviceGetSupportedClocksEventReasons(device *d, u64 *bits) { WHOLE_GPU(d); *bits = 0x1ff & ~GPU(d)->unknown_events; return OK; }
+int nvmlDeviceGetCurrentClocksEventReasons(device *d, u64 *bits) {
+    WHOLE_GPU(d);
+    *bits = 0;
+    for (int b = 0; b < 16; b++) *bits |= (u64)(GPU(d)->event_share[b] > 0) << b;
+    return OK;
+}
+int nvmlDeviceGetSupportedClocksThrottleReasons(device *d, u64 *bits) { return nvmlDeviceGetSupportedClocksEventReasons(d, bits); }
+int nvmlDeviceGetCurrentClocksThrottleReasons(device *d, u64 *bits) { return nvmlDeviceGetCurrentClocksEventReasons(d, bits); }
+
+int nvmlDeviceGetGridLicensableFeatures_v4(device *d, void *features) {
+    struct {
+        int supported;
+        unsigned count;
+        struct { unsigned code, state; char info[128], product[128]; unsigned enabled, expiry[4]; } feature[3];
+    } *f = features;
+    WHOLE_GPU(d);
+    memset(f, 0, sizeof *f);
+    f->supported = GPU(d)->license >= 0;
+    f->count = 2;
+    f->feature[0].state = 7; /* of a feature that is off */
+    f->feature[1].enabled = 1;
+    f->feature[1].state = (unsigned)GPU(d)->license;
+    return OK;
+}
 
 int nvmlDeviceGetPcieThroughput(device *d, int direction, unsigned *kib) {
     WHOLE_GPU(d);

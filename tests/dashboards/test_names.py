@@ -14,6 +14,7 @@ from epochcast.agent.catalog import catalog as agent_catalog
 from epochcast.agent.config import Config, Push
 from epochcast.agent.exposition import LABELS, registry
 from epochcast.agent.node import Node
+from epochcast.agent.processes import ProcessCollector
 from epochcast.agent.push import PushCollector, Pusher
 from epochcast.analyzer.live.metrics import catalog
 
@@ -54,6 +55,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     for name in names:
         if name.startswith("epochcast_gpu_") and not name.endswith(("_source_fallback", "_info")):
             names[name] |= set(LABELS)
+    for name in ("memory_bytes", "sm_utilization_ratio"):
+        names[f"epochcast_gpu_process_{name}"] = TARGET | set(ProcessCollector.LABELS)
     names["epochcast_agent_last_sample_timestamp_seconds"] |= {"source"}
     names["epochcast_agent_blanks_total"] |= {"gpu", "uuid", "metric"}
     for metric in catalog().values():
@@ -77,11 +80,11 @@ def test_rules_name_metrics_and_labels_that_exist(root: Path, exported: dict[str
     files = ("training_rules.yml", "training_alerts.yml", "alerts.yml")
     rules = "".join((root / "dashboards" / name).read_text() for name in files)
     recorded = set(re.findall(r"record: (\S+)", rules))
-    named = set(re.findall(r"\btraining_job\w*:epochcast_\w+:\w+", rules))
+    named = set(re.findall(r"\b(?:training_job|gpu_pod)\w*:epochcast_\w+:\w+", rules))
     assert named == recorded
     expressions = re.sub(r"#.*", "", rules)
     expressions = re.sub(r"(summary|description|runbook): .*(\n {12}.*)*", "", expressions)
-    expressions = re.sub(r"(training_job\w*:epochcast_\w+:\w+)", "vector(0)", expressions)
+    expressions = re.sub(r"((?:training_job|gpu_pod)\w*:epochcast_\w+:\w+)", "vector(0)", expressions)
     used = _check([expressions], exported)
     assert len(used) > 40
 

@@ -16,7 +16,8 @@ def test_every_tenth_of_a_second_once_and_in_order(reset: Any, open_dcgm: Any, r
     rows = read(source, host, 5)
     for device in (0, 1):
         times = [row.time for row in rows if row.device == device]
-        assert np.allclose(np.diff(times), 0.1)  # none twice, none left out, though values of a tick come in two fetches
+        # None twice, none left out, though values of a tick come in two fetches. Slow fields move the middle of their row.
+        assert np.allclose(np.diff(times), 0.1, atol=2e-3)
         assert len(times) >= 46
         time, values = column(source, rows, device, "sm_active")
         # The stand-in's value is a function of its stamp: each must be at the tick nearest to it.
@@ -66,7 +67,7 @@ def test_a_sample_that_comes_twice_is_one(reset: Any, open_dcgm: Any, read: Any,
     for values in host.cache.values():
         values += values
     rows = read(source, host, 2, start=2)
-    assert np.allclose(np.diff(column(source, rows, 0, "power")[0]), 0.1)
+    assert np.allclose(np.diff(column(source, rows, 0, "power")[0]), 0.1, atol=2e-3)
 
 
 def test_tiers_are_watched_at_their_own_interval(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
@@ -152,7 +153,7 @@ def test_what_waits_for_a_late_reader_is_not_lost(reset: Any, open_dcgm: Any, re
     host.advance(20.0)
     rows += read(source, host, 1, start=21)
     times = [row.time for row in rows if row.device == 0]
-    assert np.allclose(np.diff(times), 0.1)
+    assert np.allclose(np.diff(times), 0.1, atol=2e-3)
     assert times[-1] - times[0] > 20
 
 
@@ -174,7 +175,7 @@ def test_an_array_of_values_in_one_call_is_read_whole(reset: Any) -> None:
 
     reset()
     structs = sys.modules["dcgm_structs"]
-    readings = Readings(structs)
+    readings = Readings(structs, [])
     values = (structs.c_dcgmFieldValue_v1 * 3)(
         *(structs.fill(structs.c_dcgmFieldValue_v1, 1002, ts, 0, ts / 10) for ts in (1, 2, 3))
     )

@@ -62,7 +62,13 @@ def test_mig_instances_are_devices_with_what_is_theirs(open_source: Open, nvml_d
     ]
     whole, part = source.devices[:2]
     assert "gpu_utilization" in whole.unmeasured
-    assert {metric.name for metric in part.metrics} == {"memory_used", "memory_free", "bar1_used", "bar1_free"}
+    assert {metric.name for metric in part.metrics} == {
+        "memory_used",
+        "memory_free",
+        "memory_reserved",
+        "bar1_used",
+        "bar1_free",
+    }
     assert "whole GPU" in part.unmeasured["power"]
     assert set(part.static) >= {"memory_total", "sm_count"}
     got = rows(source, 0.0)

@@ -15,6 +15,7 @@ from epochcast.agent.config import Config
 from epochcast.agent.sampler import Sampler, SystemClock
 from epochcast.agent.sources import gpm
 from epochcast.agent.sources.gpm import GpmSource
+from epochcast.agent.sources.nvml_readings import OF_INSTANCES
 from epochcast.agent.store import DeviceStore
 from epochcast.common.errors import InputError
 
@@ -34,6 +35,9 @@ BUSY = {
     "nvlink_tx": 3000 * MIB,
     "nvlink_rx": 4000 * MIB,
 }
+
+# Of these an H200 in the stub has none.
+NOT_THERE = {"fan_speed", "nvlink_crc_flit_errors", "nvlink_crc_data_errors", "vgpu_license_status"}
 
 Driver = Any
 Open = Callable[..., GpmSource]
@@ -63,13 +67,14 @@ def profiled(values: dict[str, float]) -> dict[str, float]:
 def test_profiling_metrics_in_base_units_beside_all_others(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 2")
     source = open_source()
-    gpus = {name for name, metric in read_metrics().items() if metric.scope == "gpu"}
+    gpus = {name for name, metric in read_metrics().items() if metric.scope == "gpu"} - NOT_THERE
     assert [{metric.name for metric in device.metrics} for device in source.devices] == [gpus, gpus]
-    assert [dict(device.unmeasured) for device in source.devices] == [{}, {}]
+    assert [set(device.unmeasured) for device in source.devices] == [NOT_THERE, NOT_THERE]
     got = rows(source, 0.0, slow=True)
     assert set(got) == {"0", "1"}
     assert profiled(got["1"]) == pytest.approx(BUSY)
-    assert not np.isnan(list(got["1"].values())).any()
+    time_shares = {name for name in got["1"] if name.startswith("throttled_")} - {"throttled_clock_setting"}
+    assert {name for name, value in got["1"].items() if np.isnan(value)} == time_shares  # they take two readings
     assert got["1"]["power"] == 650
     assert rows(source, 0.1)["0"].keys() == gpus
     assert not source.blanks
@@ -153,7 +158,10 @@ def test_each_metric_has_its_own_return_code(open_source: Open, nvml_driver: Dri
     tensor, sm, dram = (metric.gpm for metric in (catalog()[name] for name in ("tensor_active", "sm_active", "dram_active")))
     nvml_driver(f"gpus 2\ngpm {tensor} {NOT_SUPPORTED} 0\ngpm {dram} {NO_DATA} 0")
     source = open_source()
-    assert source.devices[0].unmeasured == {"tensor_active": f"NVML GPM metric {tensor}: Not Supported"}
+    unmeasured = source.devices[0].unmeasured
+    assert {name: unmeasured[name] for name in unmeasured.keys() - NOT_THERE} == {
+        "tensor_active": f"NVML GPM metric {tensor}: Not Supported"
+    }
     assert profiled(rows(source, 0.0)["0"]).keys() == BUSY.keys() - {"tensor_active", "dram_active"}
     assert source.blanks == {(0, "dram_active"): 1}
     nvml_driver(f"gpus 2\ngpm {sm} nan 0\ngpm {dram} {UNKNOWN} 1")
@@ -168,7 +176,7 @@ def test_what_gpm_refuses_is_read_from_counters(open_source: Open, nvml_driver: 
     source = open_source()
     rows(source, 0.0)
     assert rows(source, 0.1)["0"]["nvlink_tx"] > 0  # field 138
-    assert not source.devices[0].unmeasured
+    assert source.devices[0].unmeasured.keys() == NOT_THERE
 
 
 def test_after_a_pause_the_window_begins_anew(
@@ -249,7 +257,7 @@ def test_mig_instances_have_their_own_window(open_source: Open, nvml_driver: Dri
     part = source.devices[1]
     assert (part.index, part.instance, part.source, part.uuid) == (0, 7, "gpm", "MIG-stub-0-7-0")
     own = {name for name in BUSY if catalog()[name].unit == "ratio"}
-    assert {metric.name for metric in part.metrics} == own | {"memory_used", "memory_free", "bar1_used", "bar1_free"}
+    assert {metric.name for metric in part.metrics} == own | OF_INSTANCES
     assert "power" in part.unmeasured
     assert "NVML GPM metric 20" in part.unmeasured["pcie_tx"]
     got = rows(source, 0.0, slow=True)

@@ -101,6 +101,8 @@ def test_a_gpu_that_answers_only_unknown_error_at_the_start(open_source: Open, n
             *("nvmlDeviceGetSamples", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetClockInfo", "nvmlDeviceGetTemperature"),
             *("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetBAR1MemoryInfo"),
             *("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetCudaComputeCapability"),
+            *("nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetFanSpeed", "nvmlDeviceGetGridLicensableFeatures_v4"),
+            *("nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization"),
         )
     )
     nvml_driver(f"gpus 2\n{everything}")

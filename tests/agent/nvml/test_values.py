@@ -8,7 +8,7 @@ import numpy as np
 import pynvml
 import pytest
 
-from epochcast.agent.sources import nvml_readings
+from epochcast.agent.sources import nvml_fields
 from epochcast.agent.sources.nvml import NvmlSource
 
 UNKNOWN, NO_DATA = pynvml.NVML_ERROR_UNKNOWN, pynvml.NVML_ERROR_NO_DATA
@@ -26,7 +26,8 @@ def test_a_healthy_gpu_gives_base_units(open_source: Open, nvml_driver: Driver, 
     nvml_driver("gpus 1")
     got = rows(open_source(), 0.0)["0"]
     assert got.pop("energy") >= 5e9  # the stub starts at 5e12 mJ
-    nothing_yet = {"nvlink_tx", "nvlink_rx"}  # a rate takes two readings
+    nothing_yet = {"nvlink_tx", "nvlink_rx"} | {name for name in got if name.startswith("throttled_")}  # two readings
+    nothing_yet.remove("throttled_clock_setting")
     assert filled(got) == got.keys() - nothing_yet
     memory = 150754820096
     assert {name: value for name, value in got.items() if name not in nothing_yet} == pytest.approx(
@@ -45,6 +46,16 @@ def test_a_healthy_gpu_gives_base_units(open_source: Open, nvml_driver: Driver, 
             "power_limit": 700,
             "pcie_link_width": 16,
             "xid_errors": 0,
+            "last_xid": 0,
+            "throttled_clock_setting": 0,
+            "encoder_utilization": 0.2,
+            "decoder_utilization": 0.3,
+            "memory_temperature": 60,
+            "memory_reserved": 2**20,
+            **dict.fromkeys(("ecc_correctable_errors", "ecc_uncorrectable_errors", "pcie_replays"), 0),
+            **dict.fromkeys(("remapped_rows_correctable", "remapped_rows_uncorrectable"), 0),
+            **dict.fromkeys(("row_remap_pending", "row_remap_failure"), 0),
+            **dict.fromkeys(("nvlink_crc_errors", "nvlink_replay_errors", "nvlink_recovery_errors"), 0),
         }
     )
 
@@ -53,7 +64,7 @@ def test_each_tier_is_read_when_due_and_what_is_off_never(
     open_source: Open, nvml_driver: Driver, nvml_calls: Calls, rows: Any
 ) -> None:
     nvml_driver("gpus 1")
-    source = open_source(tiers={"memory_used": "rare", "memory_free": "off", "temperature": "off"})
+    source = open_source(tiers={"memory_used": "rare", "memory_reserved": "rare", "memory_free": "off", "temperature": "off"})
     assert "memory_free" not in {metric.name for metric in source.devices[0].metrics}
     rows(source, 0.0)
     calls = nvml_calls("nvmlDeviceGetTemperature")
@@ -73,7 +84,7 @@ def test_fields_of_a_tier_are_one_call(open_source: Open, nvml_driver: Driver, n
     rows(source, 0.0, slow=False, rare=False)
     assert nvml_calls("nvmlDeviceGetFieldValues") == before + 1
     rows(source, 1.0)
-    assert nvml_calls("nvmlDeviceGetFieldValues") == before + 1 + 2
+    assert nvml_calls("nvmlDeviceGetFieldValues") == before + 1 + 4  # three tiers, and the errors of each NVLink
 
 
 def test_an_old_gpu_is_read_through_older_calls_and_the_rest_is_left_out_with_a_reason(
@@ -127,7 +138,7 @@ def test_counters_give_rates_across_a_wrap(
 ) -> None:
     nvml_driver("gpus 1\ngpu 0 a100\npcie 0 0 0")
     now = 100.0
-    monkeypatch.setattr(nvml_readings, "monotonic", lambda: now)
+    monkeypatch.setattr(nvml_fields, "monotonic", lambda: now)
     source = open_source()
 
     def read_at(counter: int, moment: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent.processes import Owner, read_owner
+from epochcast.agent.process_owner import Owner, read_owner
 
 ID = "0123456789abcdef" * 4
 INNER = "fedcba9876543210" * 4
@@ -65,12 +65,12 @@ NO_SUCH_PID = 2**30  # beyond the largest that Linux gives out
 def test_control_groups(proc: Any, cgroup: str, expected: Owner) -> None:
     proc.add(7, cgroup=cgroup)
     root = pwd.getpwuid(0).pw_name
-    assert read_owner(7, proc.root) == expected._replace(process="python", user=root)
+    assert read_owner(7, proc.root, users=True) == expected._replace(process="python", user=root)
 
 
 def test_a_user_without_a_name_is_its_number(proc: Any) -> None:
     proc.add(7, uid=3_999_999_999)
-    owner = read_owner(7, proc.root)
+    owner = read_owner(7, proc.root, users=True)
     assert owner is not None
     assert owner.user == "3999999999"
 
@@ -80,18 +80,23 @@ def test_odd_process_names_are_kept(proc: Any) -> None:
     (proc.root / "8").mkdir()
     (proc.root / "8" / "status").write_bytes(b"Name:\t\xff\xfe\nUid:\tnone\n")
     (proc.root / "8" / "cgroup").write_text("")
-    assert read_owner(7, proc.root).process == "a:\tb"  # type: ignore[union-attr]
-    assert read_owner(8, proc.root) == Owner(process="��")
+    assert read_owner(7, proc.root, users=True).process == "a:\tb"  # type: ignore[union-attr]
+    assert read_owner(8, proc.root, users=True) == Owner(process="��")
 
 
 def test_gone_and_hidden_processes_are_told_apart(proc: Any) -> None:
-    assert read_owner(NO_SUCH_PID, proc.root) is None
-    assert read_owner(2**32 - 1, proc.root) is None
-    assert read_owner(os.getpid(), proc.root) == Owner(), "it runs, but this /proc does not show it"
+    assert read_owner(NO_SUCH_PID, proc.root, users=True) is None
+    assert read_owner(2**32 - 1, proc.root, users=True) is None
+    assert read_owner(os.getpid(), proc.root, users=True) == Owner(), "it runs, but this /proc does not show it"
 
 
 def test_this_very_process(proc: Any) -> None:
-    owner = read_owner(os.getpid(), Path("/proc"))
+    owner = read_owner(os.getpid(), Path("/proc"), users=True)
     assert owner is not None
     assert owner.process == Path("/proc/self/comm").read_text().strip()
     assert owner.user == pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_whose_it_is_is_told_only_where_it_may_be(proc: Any) -> None:
+    proc.add(7, uid=os.getuid(), cgroup="9:memory:/slurm/uid_1000/job_4711/step_0/task_0\n")
+    assert read_owner(7, proc.root, users=False) == Owner("python", slurm_job="4711")

@@ -15,7 +15,7 @@ GIB = 1 << 30
 SCRIPT = """
 import dataclasses, json
 from epochcast.agent.processes import ProcessWatcher
-watcher = ProcessWatcher(1.0)
+watcher = ProcessWatcher(1.0, users=True)
 answered = watcher.look()
 seen = [dataclasses.asdict(process) for process in watcher.processes()]
 print(json.dumps([answered, watcher.errors, watcher.reason, seen]))

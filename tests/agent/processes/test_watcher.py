@@ -29,7 +29,7 @@ def test_processes_of_all_gpus(nvml: Any, proc: Any) -> None:
     nvml.running = {0: [(11, 2 * GIB), (12, GIB)], 1: [(11, 3 * GIB)]}
     now = int(time.time() * 1e6)
     nvml.samples = {0: [(11, now, 40), (11, now + 1, 60)], 1: [(11, now, 10)]}
-    watcher = ProcessWatcher(1.0, proc.root)
+    watcher = ProcessWatcher(1.0, proc.root, users=True)
     assert watcher.look()
     root = pwd.getpwuid(0).pw_name
     container = GpuProcess("0", "GPU-0", 11, "python", root, ID, "", "", 2 * GIB, 0.5)
@@ -170,12 +170,13 @@ def test_a_driver_that_fails_is_let_go_so_that_it_can_start_afresh(
     assert nvml.held == 0
 
 
-def test_the_page(nvml: Any, proc: Any) -> None:
+@pytest.mark.parametrize("users", [True, False])
+def test_the_page(nvml: Any, proc: Any, users: bool) -> None:
     proc.add(11, name='say "hi"', cgroup=f"0::/system.slice/slurmstepd.scope/job_4711/step_0/libpod-{ID}.scope\n")
     nvml.running = {0: [(11, GIB)]}
-    watcher = ProcessWatcher(1.0, proc.root)
+    watcher = ProcessWatcher(1.0, proc.root, users=users)
     watcher.look()
-    root = pwd.getpwuid(0).pw_name
+    root = pwd.getpwuid(0).pw_name if users else ""
     labels = f'{{container="{ID}",gpu="0",pid="11",pod="",process="say \\"hi\\"",slurm_job="4711",user="{root}",uuid="GPU-0"}}'
     text = page(watcher)
     assert f"epochcast_gpu_process_memory_bytes{labels} 1.073741824e+09\n" in text

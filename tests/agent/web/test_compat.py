@@ -30,11 +30,11 @@ ASKED = {
 }
 
 
-def found(node: Any) -> dict[tuple[str, str], tuple[float, dict[str, str]]]:
+def found(node: Any, generation: str = "4.8") -> dict[tuple[str, str], tuple[float, dict[str, str]]]:
     """Return value and labels by (name, GPU instance)."""
     return {
         (sample.name, sample.labels.get("GPU_I_ID", "")): (sample.value, sample.labels)
-        for family in DcgmExporterCollector(node).collect()
+        for family in DcgmExporterCollector(node, generation).collect()
         for sample in family.samples
     }
 
@@ -62,19 +62,50 @@ def test_names_units_and_labels_are_those_of_dcgm_exporter(still_node: Any) -> N
     }
 
 
-def test_an_instance_stands_under_its_gpu(still_node: Any) -> None:
-    parent = Device(0, "GPU-a", "NVIDIA H100 80GB HBM3", "gpm", (catalog()["power_average"],))
+def test_names_units_and_labels_of_4_9(still_node: Any) -> None:
+    columns = ("sm_clock", "energy", "gpu_utilization", "memory_used", "power_average")
+    node = still_node(Device(0, "GPU-a", "NVIDIA H100", "gpm", tuple(catalog()[name] for name in columns)))
+    node.facts["GPU-a"] = {"driver_version": Attribute("580.126.09", "nvml"), "memory_total": Attribute(80 * 2**30, "nvml")}
+    node.stores[0].add(START, np.array([1.98e9, 1234.5, 0.87, 2**30, 650.0]), 0.0)
+    got = found(node, "4.9")
+    assert {name: value for (name, _), (value, _) in got.items()} == {
+        "DCGM_FI_DEV_SM_CLOCK_HERTZ": 1.98e9,
+        "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": 1234.5,
+        "DCGM_FI_DEV_GPU_UTIL_RATIO": 0.87,
+        "DCGM_FI_DEV_FB_USED_BYTES": 2**30,
+        "DCGM_FI_DEV_FB_CAPACITY_BYTES": 80 * 2**30,
+        "DCGM_FI_DEV_BOARD_POWER_WATTS": 650,
+    }
+    labels = got["DCGM_FI_DEV_SM_CLOCK_HERTZ", ""][1]
+    assert (labels["hostname"], labels["DCGM_FI_SYSTEM_DRIVER_VERSION"]) == (socket.gethostname(), "580.126.09")
+    assert "Hostname" not in labels
+
+
+def test_traffic_of_all_nvlinks_takes_both_ways(still_node: Any) -> None:
+    node = still_node(Device(0, "GPU-a", "NVIDIA H100", "gpm", (catalog()["nvlink_tx"], catalog()["nvlink_rx"])))
+    node.stores[0].add(START, np.array([1.024e9, 2.048e9]), 0.0)
+    assert found(node)["DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", ""][0] == 3000  # thousands of KiB/s
+    assert found(node, "4.9")["DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", ""][0] == 3.072e9
+    node.stores[0].add(START + 0.1, np.array([1.024e9, np.nan]), 0.0)
+    assert ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "") not in found(node)
+
+
+def test_an_instance_stands_for_its_gpu(still_node: Any) -> None:
+    own = catalog()["memory_used"]
+    parent = Device(0, "GPU-a", "NVIDIA H100 80GB HBM3", "gpm", (catalog()["power_average"], own))
     part = Device(0, "MIG-b", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "gpm", (catalog()["sm_active"],), instance=7)
     nameless = Device(0, "MIG-c", "NVIDIA H100 80GB HBM3 MIG", "gpm", (catalog()["sm_active"],), instance=8)
     node = still_node(parent, part, nameless)
     for store in node.stores:
-        store.add(START, np.array([0.5]), 0.0)
+        store.add(START, np.array([0.5] * len(store.device.metrics)), 0.0)
     got = found(node)
     _, labels = got["DCGM_FI_PROF_SM_ACTIVE", "7"]
     assert (labels["gpu"], labels["UUID"], labels["modelName"]) == ("0", "GPU-a", "NVIDIA H100 80GB HBM3")
     assert (labels["GPU_I_ID"], labels["GPU_I_PROFILE"]) == ("7", "1g.10gb")
     assert "GPU_I_PROFILE" not in got["DCGM_FI_PROF_SM_ACTIVE", "8"][1]
-    assert "GPU_I_ID" not in got["DCGM_FI_DEV_POWER_USAGE", ""][1]
+    assert {name for name, instance in got if not instance} == set()  # the GPU itself is not listed
+    assert got["DCGM_FI_DEV_POWER_USAGE", "7"][0] == got["DCGM_FI_DEV_POWER_USAGE", "8"][0] == 0.5  # the whole card's, as there
+    assert ("DCGM_FI_DEV_FB_USED", "7") not in got  # its own memory is not known, and the card's is another
 
 
 def test_instant_power_stands_in_where_there_is_no_average(still_node: Any) -> None:
@@ -103,15 +134,18 @@ def test_they_are_on_the_page_only_when_asked_for(still_node: Any) -> None:
     both = "".join(lines(registry(node, Config(compat="dcgm-exporter")).collect()))
     assert 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{Hostname="' in both
     assert "epochcast_gpu_energy_joules_total{" in both
-    with pytest.raises(InputError, match="'dcgm-exporter'"):
-        Config(compat="nvidia-smi")
+    assert Config(compat="dcgm-exporter=4.9")
+    for wrong in ("nvidia-smi", "dcgm-exporter=4.7"):
+        with pytest.raises(InputError, match=rf"compat is '{wrong}'; give one of dcgm-exporter, dcgm-exporter=4.8, .*4.9$"):
+            Config(compat=wrong)
 
 
-def test_promtool_finds_fault_only_with_their_label_names(still_node: Any, promtool: Any) -> None:
+@pytest.mark.parametrize("compat", ["dcgm-exporter=4.8", "dcgm-exporter=4.9"])
+def test_promtool_finds_fault_only_with_their_names(still_node: Any, promtool: Any, compat: str) -> None:
     node = still_node(Device(0, "GPU-a", "Tesla T4", "nvml", tuple(catalog().values())))
     node.stores[0].add(START, np.ones(len(catalog())), 0.0)
-    _, complaints = promtool("".join(lines(registry(node, Config(compat="dcgm-exporter")).collect())))
+    _, complaints = promtool("".join(lines(registry(node, Config(compat=compat)).collect())))
     assert complaints
     for complaint in complaints.splitlines():
         assert complaint.startswith("DCGM_FI_")
-        assert complaint.endswith("label names should be written in 'snake_case' not 'camelCase'")
+        assert complaint.endswith(("'snake_case' not 'camelCase'", "metric name should not include type 'counter'"))

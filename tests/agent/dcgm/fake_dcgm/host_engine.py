@@ -19,12 +19,13 @@ import dcgm_structs as structs
 INT64_BLANK = 0x7FFFFFFFFFFFFFF0
 FP64_BLANK = 140737488355328.0
 NOT_SUPPORTED = 2
+XID_ERROR = 230
 FE_GPU, FE_GPU_I = dcgm_fields.DCGM_FE_GPU, dcgm_fields.DCGM_FE_GPU_I
 PROFILING = range(1001, 1100)
 STORE_DELAY_US = 20_000
 LIVE = bool(os.environ.get("FAKE_DCGM_LIVE"))
 # Values that never change, by field; the rest follow from `HostEngine.value`.
-FACTS: dict[int, Any] = {63: 8 << 16, 90: 131072, 113: 1410, 114: 1593, 159: 92, 164: 400.0, 238: 16, 250: 81920}
+FACTS: dict[int, Any] = {112: 0, 63: 8 << 16, 90: 131072, 113: 1410, 114: 1593, 159: 92, 164: 400.0, 238: 16, 250: 81920}
 
 
 @dataclass
@@ -57,6 +58,7 @@ class HostEngine:
         self.where: dict[str, Any] = {}
         self.random = random.Random(1)
         self.overrides: dict[tuple[int, int], Any] = {}  # (entity, field) → value; an Exception is a status
+        self.xids: dict[int, list[int]] = defaultdict(list)  # GPU → errors that the driver is about to report
         self._forget()
 
     def _forget(self) -> None:
@@ -97,6 +99,8 @@ class HostEngine:
             return len(self.gpus) - 1 - entity  # NVML counts the other way round
         if number in PROFILING or number in (155, 157):
             return (ts // 100_000 % 1000) / 1000 + entity
+        if number in (240, 241, 243, 245):
+            return (ts - 1_700_000_000_000_000) * (250 if number == 240 else 0)  # ns: a quarter of the time
         return ts // 1000 % 1_000_000 if number == 156 else 40 + entity
 
     # What the bindings call.
@@ -149,9 +153,13 @@ class HostEngine:
             began = self.now + self.random.randint(-self.jitter, self.jitter)
             for place, owner in enumerate(self.groups[watch.group]):
                 for offset, number in enumerate(self.field_groups[watch.fields][1]):
+                    if number == XID_ERROR and (owner[0] != FE_GPU or not self.xids[owner[1]]):
+                        continue  # stored when the driver reports one, by a thread of its own
                     # One field after the other: no two share a time.
                     ts = began + 1000 * place + 100 * offset
                     value, status = self.value(*owner, number, ts), structs.DCGM_ST_OK
+                    if number == XID_ERROR:
+                        value = self.xids[owner[1]].pop(0)
                     if isinstance(value, structs.DCGMError):
                         value, status = None, value.value
                     values = self.cache[*owner, number]
