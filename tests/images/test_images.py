@@ -28,13 +28,14 @@ log = logging.getLogger(__name__)
 # The machine's own, so that pip in a build asks the registry as pip does outside.
 PIP_SETTINGS = ("/etc/pip.conf", "/etc/ssl/certs")
 HOSTS = "/etc/hosts"
+USER = "10001:10001"
 COMPILER = re.compile(r"(.+-)?(cc|c\+\+|gcc|g\+\+|clang|tcc|as|ld|rustc|go)(-[\d.]+)?")
 PIP = re.compile(r"ensurepip|(pip|setuptools|wheel)([\d.]*|-.*\.(whl|dist-info))")
-# Prints whom it runs as, its capabilities, whether it could gain some, and the errors of writing where nothing may be written.
+# Prints whom the program runs as, its capabilities, whether it could gain some, and why nothing can be written.
 PROBE = """
-import os, re
-status = open("/proc/self/status").read()
-print(os.getuid(), os.getgid(), *re.findall(r"(?:CapEff|CapBnd|NoNewPrivs):\\s+(\\w+)", status))
+import re
+status = open("/proc/1/status").read()
+print(*re.findall(r"(?:Uid|Gid|CapEff|CapBnd|NoNewPrivs):\\s+(\\w+)", status))
 for folder in ("/", "/etc", "/opt/epochcast", "/usr/local/bin"):
     try:
         open(f"{folder}/probe", "w")
@@ -113,7 +114,8 @@ class Machine:
 
     def is_healthy(self, name: str, check: list[str]) -> bool:
         assert self.started[name].poll() is None, (self.folder / f"{name}.log").read_text()[-2000:]
-        return subprocess.run(self.crun("exec", name, *check[1:]), capture_output=True, check=False).returncode == 0
+        command = self.crun("exec", f"--user={USER}", name, *check[1:])
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def stop(self, name: str) -> int:
         sh(*self.crun("kill", name, "TERM"))
@@ -161,7 +163,7 @@ def images(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
         made = {}
         for name in ("agent", "analyzer"):
             tag = f"localhost/epochcast-{name}"
-            base = ("--layers", "--isolation=chroot", "--format=docker", "--build-arg=PYTHON=localhost/python")
+            base = ("--isolation=chroot", "--format=docker", "--build-arg=PYTHON=localhost/python")
             sh(*buildah, "build", *base, *settings, f"--file={dockerfile}", f"--target={name}", f"--tag={tag}", root)
             config = json.loads(sh(*buildah, "inspect", "--type=image", tag))["Docker"]["config"]
             mounted = sh(*buildah, "mount", sh(*buildah, "from", tag).strip()).strip()
@@ -233,14 +235,14 @@ def test_an_image_holds_neither_pip_nor_a_compiler_nor_what_runs_as_root(images:
     assert not [str(file) for file in files if PIP.fullmatch(file.name)]
     assert not [str(file) for file in files if COMPILER.fullmatch(file.name) and file.parent.name in ("bin", "sbin")]
     assert not (image.root / "opt/epochcast").stat().st_mode & stat.S_IWOTH
-    assert image.config["User"] == "10001:10001"
+    assert image.config["User"] == USER
     assert {int(port.split("/")[0]) for port in image.config["ExposedPorts"]} <= {9911, 9912, 9913}
 
 
 @pytest.mark.parametrize("name", ["agent", "node", "analyzer"])
 def test_a_container_has_no_rights_and_writes_nowhere(compose: Machine, name: str) -> None:
     first, *errors = sh(*compose.crun("exec", name, "python", "-c", PROBE)).splitlines()
-    assert first.split() == ["10001", "10001", "0" * 16, "0" * 16, "1"]
+    assert first.split() == [*USER.split(":"), "0" * 16, "0" * 16, "1"]
     assert errors == ["Read-only file system"] * 4
 
 
