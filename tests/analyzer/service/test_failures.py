@@ -161,11 +161,15 @@ def clock_behind(_: Installation) -> Iterator[None]:
 def own_clock_behind(installation: Installation) -> Iterator[None]:
     """The service's machine is an hour behind all of its sources."""
     service, command = installation.service, installation.service.command
-    for service.command in (["env", f"LD_PRELOAD={installation.clock_behind}", *command], command):
+    service.stop()
+    service.command = ["env", f"LD_PRELOAD={installation.clock_behind}", *command]
+    service.start()
+    try:
+        yield
+    finally:
         service.stop()
+        service.command = command
         service.start()
-        if service.command is not command:
-            yield
 
 
 @pytest.mark.parametrize(
