@@ -82,6 +82,8 @@ class StateFile:
                 if _is_damage(error):
                     with contextlib.suppress(OSError):  # a folder that cannot be written
                         self._set_aside(error)
+                elif reason := self._refusal:
+                    raise sqlite3.OperationalError(reason) from error
                 raise
 
     def close(self) -> None:
@@ -98,6 +100,15 @@ class StateFile:
         except OSError:  # opening it says why
             return None
         return status.st_dev, status.st_ino
+
+    @property
+    def _refusal(self) -> str:
+        """Why the system lets nobody write the file, which SQLite calls an I/O error; empty where it does."""
+        try:
+            os.utime(self.path)  # to open and close it would end SQLite's locks
+        except OSError as error:
+            return str(error.strerror).lower()
+        return ""
 
     def _open(self, *, check: bool = False) -> None:
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)

@@ -91,3 +91,18 @@ def test_a_file_that_somebody_deletes_is_begun_anew(tmp_path: Path) -> None:
         file.unlink()
     store.write_plan("b", {"epochs": 4})
     assert store.plans() == {"b": {"epochs": 4}} and store.set_aside == []
+
+
+def test_a_disk_that_nobody_may_write_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def fails(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    store = StateStore(tmp_path / "state.db")
+    with pytest.raises(sqlite3.OperationalError, match=r"^disk I/O error$"):
+        store._file.use(fails)
+    monkeypatch.setattr("os.utime", refused)
+    with pytest.raises(sqlite3.OperationalError, match=r"^read-only file system$"):
+        store._file.use(fails)

@@ -25,6 +25,8 @@ from epochcast.analyzer.service.uploads import MOST_CELLS
 
 PARQUET = "application/vnd.apache.parquet"
 JSON = "application/json"
+FORM = "multipart/form-data; boundary=x"
+PAGE = "/try"
 
 # path, content type, body
 Upload = tuple[str, str, bytes]
@@ -115,7 +117,8 @@ def _texts(draw: st.DrawFn) -> bytes:
     )
     rows = draw(st.lists(st.lists(cells, max_size=6), max_size=8))
     text = "\n".join(",".join(row) for row in [header, *rows])
-    return draw(st.sampled_from(("", "# {}\n", '# {"gpu": 1}\n', "\ufeff"))).encode() + text.encode("utf-8", "surrogatepass")
+    text = draw(st.sampled_from(("", "# {}\n", '# {"gpu": 1}\n', "\ufeff"))) + text
+    return text.encode(draw(st.sampled_from(("utf-8", "utf-8", "utf-8", "utf-16", "utf-32"))), "surrogatepass")
 
 
 _VALUES = st.recursive(
@@ -148,6 +151,19 @@ def _profiles(draw: st.DrawFn) -> bytes:
     return json.dumps(question).encode()
 
 
+@st.composite
+def _forms(draw: st.DrawFn) -> bytes:
+    """The page's form, with a file as above, its name and the other fields any text, now and then broken itself."""
+    content = draw(st.one_of(_texts(), _broken(_FILES), _profiles(), st.sampled_from([*_FILES, _TEXT])))
+    texts = st.text(st.characters(exclude_characters='"\r\n', exclude_categories=["Cs"]), max_size=40)
+    fields = [(f'file"; filename="{draw(texts)}', content)]
+    for name, usual in (("gpu", "T4"), ("count", "1")):
+        fields.append((name, draw(st.one_of(st.just(usual), texts)).encode()))
+    head = 'Content-Disposition: form-data; name="'
+    form = b"".join(f'--x\r\n{head}{name}"\r\n\r\n'.encode() + value + b"\r\n" for name, value in fields) + b"--x--\r\n"
+    return draw(st.one_of(st.just(form), _broken([form])))
+
+
 _DEEP = [opening * 50_000 for opening in (b"[", b'{"a":', b'{"profiles":[')]
 
 UPLOADS: dict[str, st.SearchStrategy[Upload]] = {
@@ -162,12 +178,13 @@ UPLOADS: dict[str, st.SearchStrategy[Upload]] = {
     "types": st.tuples(
         st.one_of(_TRACES, _QUESTIONS),
         st.one_of(
-            st.sampled_from(("", JSON, "text/csv", PARQUET, "multipart/form-data; boundary=x", "*/*")),
+            st.sampled_from(("", JSON, "text/csv", PARQUET, FORM, "*/*")),
             # No client sends a header with blanks around its value.
             st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60).map(str.strip),
         ),
         st.one_of(st.sampled_from([*_FILES, _TEXT]), st.binary(max_size=100)),
     ),
+    "page": st.tuples(st.just(PAGE), st.just(FORM), _forms()),
 }
 
 
@@ -187,6 +204,9 @@ def check(client: httpx2.Client, upload: Upload) -> int:
     response = client.post(path, content=body, headers={"Content-Type": kind})
     if response.status_code != 200:
         assert 400 <= response.status_code < 500, (path, kind, body, response.text)
+        if path == PAGE and response.headers["content-type"].startswith("text/html"):
+            assert 'role="alert"' in response.text
+            return response.status_code
         assert response.headers["content-type"] == "application/problem+json"
         assert "\n" not in response.json()["detail"]
         assert len(response.content) < 4000

@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,23 @@ def service(served: Service, fresh_parts: Parts) -> Service:
 @pytest.fixture(scope="session")
 def served(fleet_parts: Parts) -> Iterator[Service]:
     """Its server."""
+    with serving(fleet_parts) as service:
+        yield service
+
+
+@contextmanager
+def serving(parts: Parts) -> Iterator[Service]:
+    """Answer from these parts on a free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(create_app(fleet_parts), log_config=None, lifespan="off")
+        config = uvicorn.Config(create_app(parts), log_config=None, lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:
             assert thread.is_alive(), "the server has ended"
             time.sleep(0.02)
-        yield Service(f"http://127.0.0.1:{listener.getsockname()[1]}", fleet_parts)
+        yield Service(f"http://127.0.0.1:{listener.getsockname()[1]}", parts)
         server.should_exit = True
         thread.join(timeout=20)
 
