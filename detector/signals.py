@@ -1,5 +1,6 @@
 """The input side: what a caller hands in becomes clean arrays, or one clear sentence."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,8 +25,11 @@ PREFERENCE = (
 #: Columns that are running totals whatever they look like; others are recognised by their shape (`_is_counter`).
 COUNTERS = frozenset({"energy"})
 
-#: Columns that follow from others or say how the hardware is: none shows what a job does better than what they come from.
-NOT_OF_WORK = frozenset({"ofu", "held_idle"})
+#: Columns that follow from others, or say how the hardware is: none shows what a job does better than the others.
+_NOT_OF_WORK = re.compile(
+    "ofu|held_idle|throttled_.+|.+_errors|last_xid|remapped_rows_.+|row_remap_.+|pcie_replays|vgpu_license_status"
+    "|fan_speed|memory_temperature|memory_reserved"
+)
 
 #: Beyond any measurement, and small enough that squares and their sums stay finite. By choice.
 LARGEST = 1e100
@@ -75,7 +79,7 @@ class Signals:
 
 def of_the_job(names: Collection[str]) -> list[str]:
     """The metrics that may show a job's work; without those of the whole machine that its own processes have (`process_*`)."""
-    return [name for name in names if f"process_{name}" not in names and name not in NOT_OF_WORK]
+    return [name for name in names if f"process_{name}" not in names and not _NOT_OF_WORK.fullmatch(name)]
 
 
 def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
