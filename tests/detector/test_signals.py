@@ -15,6 +15,7 @@ def test_what_the_machine_used_gives_way_to_what_the_job_used() -> None:
         "rss": [1.0, 2.0],
         "sm_active": [0.0, 1.0],
         "ofu": [0.0, 0.5],
+        "throttled_power_cap": [0.0, 0.5],
     }
     assert list(signals.clean([0.0, 1.0], metrics).select(None).metrics) == ["process_cpu_utilization", "rss", "sm_active"]
 

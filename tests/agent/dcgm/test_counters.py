@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.agent.catalog import catalog
+from epochcast.agent.catalog import read_metrics
 from epochcast.agent.config import Config
 from epochcast.agent.sources.dcgm_values import field_number
 
@@ -37,7 +37,7 @@ NOT_SUPPORTED, NO_PERMISSION = 2, 3
 
 
 def test_dcgm_has_every_metric_of_a_gpu() -> None:
-    assert [metric.name for metric in catalog().values() if metric.scope == "gpu" and field_number(metric) is None] == []
+    assert [metric.name for metric in read_metrics().values() if metric.scope == "gpu" and field_number(metric) is None] == []
 
 
 @pytest.mark.parametrize(("number", "name", "value"), [(number, *each) for number, each in PLAIN.items()])
