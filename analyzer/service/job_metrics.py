@@ -20,6 +20,9 @@ from .analysis import Analysis, Snapshot
 MOST_BYTES = 1_700_000
 """Of the lines on jobs and their GPUs; with all others a page stays below 2 MB."""
 
+# GPUs of a job that may be left out by itself, as the smaller ones after it still fit.
+_LARGE = 1024
+
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -62,21 +65,24 @@ def _current_jobs(snapshot: Snapshot) -> list[JobAnswer]:
 
 def _within_bounds(jobs: Sequence[JobAnswer], snapshot: Snapshot) -> Iterator[Value]:
     """First what each job is, then what is recommended, then what is predicted for each GPU, until the page is full."""
-    room = MOST_BYTES
+    room, known = MOST_BYTES, len(jobs)
     for part, of in (
         ("job", lambda job: chain(_of_job(job), _of_gpus(job, snapshot))),
         ("recommendation", _of_recommendation),
         ("prediction", _of_prediction),
     ):
-        left_out = 0
-        for place, job in enumerate(jobs):
+        told = []
+        for job in jobs:
             values = [value for value in of(job) if value[2] is not None]
-            room -= sum(map(_bytes, values))
-            if room < 0:
-                left_out = len(jobs) - place
-                break
-            yield from values
-        yield "epochcast_analyzer_left_out_jobs", (part,), left_out
+            size = sum(map(_bytes, values))
+            if size <= room:
+                room -= size
+                told.append(job)
+                yield from values
+            elif len(job.gpus) < _LARGE or part != "job":
+                break  # those that follow take as much
+        yield "epochcast_analyzer_left_out_jobs", (part,), known - len(told)
+        jobs = told
 
 
 def _bytes(value: Value) -> int:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from ...answers.answer_schema import State
 from ...live.health import SourceStatus
 from ..listing import gpu_place, gpus_of, job_place, jobs_of, list_page, source_place, sources_of
-from .nodes import NodeRow, nodes_of
+from .nodes import by_node, node_row
 from .overview import gpu_row, job_row, source_row
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def gpus_list(snapshot: Snapshot, now: float, *, words: str, state: GpuState, no
 
 def nodes_list(snapshot: Snapshot, now: float, *, words: str, after: str) -> dict[str, Any]:
     """Return what the template shows of the nodes that have a GPU that matches."""
-    nodes = nodes_of(gpus_of(snapshot, q=words), snapshot, now)
+    nodes = list(by_node(gpus_of(snapshot, q=words)).values())
     return {
         **_list("nodes", "Nodes", words),
         "now": now,
         "taken_at": snapshot.taken_at,
-        "page": _page(nodes, _node_place, after, lambda row: row),
+        "page": _page(nodes, lambda node: node[0].node, after, lambda node: node_row(node, snapshot, now)),
     }
 
 
@@ -77,10 +77,6 @@ def sources_list(
         "taken_at": now,
         "page": _page(matching, source_place, after, source_row),
     }
-
-
-def _node_place(row: NodeRow) -> str:
-    return row.node
 
 
 def _page(items: Sequence[Item], place: Callable[[Item], str], after: str, row: Callable[[Item], Row]) -> Any:

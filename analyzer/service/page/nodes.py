@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,32 +40,28 @@ class NodeRow:
     more_jobs: int
     newest: float | None
 
-    @property
-    def troubled(self) -> bool:
-        """Whether a GPU is in a bad state."""
-        return any(kind == "bad" for kind, _, _ in self.states)
 
-
-def nodes_of(gpus: Iterable[GpuAnswer], snapshot: Snapshot, now: float) -> list[NodeRow]:
-    """Return the nodes of these GPUs, by name."""
-    by_node: dict[str, list[GpuAnswer]] = {}
+def by_node(gpus: Iterable[GpuAnswer]) -> dict[str, list[GpuAnswer]]:
+    """Return these GPUs by node, in the order of the nodes' names."""
+    found: dict[str, list[GpuAnswer]] = {}
     for gpu in gpus:
-        by_node.setdefault(gpu.node, []).append(gpu)
-    return [_row(node, by_node[node], snapshot, now) for node in sorted(by_node)]
+        found.setdefault(gpu.node, []).append(gpu)
+    return dict(sorted(found.items()))
 
 
-def _row(node: str, gpus: list[GpuAnswer], snapshot: Snapshot, now: float) -> NodeRow:
+def node_row(gpus: Sequence[GpuAnswer], snapshot: Snapshot, now: float) -> NodeRow:
+    """Return the row of the node that has these GPUs."""
     models = Counter(gpu.model or gpu.name for gpu in gpus)
     words = Counter((state.kind, state.word) for state in (states.of_gpu(gpu, now) for gpu in gpus))
-    jobs = dict.fromkeys(gpu.job for gpu in gpus if states.is_working(gpu, now) and gpu.job in snapshot.jobs)
-    named = [(job, snapshot.jobs[job].title) for job in list(jobs)[:MOST_JOBS] if job is not None]
+    working = [gpu for gpu in gpus if states.is_working(gpu, now)]
+    jobs = [snapshot.jobs[job] for job in dict.fromkeys(gpu.job for gpu in working if gpu.job) if job in snapshot.jobs]
     return NodeRow(
-        node,
+        gpus[0].node,
         " and ".join(f"{number} × {model}" for model, number in sorted(models.items())),
         len(gpus),
-        sum(states.is_working(gpu, now) for gpu in gpus),
+        len(working),
         sorted(((kind, word, number) for (kind, word), number in words.items()), key=lambda each: (each[0] != "bad", each[1])),
-        named,
-        len(jobs) - len(named),
+        [(job.id, job.title) for job in jobs[:MOST_JOBS]],
+        max(0, len(jobs) - MOST_JOBS),
         max((gpu.last_sample for gpu in gpus if gpu.last_sample is not None), default=None),
     )

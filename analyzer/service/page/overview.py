@@ -13,7 +13,7 @@ from ...telemetry.gpu_report import Report
 from ...words import count
 from ..listing import ListPage, gpus_of, jobs_of, sources_of
 from . import states
-from .nodes import nodes_of
+from .nodes import by_node, node_row
 from .plots import trend
 from .states import State
 
@@ -71,13 +71,11 @@ def overview(snapshot: Snapshot, health: Health, sources: Sequence[SourceStatus]
     gpus, every_gpu = gpus_of(snapshot, q=words), snapshot.gpus.values()
     no_telemetry = states.no_telemetry(every_gpu, now)
     working = {gpu.uuid for gpu in every_gpu if states.is_working(gpu, now)}
-    active, ended = [], []
-    for job in snapshot.jobs.values():
-        (active if job.active and not working.isdisjoint(job.gpus) else ended).append(job)
-    shown = {job.id for job in jobs_of(snapshot, q=words)}
-    nodes = nodes_of(gpus, snapshot, now) if len(gpus) > MOST and not words else []
-    found = sources_of(sources, q=words)
-    rows = [source_row(source) for source in found]
+    active = [job for job in snapshot.jobs.values() if job.active and not working.isdisjoint(job.gpus)]
+    jobs, running = jobs_of(snapshot, q=words), {job.id for job in active}
+    nodes = list(by_node(gpus).values()) if len(gpus) > MOST and not words else []
+    nodes.sort(key=lambda node: not any(states.is_lost(gpu, now) for gpu in node))
+    rows = [source_row(source) for source in sources_of(sources, q=words)]
     return {
         "now": now,
         "taken_at": snapshot.taken_at,
@@ -88,10 +86,10 @@ def overview(snapshot: Snapshot, health: Health, sources: Sequence[SourceStatus]
         "known": len(snapshot.gpus),
         "working": len(working),
         "jobs_now": len(active),
-        "active": _cut([job for job in active if job.id in shown], lambda job: job_row(job, snapshot, now)),
-        "ended": _cut([job for job in ended if job.id in shown], lambda job: job_row(job, snapshot, now)),
+        "active": _cut([job for job in jobs if job.id in running], lambda job: job_row(job, snapshot, now)),
+        "ended": _cut([job for job in jobs if job.id not in running], lambda job: job_row(job, snapshot, now)),
         "gpus": _cut(gpus, lambda gpu: gpu_row(gpu, snapshot, now)),
-        "nodes": _cut(sorted(nodes, key=lambda row: not row.troubled), lambda row: row),
+        "nodes": _cut(nodes, lambda node: node_row(node, snapshot, now)),
         "sources": _cut(sorted(rows, key=lambda row: row.state.kind == "good"), lambda row: row),
         "known_sources": len(sources),
         "no_telemetry": no_telemetry,

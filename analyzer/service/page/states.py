@@ -52,6 +52,11 @@ def is_working(gpu: GpuAnswer, now: float) -> bool:
     return gpu.state != "idle" and gpu.last_sample is not None and now - gpu.last_sample <= SILENT_AFTER_S
 
 
+def is_lost(gpu: GpuAnswer, now: float) -> bool:
+    """Whether it has fallen silent, and not so long ago that it was given back."""
+    return gpu.last_sample is not None and SILENT_AFTER_S < now - gpu.last_sample < _LONG_AGO_S
+
+
 def of_job(job: JobSummary, gpus: Mapping[str, GpuAnswer], now: float) -> State:
     """How far it is known; ``gpus`` by UUID."""
     if not job.active:
