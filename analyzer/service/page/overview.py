@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 MOST = 50
-"""Rows of a table on the overview: a fleet of up to so many GPUs is seen as a whole."""
+"""GPUs, jobs and sources of a fleet that the overview shows as a whole."""
+
+ROWS = 20
+"""Of each table of a larger fleet: jobs, nodes and sources are to be seen without scrolling far."""
 
 _MOST_NAMED = 5  # jobs in the sentence that sums up the page
 
@@ -66,14 +69,16 @@ class SourceRow:
 def overview(snapshot: Snapshot, health: Health, sources: Sequence[SourceStatus], now: float, words: str = "") -> dict[str, Any]:
     """Return what the template shows of ``snapshot``, the service's ``health`` and its ``sources`` at ``now`` [unix s].
 
-    With ``words`` the jobs, GPUs and sources that have them in a name. A list is cut at `MOST`, and its own page has all of it.
+    With ``words`` the jobs, GPUs and sources that have them in a name. A large fleet's lists are cut, and have pages of their own.
     """
+    large = max(len(snapshot.gpus), len(snapshot.jobs), len(sources)) > MOST
+    most = ROWS if large else MOST
     gpus, every_gpu = gpus_of(snapshot, q=words), snapshot.gpus.values()
     no_telemetry = states.no_telemetry(every_gpu, now)
     working = {gpu.uuid for gpu in every_gpu if states.is_working(gpu, now)}
     active = [job for job in snapshot.jobs.values() if job.active and not working.isdisjoint(job.gpus)]
     jobs, running = jobs_of(snapshot, q=words), {job.id for job in active}
-    nodes = list(by_node(gpus).values()) if len(gpus) > MOST and not words else []
+    nodes = list(by_node(gpus).values()) if len(snapshot.gpus) > MOST and not words else []
     nodes.sort(key=lambda node: not any(states.is_lost(gpu, now) for gpu in node))
     rows = [source_row(source) for source in sources_of(sources, q=words)]
     return {
@@ -82,15 +87,15 @@ def overview(snapshot: Snapshot, health: Health, sources: Sequence[SourceStatus]
         "health": health,
         "service": states.of_service(health, every_gpu, now),
         "words": words,
-        "large": max(len(snapshot.gpus), len(snapshot.jobs), len(sources)) > MOST,
+        "large": large,
         "known": len(snapshot.gpus),
         "working": len(working),
         "jobs_now": len(active),
-        "active": _cut([job for job in jobs if job.id in running], lambda job: job_row(job, snapshot, now)),
-        "ended": _cut([job for job in jobs if job.id not in running], lambda job: job_row(job, snapshot, now)),
-        "gpus": _cut(gpus, lambda gpu: gpu_row(gpu, snapshot, now)),
-        "nodes": _cut(nodes, lambda node: node_row(node, snapshot, now)),
-        "sources": _cut(sorted(rows, key=lambda row: row.state.kind == "good"), lambda row: row),
+        "active": _cut([job for job in jobs if job.id in running], lambda job: job_row(job, snapshot, now), most),
+        "ended": _cut([job for job in jobs if job.id not in running], lambda job: job_row(job, snapshot, now), most),
+        "gpus": _cut(gpus, lambda gpu: gpu_row(gpu, snapshot, now), most),
+        "nodes": _cut(nodes, lambda node: node_row(node, snapshot, now), most),
+        "sources": _cut(sorted(rows, key=lambda row: row.state.kind == "good"), lambda row: row, most),
         "known_sources": len(sources),
         "no_telemetry": no_telemetry,
         "summary": no_telemetry or _summary(active),
@@ -102,9 +107,9 @@ Row = TypeVar("Row")
 Item = TypeVar("Item")
 
 
-def _cut(items: Sequence[Item], row: Callable[[Item], Row]) -> ListPage[Row]:
+def _cut(items: Sequence[Item], row: Callable[[Item], Row], most: int) -> ListPage[Row]:
     """The first rows, and how many there are."""
-    return ListPage([row(item) for item in items[:MOST]], len(items))
+    return ListPage([row(item) for item in items[:most]], len(items))
 
 
 def job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:

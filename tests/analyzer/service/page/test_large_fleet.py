@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.page import lists
-from epochcast.analyzer.service.page.overview import MOST
+from epochcast.analyzer.service.page.overview import ROWS
 from epochcast.analyzer.service.parts import Parts
 
 from ..test_lists import GPUS, ODD, large  # noqa: F401  (a fixture)
@@ -66,13 +66,15 @@ def test_each_row_is_on_one_page_there_and_back(
 def test_the_overview_has_jobs_nodes_and_sources_each_cut_and_what_leads_to_the_others(pages: TestClient) -> None:
     shown = pages.get("/").text
     assert shown.index('id="jobs"') < shown.index('id="gpus"') < shown.index('id="sources"')
-    assert len(re.findall(r'id="node-', shown)) == len(re.findall(r'id="node-', pages.get("/nodes").text)) == 42
+    assert len(re.findall(r'id="node-', shown)) == ROWS
+    assert len(re.findall(r'id="node-', pages.get("/nodes").text)) == 42
     assert not re.findall(r'id="gpu-', shown)
-    assert len(re.findall(r'id="job-', shown)) == MOST
+    assert len(re.findall(r'id="job-', shown)) == ROWS
     sources = re.search(r'<ul class="sources">.*?</ul>', shown, re.S)
     assert sources is not None
-    assert sources[0].count("<li>") == sources[0].count('class="sub"') == MOST
-    assert f'The first {MOST} of <a href="/sources?q=">all 192</a>' in shown
+    assert sources[0].count("<li>") == sources[0].count('class="sub"') == ROWS
+    assert f'The first {ROWS} of <a href="/sources?q=">all 192</a>' in shown
+    assert f'The first {ROWS} of <a href="/nodes?q=">all 42</a>' in shown
     assert 'href="/jobs?q=&amp;state=running"' in shown
     assert 'role="search"' in shown
 
