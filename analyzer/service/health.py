@@ -13,7 +13,6 @@ from ..answers.answer_schema import AnswerModel
 from ..live.health import MOST_SOURCES, SourceStatus, WatcherReport, named_sources
 from ..words import length
 
-
 _MOST_NOTES = 20
 
 
@@ -25,12 +24,14 @@ class Health(AnswerModel):
     gpus: int
     jobs: int
     sources: list[dict[str, Any]] = Field(
-        description=f"The first {MOST_SOURCES} telemetry sources, those that do not answer before others: kind, name, up, error, "
-        "age of the newest sample. `/api/v1/sources` lists all."
+        description=f"The first {MOST_SOURCES} telemetry sources, those that do not answer before others: kind, name, up, "
+        "error, age of its newest sample. `/api/v1/sources` lists all."
     )
     sources_up: int = Field(description="Telemetry sources that answered the last poll.")
     sources_down: int = Field(description="Telemetry sources that did not.")
-    notes: list[str] = Field(description=f"What is wrong, one sentence each; of more than {_MOST_NOTES} the first, and how many more.")
+    notes: list[str] = Field(
+        description=f"What is wrong, one sentence each; of more than {_MOST_NOTES} the first, and how many more."
+    )
     unavailable_backends: dict[str, str] = Field(
         default={}, description="Backends that cannot be used as the service is installed, and what each needs."
     )
@@ -73,7 +74,9 @@ def of(
         )
     notes += _clocks(sources)
     if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more; /api/v1/sources?up=false lists the sources that do not answer"]
+        notes[_MOST_NOTES:] = [
+            f"{len(notes) - _MOST_NOTES} more; /api/v1/sources?up=false lists the sources that do not answer"
+        ]
     up = sum(source.up for source in sources)
     return Health(
         status="degraded" if notes else "ok" if started else "starting",

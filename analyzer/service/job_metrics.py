@@ -88,8 +88,10 @@ def _within_bounds(jobs: Sequence[JobAnswer], snapshot: Snapshot) -> Iterator[Va
 def _bytes(value: Value) -> int:
     """Of the line: labels are between quotes, with an equals sign and a comma."""
     name, labels, number = value
-    return len(name) + sum(len(key) + len(text) + 4 for key, text in zip(catalog()[name].labels, labels, strict=True)) + len(
-        f"{{}} {float(number or 0)}"
+    return (
+        len(name)
+        + sum(len(key) + len(text) + 4 for key, text in zip(catalog()[name].labels, labels, strict=True))
+        + len(f"{{}} {float(number or 0)}")
     )
 
 

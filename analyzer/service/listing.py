@@ -1,7 +1,7 @@
-"""Pages of the long lists, for the API and the web page alike: which GPUs, jobs and sources match, and where the next page begins.
+"""Pages of long lists, for the API and the web page alike: which GPUs, jobs and sources match, and where the next page begins.
 
-Each item has a text that says where it is in its list, and the list is in the order of these. A page begins after such a text, so
-an item that comes or goes meanwhile moves no other from one page to the next.
+Each item has a text that says where it is in its list, and the list is in the order of these. A page begins after such a text,
+so an item that comes or goes meanwhile moves no other from one page to the next.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python -m benchmarks.service.page_sizes [--gpus 64 512 10000] [--largest 64] [--browser] [--port 0]
 
-Nodes have eight GPUs and a node analyzer each; jobs have 1, 2, 4, ... up to ``--largest`` GPUs in turn, each job a profile of its
-own. What is answered is that of the real application; bytes and CPU are taken in this process, without a socket. With
-``--browser`` a headless Chromium loads pages from a socket too: seconds from the start of the navigation to the end of ``load``. With ``--port`` the last fleet stays there to be looked at.
+Nodes have eight GPUs and a node analyzer each; jobs have 1, 2, 4, ... up to ``--largest`` GPUs in turn, each job a profile of
+its own. The real application answers in this process, without a socket. With ``--browser`` a headless Chromium loads pages from a
+socket too: seconds from the start of the navigation to the end of ``load``. With ``--port`` the last fleet stays there to be
+looked at.
 """
 
 import argparse
@@ -92,7 +93,14 @@ def measure(parts: Parts, client: TestClient) -> None:
     """Print bytes and CPU of each page, and what a scrape leaves out."""
     gpu = next(iter(parts.analysis.snapshot.gpus.values()))
     job = max(parts.analysis.snapshot.jobs.values(), key=lambda each: len(each.gpus))
-    api = ("/api/v1/gpus", "/api/v1/gpus?limit=1000", "/api/v1/jobs", "/api/v1/jobs?q=4000", "/api/v1/sources", "/api/v1/health")
+    api = (
+        "/api/v1/gpus",
+        "/api/v1/gpus?limit=1000",
+        "/api/v1/jobs",
+        "/api/v1/jobs?q=4000",
+        "/api/v1/sources",
+        "/api/v1/health",
+    )
     lists = ("/", "/?q=node-0007", f"/gpus?node={gpu.node}", "/gpus", "/jobs", "/nodes", "/sources")
     for path in ("/metrics", *lists, f"/jobs/{job.id}", f"/gpus/{quote(gpu.uuid)}", *api):
         size, costs = len(client.get(path).raise_for_status().content), []

@@ -40,7 +40,9 @@ def jobs_list(snapshot: Snapshot, now: float, *, words: str, state: JobState, no
     }
 
 
-def gpus_list(snapshot: Snapshot, now: float, *, words: str, state: GpuState, node: str, job: str, after: str) -> dict[str, Any]:
+def gpus_list(
+    snapshot: Snapshot, now: float, *, words: str, state: GpuState, node: str, job: str, after: str
+) -> dict[str, Any]:
     """Return what the template shows of the GPUs, of one node or job where it is given."""
     wanted: State | None = state or None
     gpus = gpus_of(snapshot, node=node or None, job=job or None, state=wanted, q=words)
@@ -65,9 +67,7 @@ def nodes_list(snapshot: Snapshot, now: float, *, words: str, after: str) -> dic
     }
 
 
-def sources_list(
-    sources: Sequence[SourceStatus], now: float, *, words: str, state: SourceState, after: str
-) -> dict[str, Any]:
+def sources_list(sources: Sequence[SourceStatus], now: float, *, words: str, state: SourceState, after: str) -> dict[str, Any]:
     """Return what the template shows of the telemetry sources."""
     matching = sources_of(sources, up={"": None, "up": True, "down": False}[state], q=words)
     choices = {"": "up and down", "up": "up", "down": "down"}

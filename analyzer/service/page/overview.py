@@ -66,10 +66,12 @@ class SourceRow:
     age: float | None
 
 
-def overview(snapshot: Snapshot, health: Health, sources: Sequence[SourceStatus], now: float, words: str = "") -> dict[str, Any]:
+def overview(
+    snapshot: Snapshot, health: Health, sources: Sequence[SourceStatus], now: float, words: str = ""
+) -> dict[str, Any]:
     """Return what the template shows of ``snapshot``, the service's ``health`` and its ``sources`` at ``now`` [unix s].
 
-    With ``words`` the jobs, GPUs and sources that have them in a name. A large fleet's lists are cut, and have pages of their own.
+    With ``words`` the jobs, GPUs and sources that have them in a name. Lists of a large fleet are cut; each has a page of its own.
     """
     large = max(len(snapshot.gpus), len(snapshot.jobs), len(sources)) > MOST
     most = ROWS if large else MOST

@@ -80,9 +80,7 @@ def show_nodes(request: Request, parts: Served, q: Words = "", after: After = ""
 
 
 @router.api_route("/sources", methods=_READ)
-def show_sources(
-    request: Request, parts: Served, q: Words = "", state: SourceState = "", after: After = ""
-) -> HTMLResponse:
+def show_sources(request: Request, parts: Served, q: Words = "", state: SourceState = "", after: After = "") -> HTMLResponse:
     """The telemetry sources, a hundred at a time."""
     shown = sources_list(parts.analysis.watcher().sources, time.time(), words=q.strip(), state=state, after=after)
     return page(request, "list.html", live=True, here="sources", **shown)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, NamedTuple
-
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request
@@ -25,7 +24,9 @@ WholeEpochs = Annotated[int | None, Query(ge=1, le=10**9, description="Epochs (o
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many; `next` of the answer leads to the others.")]
 After = Annotated[str, Query(max_length=1000, description="Where the page begins; `next` of the page before has it.")]
-Words = Annotated[str, Query(max_length=200, description="Only those with this text in a name; upper and lower case are alike.")]
+Words = Annotated[
+    str, Query(max_length=200, description="Only those with this text in a name; upper and lower case are alike.")
+]
 Node = Annotated[str | None, Query(max_length=300, description="Only those on this node.")]
 
 _Clouds = Annotated[list[GpuName] | None, Query(max_length=100, description=f"Only this cloud, repeatable {_CONFIGURED}.")]

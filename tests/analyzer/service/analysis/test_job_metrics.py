@@ -171,7 +171,9 @@ def test_a_page_has_a_bound_and_says_what_it_leaves_out(analysis: MakeAnalysis, 
     each = job.recommendation.current.usd_per_hour * max(job.recommendation.savings.cost_ratio or 0.0, 0.0)
     assert value(samples, "epochcast_analyzer_possible_savings_usd_per_hour") == pytest.approx(len(active) * each)
     if len(sizes) < 20:
-        assert sum(len(jobs) - len(own) for own in told.values()) == (0 if max(sizes) < 1000 else 3)  # the one job, in each part
+        assert sum(len(jobs) - len(own) for own in told.values()) == (
+            0 if max(sizes) < 1000 else 3
+        )  # the one job, in each part
 
 
 def test_the_estimate_of_a_line_is_its_length(analysis: MakeAnalysis) -> None:
