@@ -3,9 +3,8 @@
     python -m benchmarks.service.page_sizes [--gpus 64 512 10000] [--largest 64] [--browser] [--port 0]
 
 Nodes have eight GPUs and a node analyzer each; jobs have 1, 2, 4, ... up to ``--largest`` GPUs in turn, each job a profile of
-its own. The real application answers in this process, without a socket. With ``--browser`` a headless Chromium loads pages from a
-socket too: seconds from the start of the navigation to the end of ``load``. With ``--port`` the last fleet stays there to be
-looked at.
+its own. The real application answers in this process, without a socket. With ``--browser`` a headless Chromium loads pages over
+HTTP too: seconds from the start of the navigation to the end of ``load``. With ``--port`` the last fleet stays there.
 """
 
 import argparse

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from ...answers.answer_schema import State
 from ...live.health import SourceStatus
-from ..listing import gpu_place, gpus_of, job_place, jobs_of, list_page, source_place, sources_of
+from ..listing import ListPage, gpu_place, gpus_of, job_place, jobs_of, list_page, source_place, sources_of
 from .nodes import by_node, node_row
 from .overview import gpu_row, job_row, source_row
 
@@ -79,9 +78,9 @@ def sources_list(sources: Sequence[SourceStatus], now: float, *, words: str, sta
     }
 
 
-def _page(items: Sequence[Item], place: Callable[[Item], str], after: str, row: Callable[[Item], Row]) -> Any:
+def _page(items: Sequence[Item], place: Callable[[Item], str], after: str, row: Callable[[Item], Row]) -> ListPage[Row]:
     page = list_page(items, place, after=after, limit=_ROWS)
-    return replace(page, items=[row(item) for item in page.items])  # type: ignore[arg-type]
+    return ListPage([row(item) for item in page.items], page.total, page.first, page.next, page.previous)
 
 
 def _list(

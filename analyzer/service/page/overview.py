@@ -71,7 +71,7 @@ def overview(
 ) -> dict[str, Any]:
     """Return what the template shows of ``snapshot``, the service's ``health`` and its ``sources`` at ``now`` [unix s].
 
-    With ``words`` the jobs, GPUs and sources that have them in a name. Lists of a large fleet are cut; each has a page of its own.
+    With ``words`` the jobs, GPUs and sources that have them in a name. Lists of a large fleet are cut; each has its own page.
     """
     large = max(len(snapshot.gpus), len(snapshot.jobs), len(sources)) > MOST
     most = ROWS if large else MOST

@@ -62,7 +62,7 @@ def gpus(
     """List the GPUs that a telemetry source reported within `keep_days`, with what their detectors found."""
     matching = gpus_of(served.analysis.snapshot, node=node, job=job, state=state, q=q)
     page = list_page(matching, gpu_place, after=after, limit=limit)
-    return Gpus(gpus=list(page.items), total=page.total, next=next_page(request, page))
+    return Gpus(gpus=list(page.items), total=page.total, next=next_page(request, page.next))
 
 
 @router.get("/{uuid:path}/epochs", operation_id="listEpochs", summary="Epochs of a GPU", responses=answers(404, 422))

@@ -47,7 +47,7 @@ def jobs(
     """List the jobs in the state, newest first, without predictions."""
     page = list_page(jobs_of(served.analysis.snapshot, node=node, active=active, q=q), job_place, after=after, limit=limit)
     summaries = [JobSummary.model_validate(job.model_dump(include=_SUMMARY)) for job in page.items]
-    return Jobs(jobs=summaries, total=page.total, next=next_page(request, page))
+    return Jobs(jobs=summaries, total=page.total, next=next_page(request, page.next))
 
 
 _SUMMARY = set(JobSummary.model_fields)

@@ -11,7 +11,6 @@ from ...answers.answer_schema import Objective
 from ...answers.question_schema import GpuName
 from ...instances import Market
 from ...recommendation import JobLimits
-from ..listing import ListPage
 from ..parts import Served
 
 _CONFIGURED = "(default: as configured)"
@@ -69,9 +68,9 @@ def _wanted(
 Wanted = Annotated[Recommendable, Depends(_wanted)]
 
 
-def next_page(request: Request, page: ListPage[object]) -> str | None:
-    """Path and query of the page after ``page``, which answers ``request``; None where there is none."""
-    if page.next is None:
+def next_page(request: Request, after: str | None) -> str | None:
+    """Path and query of the page that begins ``after``, for the question of ``request``; None where there is none."""
+    if after is None:
         return None
     asked = [(name, value) for name, value in request.query_params.multi_items() if name != "after"]
-    return f"{request.url.path}?{urlencode([*asked, ('after', page.next)])}"
+    return f"{request.url.path}?{urlencode([*asked, ('after', after)])}"

@@ -35,4 +35,4 @@ def sources(
 ) -> Sources:
     """List the telemetry sources, with the last error of each."""
     page = list_page(sources_of(served.analysis.watcher().sources, up=up, q=q), source_place, after=after, limit=limit)
-    return Sources(sources=[asdict(source) for source in page.items], total=page.total, next=next_page(request, page))
+    return Sources(sources=[asdict(source) for source in page.items], total=page.total, next=next_page(request, page.next))
