@@ -88,6 +88,13 @@ def fleet(state: Path, gpus: int, largest: int) -> Parts:
     return parts
 
 
+def now_reported(parts: Parts) -> None:
+    """Make every newest sample one of now: a large fleet would have fallen silent while it was made and analysed."""
+    snapshot, now = parts.analysis.snapshot, time.time()
+    gpus = {uuid: gpu.model_copy(update={"last_sample": now}) for uuid, gpu in snapshot.gpus.items()}
+    parts.analysis._snapshot = replace(snapshot, gpus=gpus)
+
+
 def measure(parts: Parts, client: TestClient) -> None:
     """Print bytes and CPU of each page, and what a scrape leaves out."""
     gpu = next(iter(parts.analysis.snapshot.gpus.values()))
@@ -102,6 +109,7 @@ def measure(parts: Parts, client: TestClient) -> None:
     )
     lists = ("/", "/?q=node-0007", f"/gpus?node={gpu.node}", "/gpus", "/jobs", "/nodes", "/sources")
     for path in ("/metrics", *lists, f"/jobs/{job.id}", f"/gpus/{quote(gpu.uuid)}", *api):
+        now_reported(parts)
         size, costs = len(client.get(path).raise_for_status().content), []
         for _ in range(VIEWS):
             began = time.process_time()
@@ -156,6 +164,7 @@ def main() -> None:
             if options.browser:
                 server, url = serve(app, 0)
                 for path in ("/", "/gpus", "/jobs"):
+                    now_reported(parts)
                     took = load(url + path)
                     print(f"{path} in the browser: {min(took):.2f} to {max(took):.2f} s, median {np.median(took):.2f} s")
                 server.should_exit = True
