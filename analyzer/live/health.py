@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,3 +60,13 @@ class WatcherReport(NamedTuple):
 
     health: WatcherHealth | None = None
     sources: Sequence[SourceStatus] = ()
+
+
+MOST_SOURCES = 100
+"""Sources that health and metrics name; of a larger fleet's, those in trouble come first and the others are counted."""
+
+
+def named_sources(sources: Iterable[SourceStatus]) -> list[SourceStatus]:
+    """Return at most `MOST_SOURCES`: those that do not answer first, then those whose clocks are most off, then by name."""
+    ordered = sorted(sources, key=lambda each: (each.up, -abs(each.clock_offset_s or 0.0), each.kind, each.name))
+    return ordered[:MOST_SOURCES]

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from ...detector import Unit
 from ..telemetry.gpu_report import Report
-from .health import SourceStatus, WatcherHealth
+from .health import SourceStatus, WatcherHealth, named_sources
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +56,10 @@ class DetectionMetrics(Collector):
         except Exception:  # the page's other metrics are needed all the more
             log.exception("the detectors' metrics cannot be exported")
             return
-        readings = [_of_gpu(report) for report in view.reports.values()] + [_of_source(source) for source in view.sources]
-        yield from families(chain(*readings, () if view.health is None else _of_health(view.health)))
+        readings = (_of_gpu(report) for report in view.reports.values())
+        yield from families(
+            chain(*readings, _of_sources(list(view.sources)), () if view.health is None else _of_health(view.health))
+        )
 
 
 Value = tuple[str, Sequence[str], float | None]
@@ -98,6 +100,17 @@ def _of_gpu(report: Report) -> Iterator[Value]:
         yield "epochcast_gpu_cycle_idle_ratio", (*labels, kind), cycle.idle_share
     for state in _STATES:
         yield "epochcast_gpu_detector_state", (*labels, state), float(state == report.state)
+
+
+def _of_sources(sources: Sequence[SourceStatus]) -> Iterator[Value]:
+    """Those that are named, and how many there are: a large fleet has one for each node."""
+    named = named_sources(sources)
+    for source in sorted(named, key=lambda each: (each.kind, each.name)):
+        yield from _of_source(source)
+    up = sum(source.up for source in sources)
+    yield "epochcast_analyzer_sources", ("up",), up
+    yield "epochcast_analyzer_sources", ("down",), len(sources) - up
+    yield "epochcast_analyzer_left_out_sources", (), len(sources) - len(named)
 
 
 def _of_source(source: SourceStatus) -> Iterator[Value]:

@@ -33,6 +33,7 @@ from ..telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
 from . import health
 from .config import Settings
 from .job_record import JobRecord
+from .listing import gpu_place, job_place
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,8 @@ class Snapshot:
 
     Attributes:
         taken_at: unix seconds.
-        gpus: by UUID.
-        jobs: by id, the newest first.
+        gpus: by UUID, in the order of `listing.gpu_place`.
+        jobs: by id, the newest first (`listing.job_place`).
         reports: of the GPUs, by UUID.
         detected_here: UUIDs of GPUs whose epochs are detected by this service, and not by their node's analyzer.
         gone: UUIDs of GPUs that nobody has reported for `GONE_S`: they have no metrics any more.
@@ -279,9 +280,10 @@ class Analysis:
                 self._failed[job_group.id] = str(error)
         self._keep(current, now)
         jobs = {job: record.answer for job, record in self._records.items()}
-        ordered = dict(sorted(jobs.items(), key=lambda item: (not item[1].active, -(item[1].since or 0.0), item[0])))
+        ordered = {job.id: job for job in sorted(jobs.values(), key=job_place)}
         job_of = {uuid: job_group.id for job_group in groups for uuid in job_group.gpus if job_group.id in current}
-        gpus = {uuid: gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in reports.items()}
+        answers = [gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in reports.items()]
+        gpus = {gpu.uuid: gpu for gpu in sorted(answers, key=gpu_place)}
         return Snapshot(now, gpus, ordered, reports, frozenset(self._store.reported_at(by_nodes=False)), gone)
 
     def _job_record(

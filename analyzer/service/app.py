@@ -22,7 +22,7 @@ from .limits import Places, RateLimit
 from .page.routes import router as page
 from .parts import Parts
 from .request_metrics import Counted, RequestMetrics
-from .routes import backends, gpus, jobs, operation, tables, traces
+from .routes import backends, gpus, jobs, operation, sources, tables, traces
 
 _DESCRIPTION = """How long a training job would take on every other GPU, and what it would cost, from hardware telemetry alone.
 
@@ -73,7 +73,8 @@ def create_app(parts: Parts) -> FastAPI:
     app.state.parts = parts
     app.state.predicting = asyncio.Lock()
     problems.install(app)
-    for routes in (gpus.router, jobs.router, traces.profiles, traces.router, tables.router, backends.router(parts.backends)):
+    api = (gpus.router, jobs.router, traces.profiles, traces.router, tables.router, sources.router)
+    for routes in (*api, backends.router(parts.backends)):
         app.include_router(routes, dependencies=[Depends(_only_known)], responses=problems.answers(422))
     app.include_router(operation.router)
     app.include_router(page)

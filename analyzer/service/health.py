@@ -10,8 +10,10 @@ from pydantic import Field
 
 from ... import __version__
 from ..answers.answer_schema import AnswerModel
-from ..live.health import SourceStatus, WatcherReport
+from ..live.health import MOST_SOURCES, SourceStatus, WatcherReport, named_sources
 from ..words import length
+
+_MOST_NOTES = 20
 
 
 class Health(AnswerModel):
@@ -21,8 +23,15 @@ class Health(AnswerModel):
     version: str
     gpus: int
     jobs: int
-    sources: list[dict[str, Any]] = Field(description="Each telemetry source: kind, name, up, error, age of its newest sample.")
-    notes: list[str] = Field(description="What is wrong, one sentence each.")
+    sources: list[dict[str, Any]] = Field(
+        description=f"The first {MOST_SOURCES} telemetry sources, those that do not answer before others: kind, name, up, "
+        "error, age of its newest sample. `/api/v1/sources` lists all."
+    )
+    sources_up: int = Field(description="Telemetry sources that answered the last poll.")
+    sources_down: int = Field(description="Telemetry sources that did not.")
+    notes: list[str] = Field(
+        description=f"What is wrong, one sentence each; of more than {_MOST_NOTES} the first, and how many more."
+    )
     unavailable_backends: dict[str, str] = Field(
         default={}, description="Backends that cannot be used as the service is installed, and what each needs."
     )
@@ -64,12 +73,19 @@ def of(
             f"the state cannot be written ({reason}), so these figures are old; new epochs are kept in memory until it can be"
         )
     notes += _clocks(sources)
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [
+            f"{len(notes) - _MOST_NOTES} more; /api/v1/sources?up=false lists the sources that do not answer"
+        ]
+    up = sum(source.up for source in sources)
     return Health(
         status="degraded" if notes else "ok" if started else "starting",
         version=__version__,
         gpus=gpus,
         jobs=jobs,
-        sources=[asdict(source) for source in sources],
+        sources=[asdict(source) for source in named_sources(sources)],
+        sources_up=up,
+        sources_down=len(sources) - up,
         notes=notes,
     )
 

@@ -1,9 +1,13 @@
-"""Metrics of jobs: what the newest snapshot says of each, and of the prices that recommendations rest on."""
+"""Metrics of jobs: what the newest snapshot says of each, sums of all, and of the prices that recommendations rest on.
+
+A page of metrics has a bound: Prometheus drops all of one that is too large, or takes too long, and not what matters least.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, time
+from itertools import chain
 
 from prometheus_client import Histogram
 from prometheus_client.core import Metric
@@ -12,6 +16,12 @@ from prometheus_client.registry import Collector
 from ..answers.answer_schema import InstanceAnswer, JobAnswer
 from ..live.metrics import Value, catalog, families
 from .analysis import Analysis, Snapshot
+
+MOST_BYTES = 1_700_000
+"""Of the lines on jobs and their GPUs; with all others a page stays below 2 MB."""
+
+# GPUs of a job that may be left out by itself, as the smaller ones after it still fit.
+_LARGE = 1024
 
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -36,17 +46,66 @@ class JobMetrics(Collector):
         yield "epochcast_analyzer_analysis_errors_total", (), self._analysis.errors
         oldest = datetime.combine(self._analysis.oldest_price, time(), UTC)
         yield "epochcast_analyzer_oldest_price_timestamp_seconds", (), oldest.timestamp()
-        for gpu in snapshot.gpus.values():
-            if gpu.job is not None and gpu.uuid not in snapshot.gone:
-                yield "epochcast_gpu_training_job_info", (gpu.label, gpu.uuid, gpu.name, gpu.node, gpu.job), 1
-        for job in _current_jobs(snapshot):
-            yield from _of_job(job)
+        jobs = _current_jobs(snapshot)
+        active = [job for job in jobs if job.active]
+        yield "epochcast_analyzer_active_jobs", (), len(active)
+        yield "epochcast_analyzer_possible_savings_usd_per_hour", (), sum(map(_hourly_savings, active))
+        yield from _within_bounds(jobs, snapshot)
 
 
-def _current_jobs(snapshot: Snapshot) -> Iterable[JobAnswer]:
-    """Jobs that a GPU runs or ran last, if it is not gone: the others have ended, and stay on the page alone."""
+def _current_jobs(snapshot: Snapshot) -> list[JobAnswer]:
+    """Jobs that a GPU runs or ran last, if it is not gone: the others have ended, and stay on the page alone.
+
+    Those that run come first, of these the largest.
+    """
     newest = {gpu.job for gpu in snapshot.gpus.values() if gpu.uuid not in snapshot.gone}
-    return [job for job in snapshot.jobs.values() if job.id in newest]
+    current = (job for job in snapshot.jobs.values() if job.id in newest)
+    return sorted(current, key=lambda job: (not job.active, -len(job.gpus), job.since or 0.0, job.id))
+
+
+def _within_bounds(jobs: Sequence[JobAnswer], snapshot: Snapshot) -> Iterator[Value]:
+    """First what each job is, then what is recommended, then what is predicted for each GPU, until the page is full."""
+    room, known = MOST_BYTES, len(jobs)
+    for part, of in (
+        ("job", lambda job: chain(_of_job(job), _of_gpus(job, snapshot))),
+        ("recommendation", _of_recommendation),
+        ("prediction", _of_prediction),
+    ):
+        told = []
+        for job in jobs:
+            values = [value for value in of(job) if value[2] is not None]
+            size = sum(map(_bytes, values))
+            if size <= room:
+                room -= size
+                told.append(job)
+                yield from values
+            elif len(job.gpus) < _LARGE or part != "job":
+                break  # those that follow take as much
+        yield "epochcast_analyzer_left_out_jobs", (part,), known - len(told)
+        jobs = told
+
+
+def _bytes(value: Value) -> int:
+    """Of the line: labels are between quotes, with an equals sign and a comma."""
+    name, labels, number = value
+    return (
+        len(name)
+        + sum(len(key) + len(text) + 4 for key, text in zip(catalog()[name].labels, labels, strict=True))
+        + len(f"{{}} {float(number or 0)}")
+    )
+
+
+def _hourly_savings(job: JobAnswer) -> float:
+    rec = job.recommendation
+    if job.epoch_s is None or rec is None or rec.current is None or rec.savings is None:
+        return 0.0
+    return rec.current.usd_per_hour * max(rec.savings.cost_ratio or 0.0, 0.0)
+
+
+def _of_gpus(job: JobAnswer, snapshot: Snapshot) -> Iterator[Value]:
+    for uuid in job.gpus:
+        if uuid not in snapshot.gone and (gpu := snapshot.gpus.get(uuid)) is not None and gpu.job == job.id:
+            yield "epochcast_gpu_training_job_info", (uuid, job.id), 1
 
 
 def _of_job(job: JobAnswer) -> Iterator[Value]:
@@ -68,8 +127,6 @@ def _of_job(job: JobAnswer) -> Iterator[Value]:
     yield "epochcast_job_epoch_confidence_ratio", own, job.confidence
     yield "epochcast_job_epochs_total", own, job.epochs_seen
     yield "epochcast_job_epoch_spread_ratio", own, job.spread
-    yield from _of_prediction(job)
-    yield from _of_recommendation(job)
 
 
 def _of_prediction(job: JobAnswer) -> Iterator[Value]:
@@ -96,6 +153,7 @@ def _of_recommendation(job: JobAnswer) -> Iterator[Value]:
         labels = (job.id, objective)
         place = (row.instance, row.cloud, row.region, row.gpu, str(row.instances), row.market)
         yield "epochcast_job_recommended_instance_info", (*labels, *place), 1
+        yield "epochcast_job_recommended_support_ratio", labels, _support(job, row)
         seconds = _seconds(job, row)
         if seconds is not None:
             yield "epochcast_job_recommended_seconds", labels, seconds
@@ -111,3 +169,8 @@ def _seconds(job: JobAnswer, row: InstanceAnswer) -> float | None:
     """Of one epoch there, on as many GPUs as it has; the row's own may be of the whole job."""
     here = None if job.prediction is None else job.prediction.epoch_s
     return None if here is None else here * row.ratio
+
+
+def _support(job: JobAnswer, row: InstanceAnswer) -> float | None:
+    predictions = () if job.prediction is None else job.prediction.predictions
+    return next((prediction.support for prediction in predictions if prediction.gpu == row.gpu), None)

@@ -27,6 +27,9 @@ TICK = (0.001, 0.0025)
 COUNTED_SINCE = 1.69e9
 """When all counters were 0 [unix s]."""
 
+SAVINGS_OF_ALL = 123.0
+"""USD an hour that the jobs would save, with those that have no metrics of their own."""
+
 LEVELS = {
     "gr_engine_active": (0.97, 0.35),
     "sm_active": (0.92, 0.22),
@@ -268,7 +271,7 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
     for job in jobs:
         for gpu in job.gpus:
             yield from _detector(gpu)
-            who = {"gpu": str(gpu.index), "uuid": gpu.uuid, "name": gpu.name, "node": gpu.node, "training_job": job.id}
+            who = {"uuid": gpu.uuid, "training_job": job.id}
             yield Series("epochcast_gpu_training_job_info", {**service, **who}, lambda t, g=gpu: 1.0 if t >= g.began else None)
         yield from _job(job, service)
     yield from _detector(spare(end))
@@ -287,6 +290,15 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield Series("epochcast_analyzer_source_clock_offset_seconds", of, always(0.2))
         yield Series("epochcast_analyzer_source_polls_total", of, counted(0.5))
         yield Series("epochcast_analyzer_source_errors_total", of, counted(0.0 if up else 0.5))
+    for own, states in ((node, {"up": 1, "down": 0}), (service, {"up": 2, "down": 1})):
+        for state, number in states.items():
+            yield Series("epochcast_analyzer_sources", {**own, "state": state}, always(number))
+        yield Series("epochcast_analyzer_left_out_sources", own, always(0.0))
+    # Some jobs are too small to have metrics of their own: the sums have them.
+    yield Series("epochcast_analyzer_active_jobs", service, always(len(tuple(jobs)) + 3.0))
+    yield Series("epochcast_analyzer_possible_savings_usd_per_hour", service, always(SAVINGS_OF_ALL))
+    for part, number in (("job", 3.0), ("recommendation", 4.0), ("prediction", 5.0)):
+        yield Series("epochcast_analyzer_left_out_jobs", {**service, "part": part}, always(number))
     yield Series("epochcast_analyzer_watcher_up", service, always(1.0))
     yield Series("epochcast_analyzer_damaged_state_files", service, always(0.0))
     yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, always(end - 40 * 86400.0))
@@ -410,6 +422,7 @@ def _job(job: Job, service: dict[str, str]) -> Iterator[Series]:
         info = {**by, **place, "instance_type": instance, "target_gpu": gpu}
         yield Series("epochcast_job_recommended_instance_info", info, known(1.0))
         yield Series("epochcast_job_recommended_usd", by, known(cost * job.usd))
+        yield Series("epochcast_job_recommended_support_ratio", by, known(0.9))
         yield Series("epochcast_job_recommended_seconds", by, known(time * job.seconds))
         yield Series("epochcast_job_savings_ratio", by, known(1 - (cost if objective == "cost" else time)))
 

@@ -55,7 +55,7 @@ def _figures() -> list[Any]:
             "Sources down",
             "Telemetry sources whose last poll failed.",
             "short",
-            f"count(epochcast_analyzer_source_up{{{AT}}} == 0) or vector(0)",
+            f'sum(epochcast_analyzer_sources{{{AT},state="down"}}) or vector(0)',
             steps=[(None, GREEN), (1, RED)],
         ),
         number(

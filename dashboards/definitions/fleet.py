@@ -22,7 +22,7 @@ def dashboard() -> dict[str, Any]:
             several=True,
         )
     )
-    for panel in (*_figures(), *_gpus()):
+    for panel in (*_figures(), *_sums(), *_gpus()):
         board.with_panel(panel)
     board.with_row(row("Jobs"))
     for panel in _jobs():
@@ -68,6 +68,35 @@ def _figures() -> list[Any]:
             "currencyUSD",
             f"sum({of_jobs(f'{hourly} * {saved} * ({active} == 1)')})",
             decimals=2,
+        ),
+    ]
+
+
+def _sums() -> list[Any]:
+    return [
+        number(
+            "Active jobs on all nodes",
+            "Training jobs of which a GPU works now, whichever nodes are chosen, also those that have no metrics of their own.",
+            "short",
+            "sum(max by (instance) (epochcast_analyzer_active_jobs))",
+            width=8,
+        ),
+        number(
+            "Could be saved per hour on all nodes",
+            "As above, of all active jobs, whichever nodes are chosen.",
+            "currencyUSD",
+            "sum(max by (instance) (epochcast_analyzer_possible_savings_usd_per_hour))",
+            width=8,
+            decimals=2,
+        ),
+        number(
+            "Jobs without metrics",
+            "A scrape of the service has a bound. Beyond it the smallest jobs are left out, here and below; the service's own "
+            "page and API have all.",
+            "short",
+            'sum(max by (instance) (epochcast_analyzer_left_out_jobs{part="job"}))',
+            width=8,
+            steps=[(None, GREEN), (1, YELLOW)],
         ),
     ]
 

@@ -37,7 +37,8 @@ def with_node(query: str) -> str:
 def of_jobs(query: str) -> str:
     """Return a query by ``training_job`` for the jobs that have a GPU on the chosen nodes."""
     return (
-        f'({query}) * on (training_job) group_left () max by (training_job) (epochcast_gpu_training_job_info{{node=~"$node"}})'
+        f"({query}) and on (training_job) (epochcast_gpu_training_job_info"
+        ' and on (uuid) epochcast_gpu_detector_state{node=~"$node",state="idle"})'
     )
 
 

@@ -81,6 +81,9 @@ class Truth:
             "Could be saved per hour": [
                 if_any(priced, sum(job.usd_per_hour * max(0.0, 1 - job.recommended["cost"][2]) for job in priced))
             ],
+            "Active jobs on all nodes": [one(len(self.jobs) + 3)],
+            "Could be saved per hour on all nodes": [one(modelled_fleet.SAVINGS_OF_ALL)],
+            "Jobs without metrics": [one(3)],
             "Utilisation by GPU": [
                 of("uuid node gpu", {(g.uuid, g.node, str(g.index)): value for g, value in utilisation.items()})
             ],

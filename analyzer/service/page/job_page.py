@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...answers.answer_schema import JobAnswer
+from ...answers.answer_schema import GpuAnswer, JobAnswer
 from ...answers.cycles import waits
 from ...telemetry.gpu_report import EpochRecord
+from ..listing import gpu_place
 from . import states
-from .overview import gpu_rows, hardware, where
+from .overview import gpu_row, hardware, where
 from .plots import EpochPlot, cost_plot, epoch_plot, interval_plot
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_MARKS = 600
 """Epochs of all GPUs of a job in a plot: more would be a smear, and slow to read from the store."""
+
+MOST_GPUS = 64
+"""GPUs of a job on its page."""
 
 RATIO_ONLY = "No epochs were found, so there are no times, only ratios: the time on another GPU divided by the time here."
 
@@ -29,7 +33,10 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
     """Return what the template shows of ``job`` at ``now`` [unix s]."""
     rec, state = job.recommendation, states.of_job(job, snapshot.gpus, now)
     shown = [] if rec is None else rec.notes
-    gpus = gpu_rows([snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus], snapshot, now)
+    known = sorted((snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus), key=gpu_place)
+    slowest = next((gpu for gpu in known if gpu.uuid == job.straggler), None)
+    # Of a large job the straggler, wherever it is, and the first of the others.
+    shown_gpus = sorted(known, key=lambda gpu: gpu is not slowest)[:MOST_GPUS]
     return {
         "now": now,
         "taken_at": snapshot.taken_at,
@@ -42,10 +49,11 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "other_notes": _others(job.notes, [*shown, *([] if job.prediction is None else job.prediction.notes)]),
         "costs": cost_plot(rec),
         "waits": waits(job.cycles) if job.prediction is None else job.prediction.idle_at_boundaries,
-        "gpus": gpus,
-        "straggler": next((f"GPU {row.gpu.label} of {row.gpu.node}" for row in gpus if row.gpu.uuid == job.straggler), None),
+        "gpus": [gpu_row(gpu, snapshot, now) for gpu in sorted(shown_gpus, key=gpu_place)],
+        "known": len(known),
+        "straggler": None if slowest is None else f"GPU {slowest.label} of {slowest.node}",
         "grouping": _grouping(job),
-        "plot": _plot(job, snapshot, read_epochs),
+        "plot": _plot(job, shown_gpus, read_epochs),
         "intervals": None if job.prediction is None else interval_plot(job.prediction, job.gpu_model),
         "ratio_only": RATIO_ONLY,
         "no_epochs": no_epochs(job.verdict, state),
@@ -72,20 +80,20 @@ def no_epochs(verdict: str, state: states.State) -> str:
     return state.sentence if state.word in ("searching", "no samples yet") else "No epochs were found."
 
 
-def _plot(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs) -> EpochPlot | None:
+def _plot(job: JobAnswer, gpus: Sequence[GpuAnswer], read_epochs: ReadEpochs) -> EpochPlot | None:
     if job.since is None or job.unit == "step":
         return None
-    limit = max(10, MOST_MARKS // max(1, len(job.gpus)))
+    limit = max(10, MOST_MARKS // max(1, len(gpus)))
     # A GPU may have begun another job since this one ended.
     last = float("inf") if job.active or job.last_epoch_end is None else job.last_epoch_end + 1.0
     epochs = {}
-    for uuid in job.gpus:
+    for uuid in (gpu.uuid for gpu in gpus):
         newest = read_epochs(uuid, since=job.since, limit=limit, profiles=False)
         epochs[uuid] = [epoch for epoch in newest if epoch.start >= job.since - 1 and epoch.end <= last]
     expected = None
     if job.unit == "epoch" and job.epoch_s_low is not None and job.epoch_s_high is not None:
         expected = (job.epoch_s_low, job.epoch_s_high)
-    names = {uuid: f"{gpu.node} GPU {gpu.label}" for uuid, gpu in snapshot.gpus.items()}
+    names = {gpu.uuid: f"{gpu.node} GPU {gpu.label}" for gpu in gpus}
     return epoch_plot(epochs, since=job.since, expected=expected, names=names, standing_out=job.straggler)
 
 

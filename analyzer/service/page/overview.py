@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....extras import how_to_install
 from ...answers.answer_schema import GpuAnswer, JobAnswer, JobSummary
+from ...live.health import SourceStatus
 from ...telemetry.gpu_report import Report
 from ...words import count
+from ..listing import ListPage, gpus_of, jobs_of, sources_of
 from . import states
+from .nodes import by_node, node_row
 from .plots import trend
 from .states import State
 
 if TYPE_CHECKING:
     from ..analysis import Snapshot
     from ..health import Health
+
+
+MOST = 50
+"""GPUs, jobs and sources of a fleet that the overview shows as a whole."""
+
+ROWS = 20
+"""Of each table of a larger fleet: jobs, nodes and sources are to be seen without scrolling far."""
+
+_MOST_NAMED = 5  # jobs in the sentence that sums up the page
 
 
 @dataclass(frozen=True)
@@ -49,37 +61,61 @@ class GpuRow:
 class SourceRow:
     """A telemetry source; ``age``: seconds since its newest sample, where known."""
 
-    source: Mapping[str, Any]
+    source: SourceStatus
     state: State
     age: float | None
 
 
-def overview(snapshot: Snapshot, health: Health, now: float) -> dict[str, Any]:
-    """Return what the template shows of ``snapshot`` and the service's ``health`` at ``now`` [unix s]."""
-    jobs = sorted(snapshot.jobs.values(), key=lambda job: (-(job.since or 0.0), job.id))
-    rows = [_job_row(job, snapshot, now) for job in jobs]
-    gpus = gpu_rows(list(snapshot.gpus.values()), snapshot, now)
-    no_telemetry = states.no_telemetry(snapshot.gpus.values(), now)
-    working = {row.gpu.uuid for row in gpus if row.state.word not in states.NOT_WORKING}
-    active = [row for row in rows if row.job.active and working.intersection(row.job.gpus)]
+def overview(
+    snapshot: Snapshot, health: Health, sources: Sequence[SourceStatus], now: float, words: str = ""
+) -> dict[str, Any]:
+    """Return what the template shows of ``snapshot``, the service's ``health`` and its ``sources`` at ``now`` [unix s].
+
+    With ``words`` the jobs, GPUs and sources that have them in a name. Lists of a large fleet are cut; each has its own page.
+    """
+    large = max(len(snapshot.gpus), len(snapshot.jobs), len(sources)) > MOST
+    most = ROWS if large else MOST
+    gpus, every_gpu = gpus_of(snapshot, q=words), snapshot.gpus.values()
+    no_telemetry = states.no_telemetry(every_gpu, now)
+    working = {gpu.uuid for gpu in every_gpu if states.is_working(gpu, now)}
+    active = [job for job in snapshot.jobs.values() if job.active and not working.isdisjoint(job.gpus)]
+    jobs, running = jobs_of(snapshot, q=words), {job.id for job in active}
+    nodes = list(by_node(gpus).values()) if len(snapshot.gpus) > MOST and not words else []
+    nodes.sort(key=lambda node: not any(states.is_lost(gpu, now) for gpu in node))
+    rows = [source_row(source) for source in sources_of(sources, q=words)]
     return {
         "now": now,
         "taken_at": snapshot.taken_at,
         "health": health,
-        "service": states.of_service(health, snapshot.gpus.values(), now),
-        "active": active,
-        "ended": [row for row in rows if row not in active],
-        "gpus": gpus,
+        "service": states.of_service(health, every_gpu, now),
+        "words": words,
+        "large": large,
+        "known": len(snapshot.gpus),
         "working": len(working),
-        "sources": [SourceRow(source, states.of_source(source), source.get("lag_s")) for source in health.sources],
-        "up": sum(bool(source.get("up")) for source in health.sources),
+        "jobs_now": len(active),
+        "active": _cut([job for job in jobs if job.id in running], lambda job: job_row(job, snapshot, now), most),
+        "ended": _cut([job for job in jobs if job.id not in running], lambda job: job_row(job, snapshot, now), most),
+        "gpus": _cut(gpus, lambda gpu: gpu_row(gpu, snapshot, now), most),
+        "nodes": _cut(nodes, lambda node: node_row(node, snapshot, now), most),
+        "sources": _cut(sorted(rows, key=lambda row: row.state.kind == "good"), lambda row: row, most),
+        "known_sources": len(sources),
         "no_telemetry": no_telemetry,
         "summary": no_telemetry or _summary(active),
         "how_to_install": how_to_install(),
     }
 
 
-def _job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
+Row = TypeVar("Row")
+Item = TypeVar("Item")
+
+
+def _cut(items: Sequence[Item], row: Callable[[Item], Row], most: int) -> ListPage[Row]:
+    """The first rows, and how many there are."""
+    return ListPage([row(item) for item in items[:most]], len(items))
+
+
+def job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
+    """Return the row of a job."""
     verdict = None if job.recommendation is None else job.recommendation.verdict
     return JobRow(
         job,
@@ -91,11 +127,15 @@ def _job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
     )
 
 
-def gpu_rows(gpus: list[GpuAnswer], snapshot: Snapshot, now: float) -> list[GpuRow]:
-    """Rows of GPUs by node and label; ``10`` comes after ``9``."""
-    titles = {job.id: job.title for job in snapshot.jobs.values()}
-    ordered = sorted(gpus, key=lambda gpu: (gpu.node, [part.zfill(6) for part in gpu.label.split(".")], gpu.uuid))
-    return [GpuRow(gpu, states.of_gpu(gpu, now), titles.get(gpu.job or "")) for gpu in ordered]
+def gpu_row(gpu: GpuAnswer, snapshot: Snapshot, now: float) -> GpuRow:
+    """Return the row of a GPU."""
+    job = snapshot.jobs.get(gpu.job or "")
+    return GpuRow(gpu, states.of_gpu(gpu, now), None if job is None else job.title)
+
+
+def source_row(source: SourceStatus) -> SourceRow:
+    """Return the row of a source."""
+    return SourceRow(source, states.of_source(source), source.lag_s)
 
 
 def hardware(job: JobSummary, gpus: Mapping[str, GpuAnswer]) -> str:
@@ -123,12 +163,15 @@ def _trend(job: JobSummary, reports: Mapping[str, Report]) -> str | None:
     return trend(max(held, key=len, default=[]))
 
 
-def _summary(active: list[JobRow]) -> str:
+def _summary(active: Sequence[JobAnswer]) -> str:
     """The page in a sentence; read aloud when it changes."""
     if not active:
         return "No job is running now."
-    known = sum(row.job.epoch_s is not None for row in active)
-    jobs = f"{count(len(active), 'job')} on {count(sum(len(row.job.gpus) for row in active), 'GPU')}"
-    slow = [row.job.title for row in active if row.job.straggler]
+    known = sum(job.epoch_s is not None for job in active)
+    jobs = f"{count(len(active), 'job')} on {count(sum(len(job.gpus) for job in active), 'GPU')}"
+    slow = [job.title for job in active if job.straggler]
     summary = f"{jobs} now; the time of an epoch or step is known for {known}."
-    return f"{summary} One GPU holds up the others in {', '.join(slow)}." if slow else summary
+    if not slow:
+        return summary
+    more = f" and {count(len(slow) - _MOST_NAMED, 'more job')}" if len(slow) > _MOST_NAMED else ""
+    return f"{summary} One GPU holds up the others in {', '.join(slow[:_MOST_NAMED])}{more}."

@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment
@@ -23,9 +23,11 @@ from ... import words
 from ...answers.answer_schema import RecommendationAnswer
 from ...style import style_sheet, templates
 from ..parts import Parts, Served
+from ..routes.query import After, Words
 from ..workers import WorkersBusyError
 from .gpu_page import gpu_page
 from .job_page import job_page
+from .lists import GpuState, JobState, SourceState, gpus_list, jobs_list, nodes_list, sources_list
 from .overview import overview
 from .plan_form import is_cross_site, plan_form, plan_of, read_plan
 from .upload import answer_page, form_page, read_form, source_of_form
@@ -34,12 +36,54 @@ router = APIRouter(include_in_schema=False)
 
 _READ = ["GET", "HEAD"]
 
+Name = Annotated[str, Query(max_length=300)]
+"""Of a node or a job; empty: of any."""
+
 
 @router.api_route("/", methods=_READ)
-def show_overview(request: Request, parts: Served) -> HTMLResponse:
-    """All jobs, GPUs and sources."""
-    shown = overview(parts.analysis.snapshot, parts.analysis.health, time.time())
+def show_overview(request: Request, parts: Served, q: Words = "") -> HTMLResponse:
+    """Jobs, GPUs and sources: all of a small fleet; of a large one the newest jobs, its nodes, and what a search finds."""
+    analysis = parts.analysis
+    shown = overview(analysis.snapshot, analysis.health, analysis.watcher().sources, time.time(), q.strip())
     return page(request, "overview.html", live=True, here="overview", **shown)
+
+
+@router.api_route("/jobs", methods=_READ)
+def show_jobs(
+    request: Request, parts: Served, q: Words = "", state: JobState = "", node: Name = "", after: After = ""
+) -> HTMLResponse:
+    """The jobs, a hundred at a time."""
+    shown = jobs_list(parts.analysis.snapshot, time.time(), words=q.strip(), state=state, node=node, after=after)
+    return page(request, "list.html", live=True, here="jobs", **shown)
+
+
+@router.api_route("/gpus", methods=_READ)
+def show_gpus(
+    request: Request,
+    parts: Served,
+    q: Words = "",
+    state: GpuState = "",
+    node: Name = "",
+    job: Name = "",
+    after: After = "",
+) -> HTMLResponse:
+    """The GPUs, a hundred at a time."""
+    shown = gpus_list(parts.analysis.snapshot, time.time(), words=q.strip(), state=state, node=node, job=job, after=after)
+    return page(request, "list.html", live=True, here="gpus", **shown)
+
+
+@router.api_route("/nodes", methods=_READ)
+def show_nodes(request: Request, parts: Served, q: Words = "", after: After = "") -> HTMLResponse:
+    """The nodes, a hundred at a time."""
+    shown = nodes_list(parts.analysis.snapshot, time.time(), words=q.strip(), after=after)
+    return page(request, "list.html", live=True, here="nodes", **shown)
+
+
+@router.api_route("/sources", methods=_READ)
+def show_sources(request: Request, parts: Served, q: Words = "", state: SourceState = "", after: After = "") -> HTMLResponse:
+    """The telemetry sources, a hundred at a time."""
+    shown = sources_list(parts.analysis.watcher().sources, time.time(), words=q.strip(), state=state, after=after)
+    return page(request, "list.html", live=True, here="sources", **shown)
 
 
 @router.api_route("/jobs/{job}", methods=_READ)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ....detector.confidence import SURE
 from ...answers.answer_schema import GpuAnswer, JobSummary
+from ...live.health import SourceStatus
 from ...words import length
 from ..health import Health
 
@@ -17,9 +18,6 @@ Kind = Literal["good", "wait", "quiet", "bad"]
 SILENT_AFTER_S = 60.0
 
 _LONG_AGO_S = 3600.0  # silence as old as this is no alarm any more: the machine was given back, or a recording is read
-
-NOT_WORKING = ("idle", "silent", "no samples yet")
-"""Words of GPUs that do nothing, or of which nothing is known."""
 
 _EPOCHS_NEEDED = 4.5
 """Epochs that the detector sees before its first answer, median (docs/measurements.md)."""
@@ -49,6 +47,16 @@ def of_gpu(gpu: GpuAnswer, now: float) -> State:
     return _answered(gpu.verdict, gpu.unit, unsure=unsure)
 
 
+def is_working(gpu: GpuAnswer, now: float) -> bool:
+    """Whether it does something, and that is known."""
+    return gpu.state != "idle" and gpu.last_sample is not None and now - gpu.last_sample <= SILENT_AFTER_S
+
+
+def is_lost(gpu: GpuAnswer, now: float) -> bool:
+    """Whether it has fallen silent, and not so long ago that it was given back."""
+    return gpu.last_sample is not None and SILENT_AFTER_S < now - gpu.last_sample < _LONG_AGO_S
+
+
 def of_job(job: JobSummary, gpus: Mapping[str, GpuAnswer], now: float) -> State:
     """How far it is known; ``gpus`` by UUID."""
     if not job.active:
@@ -63,16 +71,16 @@ def of_job(job: JobSummary, gpus: Mapping[str, GpuAnswer], now: float) -> State:
     return _answered(job.verdict, job.unit, unsure=job.epoch_s is None)
 
 
-def of_source(source: Mapping[str, Any]) -> State:
+def of_source(source: SourceStatus) -> State:
     """Whether it answers."""
-    if source.get("up"):
-        age = source.get("lag_s") or 0.0
+    if source.up:
+        age = source.lag_s or 0.0
         if age > SILENT_AFTER_S:
             return State("quiet", "nothing new", f"It answers, but its newest sample is {length(age)} old.")
         return State("good", "up", "It answered the last poll.")
-    if not source.get("polls", 1):
+    if not source.polls:
         return State("wait", "not polled yet", "The first poll comes within seconds.")
-    return State("bad", "down", str(source.get("error") or "It did not answer the last poll."))
+    return State("bad", "down", source.error or "It did not answer the last poll.")
 
 
 def of_service(health: Health, gpus: Iterable[GpuAnswer], now: float) -> State:

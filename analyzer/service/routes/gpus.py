@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ...answers.answer_schema import AnswerModel, GpuAnswer
+from ...answers.answer_schema import AnswerModel, GpuAnswer, State
 from ...telemetry.gpu_report import epoch_to_json
+from ..listing import gpu_place, gpus_of, list_page
 from ..parts import Parts, Served
 from ..problems import answers
+from .query import After, Limit, Node, Words, next_page
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 
@@ -19,9 +21,11 @@ Uuid = Annotated[str, Path(max_length=200, description="UUID of the GPU, from `/
 
 
 class Gpus(BaseModel):
-    """All GPUs."""
+    """GPUs by node."""
 
     gpus: list[GpuAnswer]
+    total: int = Field(description="GPUs that match, on all pages.")
+    next: str | None = Field(description="Path and query of the next page; null on the last one.")
 
 
 class EpochAnswer(AnswerModel):
@@ -44,10 +48,21 @@ class Epochs(BaseModel):
     epochs: list[EpochAnswer]
 
 
-@router.get("", operation_id="listGpus", summary="All GPUs")
-def gpus(served: Served) -> Gpus:
-    """List every GPU that a telemetry source reported within `keep_days`, with what its detector found."""
-    return Gpus(gpus=list(served.analysis.snapshot.gpus.values()))
+@router.get("", operation_id="listGpus", summary="All GPUs", responses=answers(422))
+def gpus(
+    request: Request,
+    served: Served,
+    node: Node = None,
+    job: Annotated[str | None, Query(max_length=200, description="Only GPUs of this job, by its id.")] = None,
+    state: Annotated[State | None, Query(description="Only GPUs whose detector is in this state.")] = None,
+    q: Words = "",
+    limit: Limit = 100,
+    after: After = "",
+) -> Gpus:
+    """List the GPUs that a telemetry source reported within `keep_days`, with what their detectors found."""
+    matching = gpus_of(served.analysis.snapshot, node=node, job=job, state=state, q=q)
+    page = list_page(matching, gpu_place, after=after, limit=limit)
+    return Gpus(gpus=list(page.items), total=page.total, next=next_page(request, page.next))
 
 
 @router.get("/{uuid:path}/epochs", operation_id="listEpochs", summary="Epochs of a GPU", responses=answers(404, 422))

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from ...answers.answer_schema import JobAnswer, JobPlan, JobSummary, PredictionAnswer, RecommendationAnswer
 from ..limits import JsonRoute
+from ..listing import job_place, jobs_of, list_page
 from ..parts import Served
 from ..problems import answers
-from .query import Targets, Wanted, WholeEpochs
+from .query import After, Limit, Node, Targets, Wanted, WholeEpochs, Words, next_page
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
 
@@ -27,19 +28,26 @@ class Jobs(BaseModel):
     """Jobs, newest first."""
 
     jobs: list[JobSummary]
+    total: int = Field(description="Jobs that match, on all pages.")
+    next: str | None = Field(description="Path and query of the next page; null on the last one.")
 
 
 @router.get("", operation_id="listJobs", summary="All jobs", responses=answers(422))
 def jobs(
+    request: Request,
     served: Served,
     active: Annotated[
         bool | None, Query(description="true: only jobs that run now; false: only those that have ended.")
     ] = None,
+    node: Node = None,
+    q: Words = "",
+    limit: Limit = 100,
+    after: After = "",
 ) -> Jobs:
-    """List every job in the state, newest first, without predictions."""
-    known = served.analysis.snapshot.jobs.values()
-    kept = [JobSummary.model_validate(job.model_dump(include=_SUMMARY)) for job in known if active in (None, job.active)]
-    return Jobs(jobs=kept)
+    """List the jobs in the state, newest first, without predictions."""
+    page = list_page(jobs_of(served.analysis.snapshot, node=node, active=active, q=q), job_place, after=after, limit=limit)
+    summaries = [JobSummary.model_validate(job.model_dump(include=_SUMMARY)) for job in page.items]
+    return Jobs(jobs=summaries, total=page.total, next=next_page(request, page.next))
 
 
 _SUMMARY = set(JobSummary.model_fields)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, NamedTuple
+from urllib.parse import urlencode
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 
 from ...answers.answer_schema import Objective
 from ...answers.question_schema import GpuName
@@ -19,6 +20,13 @@ Targets = Annotated[
     Query(min_length=1, max_length=100, description="Target GPUs (repeatable; default: all)."),
 ]
 WholeEpochs = Annotated[int | None, Query(ge=1, le=10**9, description="Epochs (or steps) of the whole job (default: one).")]
+
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many; `next` of the answer leads to the others.")]
+After = Annotated[str, Query(max_length=1000, description="Where the page begins; `next` of the page before has it.")]
+Words = Annotated[
+    str, Query(max_length=200, description="Only those with this text in a name; upper and lower case are alike.")
+]
+Node = Annotated[str | None, Query(max_length=300, description="Only those on this node.")]
 
 _Clouds = Annotated[list[GpuName] | None, Query(max_length=100, description=f"Only this cloud, repeatable {_CONFIGURED}.")]
 _Regions = Annotated[list[GpuName] | None, Query(max_length=100, description=f"Only this region, repeatable {_CONFIGURED}.")]
@@ -58,3 +66,11 @@ def _wanted(
 
 
 Wanted = Annotated[Recommendable, Depends(_wanted)]
+
+
+def next_page(request: Request, after: str | None) -> str | None:
+    """Path and query of the page that begins ``after``, for the question of ``request``; None where there is none."""
+    if after is None:
+        return None
+    asked = [(name, value) for name, value in request.query_params.multi_items() if name != "after"]
+    return f"{request.url.path}?{urlencode([*asked, ('after', after)])}"

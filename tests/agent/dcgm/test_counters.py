@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.agent.catalog import read_metrics
+from epochcast.agent.catalog import catalog, read_metrics
 from epochcast.agent.config import Config
 from epochcast.agent.sources.dcgm_values import field_number
 

@@ -81,6 +81,21 @@ def test_sources_and_health(registry: CollectorRegistry) -> None:
     assert registry.get_sample_value("epochcast_analyzer_detection_cpu_seconds_total") == 0.5
 
 
+def test_of_many_sources_those_in_trouble_are_named_and_the_others_counted() -> None:
+    fine = [SourceStatus("node", f"http://n-{n:04d}", True, polls=9, clock_offset_s=0.1) for n in range(1200)]
+    down = [SourceStatus("node", f"http://x-{n}", False, "gone", 9, 9) for n in range(12)]
+    off = SourceStatus("node", "http://y", True, polls=9, clock_offset_s=-40.0)
+    registry = CollectorRegistry()
+    registry.register(DetectionMetrics(lambda: View({}, [*fine, *down, off], None)))
+    (ups,) = (family for family in registry.collect() if family.name == "epochcast_analyzer_source_up")
+    named = {sample.labels["source"] for sample in ups.samples}
+    assert len(named) == 100
+    assert {source.name for source in (*down, off)} <= named
+    assert registry.get_sample_value("epochcast_analyzer_sources", {"state": "up"}) == 1201
+    assert registry.get_sample_value("epochcast_analyzer_sources", {"state": "down"}) == 12
+    assert registry.get_sample_value("epochcast_analyzer_left_out_sources") == 1113
+
+
 def test_a_view_that_fails_takes_no_page_down(caplog: pytest.LogCaptureFixture) -> None:
     def fails() -> View:
         raise OSError("the disk is gone")

@@ -200,7 +200,7 @@ def test_another_kind_of_content_is_415(client: TestClient, kind: str | None) ->
         ("/jobs/slurm-4711/recommendation?deadline=1", "'deadline'; did you mean 'deadline_s'?"),
         ("/jobs/slurm-4711/prediction?tarqet=A10G", "'tarqet'; did you mean 'target'?"),
         ("/gpus/GPU-8f2c1f0a-0/epochs?x=1", "'x'; known: limit, profiles, since"),
-        ("/gpus?x=1", "'x'; it takes none"),
+        ("/gpus?x=1", "'x'; known: after, job, limit, node, q, state"),
         ("/backends?x=1", "'x'; it takes none"),
     ],
 )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import chain
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -10,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.analyzer.answers.answer_schema import JobPlan
 from epochcast.analyzer.live.metrics import GONE_S
-from epochcast.analyzer.service.analysis import Analysis
+from epochcast.analyzer.service import job_metrics
+from epochcast.analyzer.service.analysis import Analysis, Snapshot
 from epochcast.analyzer.service.job_metrics import JobMetrics
 from epochcast.detector import Cycle
 
@@ -95,3 +99,100 @@ def test_what_nobody_has_told_of_for_a_day_is_answered_and_no_longer_exported(
     names = page(found)[1]
     assert not {"epochcast_job_info", "epochcast_gpu_training_job_info"} & names
     assert len(found.snapshot.jobs) == len(found.snapshot.gpus) == 1
+
+
+@dataclass
+class Fleet:
+    """In the place of the analysis: so many copies of a job, with more and more GPUs each."""
+
+    snapshot: Snapshot
+    errors: int = 0
+    oldest_price: date = date(2026, 1, 1)
+    on_round: object = None
+
+
+def fleet_of(snapshot: Snapshot, sizes: list[int]) -> Fleet:
+    """A fleet with jobs of these sizes, all like the one in ``snapshot``."""
+    (job,), (gpu,) = snapshot.jobs.values(), snapshot.gpus.values()
+    jobs, gpus = {}, {}
+    for number, size in enumerate(sizes):
+        name = f"slurm-{400_000 + number}"
+        own = [f"GPU-8f2c1f0a-95d3-4b1e-a4c5-{number:06d}{place:06d}" for place in range(size)]
+        jobs[name] = job.model_copy(update={"id": name, "title": f"Slurm job {number}", "gpus": own, "active": number % 50 > 0})
+        gpus |= {uuid: gpu.model_copy(update={"uuid": uuid, "job": name}) for uuid in own}
+    return Fleet(replace(snapshot, jobs=jobs, gpus=gpus))
+
+
+def scrape(fleet: Fleet) -> tuple[str, Samples]:
+    """The page of a fleet, and its samples."""
+    registry = CollectorRegistry()
+    registry.register(JobMetrics(fleet))  # type: ignore[arg-type]
+    text = generate_latest(registry).decode()
+    families = text_string_to_metric_families(text)
+    return text, {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+SIZES = {
+    "64 GPUs": [4] * 16,
+    "512 GPUs": [1, 2, 4, 8, 16, 32, 64] * 4,
+    "10,000 GPUs": [1, 2, 4, 8, 16, 32, 64] * 78 + [1] * 94,
+    "10,000 jobs of one GPU": [1] * 10_000,
+    "a job of 30,000 GPUs": [1, 30_000, 2],
+}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_a_page_has_a_bound_and_says_what_it_leaves_out(analysis: MakeAnalysis, sizes: list[int]) -> None:
+    fleet = fleet_of(analysis(report(instance="g4dn.8xlarge", cloud="aws")).snapshot, sizes)
+    text, samples = scrape(fleet)
+    assert len(text) < 1_750_000
+    jobs = fleet.snapshot.jobs
+    names = {"job": "info", "recommendation": "current_usd", "prediction": "predicted_ratio"}
+    told: dict[str, set[str]] = {
+        part: {dict(labels)["training_job"] for one, labels in samples if one == f"epochcast_job_{name}"}
+        for part, name in names.items()
+    }
+    for part, own in told.items():
+        assert value(samples, "epochcast_analyzer_left_out_jobs", part=part) == len(jobs) - len(own)
+    assert told["prediction"] <= told["recommendation"] <= told["job"]
+    # Those that run before those that do not, the largest before the smaller.
+    weights = {job: (jobs[job].active, len(jobs[job].gpus)) for job in jobs}
+    for own in told.values():
+        if own and len(own) < len(jobs) and max(sizes) < 1000:
+            assert min(weights[job] for job in own) >= max(weights[job] for job in set(jobs) - own)
+    # The GPUs of each job that is there, and no others.
+    mapped = {dict(labels)["uuid"] for one, labels in samples if one == "epochcast_gpu_training_job_info"}
+    assert mapped == {uuid for job in told["job"] for uuid in jobs[job].gpus}
+    # The sums are of all.
+    active = [job for job in jobs.values() if job.active]
+    assert value(samples, "epochcast_analyzer_active_jobs") == len(active)
+    job = active[0]
+    assert job.recommendation and job.recommendation.current and job.recommendation.savings
+    each = job.recommendation.current.usd_per_hour * max(job.recommendation.savings.cost_ratio or 0.0, 0.0)
+    assert value(samples, "epochcast_analyzer_possible_savings_usd_per_hour") == pytest.approx(len(active) * each)
+    if len(sizes) < 20:
+        assert sum(len(jobs) - len(own) for own in told.values()) == (
+            0 if max(sizes) < 1000 else 3
+        )  # the one job, in each part
+
+
+def test_the_estimate_of_a_line_is_its_length(analysis: MakeAnalysis) -> None:
+    fleet = fleet_of(analysis(report(instance="g4dn.8xlarge", cloud="aws")).snapshot, [1, 2, 3])
+    text, _ = scrape(fleet)
+    lines = [line for line in text.splitlines() if line.startswith(("epochcast_job_", "epochcast_gpu_"))]
+    room: list[int] = []
+    for job in fleet.snapshot.jobs.values():
+        parts = chain(job_metrics._of_job(job), job_metrics._of_gpus(job, fleet.snapshot))
+        parts = chain(parts, job_metrics._of_recommendation(job), job_metrics._of_prediction(job))
+        room += [job_metrics._bytes(one) for one in parts if one[2] is not None]
+    assert len(room) == len(lines)
+    assert sum(room) == pytest.approx(sum(len(line) + 1 for line in lines), rel=0.02)
+
+
+def test_what_is_recommended_says_how_far_it_is_supported(analysis: MakeAnalysis) -> None:
+    found = analysis(report(instance="g4dn.8xlarge", cloud="aws"))
+    samples, _ = page(found)
+    (job,) = found.snapshot.jobs.values()
+    assert job.prediction and job.recommendation and job.recommendation.cheapest
+    there = next(one for one in job.prediction.predictions if one.gpu == job.recommendation.cheapest.gpu)
+    assert value(samples, "epochcast_job_recommended_support_ratio", objective="cost") == there.support
