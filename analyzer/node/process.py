@@ -30,6 +30,7 @@ from ..telemetry.gpu_report import epoch_to_json
 from ..telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
 from ..telemetry.settings import opened
 from .config import NodeConfig
+from .report_changes import ReportChanges
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +82,13 @@ EPOCHS = 1000  # of one answer, unless limit says otherwise
 
 
 class Api(Routes):
-    """``/metrics``, ``/api/v1/reports``, ``/api/v1/epochs?gpu=&since=&limit=`` and ``/healthz`` (does detection run?)."""
+    """``/metrics``, ``/api/v1/reports?since=``, ``/api/v1/epochs?gpu=&since=&limit=`` and ``/healthz`` (does detection run?)."""
 
     def __init__(self, watcher: Watcher, store: StateStore) -> None:
         """Answer from these."""
         self._watcher = watcher
         self._store = store
+        self._changes = ReportChanges()
         self._registry = CollectorRegistry()
         self._registry.register(DetectionMetrics(lambda: View(watcher.reports, watcher.sources, watcher.health)))
         ProcessCollector(registry=self._registry)
@@ -97,9 +99,10 @@ class Api(Routes):
         encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
         return Answer(HTTPStatus.OK, kind, [encode(self._registry)])
 
-    def _reports(self, _: Query, __: WSGIEnvironment) -> Answer:
-        reports = [report.to_json() for _, report in sorted(self._watcher.reports.items())]
-        return json_answer({"schema": REPORTS_SCHEMA, "reports": reports})
+    def _reports(self, query: Query, _: WSGIEnvironment) -> Answer:
+        mark, changed, pulses = self._changes.since(query.get("since", [""])[-1], self._watcher.reports)
+        reports = [report.to_json() for report in changed]
+        return json_answer({"schema": REPORTS_SCHEMA, "mark": mark, "reports": reports, "pulses": pulses})
 
     def _epochs(self, query: Query, _: WSGIEnvironment) -> Answer:
         only_known(query, "gpu", "since", "limit")

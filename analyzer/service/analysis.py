@@ -28,6 +28,7 @@ from ..jobs.summary import gpu_answer, sources_of, summed_up
 from ..live.health import WatcherReport
 from ..live.metrics import GONE_S
 from ..live.state_store import StateStore
+from ..live.stored_reports import StoredReports
 from ..recommendation import JobLimits, Objective, Work
 from ..telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
 from . import health
@@ -119,6 +120,7 @@ class Analysis:
         self.on_round: Callable[[float], object] = lambda seconds: None
         self.errors = 0
         self._store = store
+        self._stored = StoredReports(store)
         self._advisor = advisor
         self._settings = settings
         self._keep_s = 86_400.0 * settings.keep_days
@@ -255,16 +257,16 @@ class Analysis:
 
     def _look(self) -> Snapshot:
         now = time.time()
-        reports = self._store.reports()
-        reported_at = self._store.reported_at()
+        self._stored.read()
+        reports, heard = self._stored.reports, self._stored.heard
         if self._records is None:
             self._records = self._read_records()
         if self._store.generation != self._generation:
             self._begin_anew()
         if time.monotonic() < self._refilled:
             return self._snapshot
-        silent = {uuid for uuid in reports if now - reported_at.get(uuid, now) > _SILENT_S}
-        gone = frozenset(uuid for uuid in silent if now - reported_at[uuid] > GONE_S)
+        silent = {uuid for uuid in reports if now - heard[uuid].at > _SILENT_S}
+        gone = frozenset(uuid for uuid in silent if now - heard[uuid].at > GONE_S)
         plans = self._store.plans()
         groups = group(reports, [record.known for record in self._records.values()])
         self._failed, self._renew_at = {}, math.inf
@@ -281,8 +283,10 @@ class Analysis:
         jobs = {job: record.answer for job, record in self._records.items()}
         ordered = dict(sorted(jobs.items(), key=lambda item: (not item[1].active, -(item[1].since or 0.0), item[0])))
         job_of = {uuid: job_group.id for job_group in groups for uuid in job_group.gpus if job_group.id in current}
-        gpus = {uuid: gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in reports.items()}
-        return Snapshot(now, gpus, ordered, reports, frozenset(self._store.reported_at(by_nodes=False)), gone)
+        newest = self._stored.newest
+        gpus = {uuid: gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in newest.items()}
+        detected_here = frozenset(uuid for uuid in newest if not heard[uuid].by_node)
+        return Snapshot(now, gpus, ordered, newest, detected_here, gone)
 
     def _job_record(
         self, job_group: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float

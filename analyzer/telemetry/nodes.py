@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from ..errors import InputError
 from . import NodeReport, TelemetryError
 from .endpoint import Endpoint
-from .gpu_report import EpochRecord, Report, epoch_from_json
+from .gpu_report import EpochRecord, Pulse, Report, epoch_from_json
 from .settings import NodeSettings
 
 REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"
@@ -35,11 +35,15 @@ PAUSE_S = 60.0
 
 
 class _Delivered(NamedTuple):
-    """What was delivered of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then."""
+    """What was delivered of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then.
+
+    ``whole``: epochs of a report that were all delivered; a report that has not changed has the same object.
+    """
 
     epochs: set[tuple[float, float]]
     newest: float
     seen: int
+    whole: Sequence[EpochRecord] | None = None
 
 
 class NodeSource:
@@ -53,6 +57,8 @@ class NodeSource:
         self._settings = settings
         self._endpoint = Endpoint("node analyzer", settings)
         self._delivered: dict[str, _Delivered] = {}  # by UUID
+        self._reports: dict[str, Report] = {}  # the newest, by UUID
+        self._mark = ""  # of the answer that they come from
 
     def close(self) -> None:
         """Close the connections."""
@@ -66,24 +72,34 @@ class NodeSource:
     def poll(self) -> Sequence[NodeReport]:
         """Give the reports, and the epochs that are new; see `TelemetrySource`.
 
-        A report that cannot be read is left out unless all are such.
+        A report that cannot be read is left out unless all are such. Of one that has not changed the node sends the pulse
+        alone, if it knows how to.
         """
-        answer = self._endpoint.json(REPORTS, schema=REPORTS_SCHEMA)
-        reports: list[NodeReport] = []
-        failure: TelemetryError | None = None
-        rows = answer.get("reports")
-        if not isinstance(rows, list):
+        query = [("since", self._mark)] if self._mark else []
+        answer = self._endpoint.json(REPORTS, query, schema=REPORTS_SCHEMA)
+        rows, pulses = answer.get("reports"), answer.get("pulses", {})
+        if not isinstance(rows, list) or not isinstance(pulses, dict):
             raise TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with a list of reports")
+        current: list[Report] = []
+        failure: TelemetryError | None = None
+        try:
+            current += [self._reports[uuid].with_pulse(Pulse(*pulse)) for uuid, pulse in pulses.items() if uuid in self._reports]
+        except TypeError as error:
+            failure = TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with pulses: {error}")
         for row in rows:
             try:
-                report = self._placed(Report.from_json(row))
-                epochs = self._new_epochs(report)
-            except TelemetryError as error:
-                failure = error
+                current.append(self._placed(Report.from_json(row)))
             except InputError as error:
                 failure = TelemetryError(f"node analyzer {self.name}: {error}")
-            else:
-                reports.append(NodeReport(report, tuple(epochs)))
+        # What could not be read is requested again.
+        self._mark = str(answer.get("mark", "")) if failure is None else ""
+        self._reports = {report.device.uuid: report for report in current}
+        reports: list[NodeReport] = []
+        for report in current:
+            try:
+                reports.append(NodeReport(report, tuple(self._new_epochs(report))))
+            except TelemetryError as error:
+                failure = error
         if failure is not None and not reports:
             raise failure
         return reports
@@ -101,11 +117,15 @@ class NodeSource:
         A report may be ahead of what its node has written: epochs that it names are requested until they are there.
         """
         uuid = report.device.uuid
-        delivered, ended = self._delivered.get(uuid), {(epoch.start, epoch.end) for epoch in report.epochs}
+        delivered = self._delivered.get(uuid)
+        if delivered is not None and delivered.whole is report.epochs and delivered.seen == report.epochs_seen:
+            return []
+        ended = {(epoch.start, epoch.end) for epoch in report.epochs}
         query = [("gpu", uuid), ("limit", str(MOST_EPOCHS))]
         if delivered is not None:
             other = [end for start, end in ended if (start, end) not in delivered.epochs]
             if not other and report.epochs_seen == delivered.seen:
+                self._delivered[uuid] = delivered._replace(whole=report.epochs)
                 return []
             # Where the counter has moved and the report has no other epoch, the job has ended since, or is another.
             query.append(("since", repr(min([*other, delivered.newest]) - ROUNDING_S)))

@@ -269,7 +269,7 @@ def test_a_job_that_fails_leaves_the_others_alone(
 def test_gpus_that_nobody_tells_of_do_not_count_as_working(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report())
     with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE gpu SET told = told - 301")
+        connection.execute("UPDATE heard SET told = told - 301")
     found.round()
     assert not only(found).active and "its telemetry is silent" in only(found).notes
 
@@ -350,7 +350,7 @@ def test_a_state_that_cannot_be_read_keeps_what_was_known(
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(StateStore, "reports", broken)
+        patch.setattr(StateStore, "heard", broken)
         found.round()
     assert found.errors == 1 and found.snapshot.jobs
     assert found.health.status == "degraded" and "disk I/O error" in found.health.notes[0]
