@@ -82,7 +82,7 @@ EPOCHS = 1000  # of one answer, unless limit says otherwise
 
 
 class Api(Routes):
-    """``/metrics``, ``/api/v1/reports?since=``, ``/api/v1/epochs?gpu=&since=&limit=`` and ``/healthz`` (does detection run?)."""
+    """``/metrics``, ``/api/v1/reports?since=``, ``/api/v1/epochs?gpu=&since=&limit=``, and ``/healthz``: does detection run?"""
 
     def __init__(self, watcher: Watcher, store: StateStore) -> None:
         """Answer from these."""

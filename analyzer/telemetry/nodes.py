@@ -83,7 +83,8 @@ class NodeSource:
         current: list[Report] = []
         failure: TelemetryError | None = None
         try:
-            current += [self._reports[uuid].with_pulse(Pulse(*pulse)) for uuid, pulse in pulses.items() if uuid in self._reports]
+            known = [(self._reports[uuid], pulse) for uuid, pulse in pulses.items() if uuid in self._reports]
+            current += [report.with_pulse(Pulse(*pulse)) for report, pulse in known]
         except TypeError as error:
             failure = TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with pulses: {error}")
         for row in rows:

@@ -214,7 +214,7 @@ def main() -> None:
         settings = [
             NodeSettings(url=f"http://127.1.{n // 256}.{n % 256}:{port}", interval=POLL_S) for n in range(options.nodes)
         ]
-        watcher = Watcher(opened(settings), store, catalog=load_catalog(), clock=lambda: float(moment.value) - BEGAN)
+        watcher = Watcher(opened(settings), store, catalog=load_catalog(), clock=lambda: float(moment.value))
         print(f"{options.nodes} nodes, {PER_NODE * options.nodes} GPUs, polled every {POLL_S:g} s; {machine()}", flush=True)
         cpus, rounds = [], []
         for step in range(int(60 * options.minutes / POLL_S) + 1):
@@ -222,9 +222,8 @@ def main() -> None:
             for polled in watcher._polling._polled:
                 for report in polled.source.poll():
                     watcher._hear(polled, report)
-            for _ in range(int(POLL_S)):  # the store is written once a second
-                watcher._turn()
-                moment.value += 1.0
+                moment.value += POLL_S / options.nodes
+                watcher._turn()  # the store is written once a second
             cpus.append(time.process_time() - began)
             if step == 0:
                 first_size, first_epochs = _state(store)

@@ -19,7 +19,7 @@ from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service import analysis as analysis_module
-from epochcast.analyzer.service import health
+from epochcast.analyzer.service import health, job_answers
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.telemetry import Rows
@@ -147,14 +147,14 @@ def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
     store.write_gpus([GpuChange(replace(report(epochs=9), profile=replace(_profile(report()), epoch_s=29.9)))])
     found.round()
     assert only(found).epoch_s == 29.9 and only(found).prediction is before, "figures alone can wait for some seconds"
-    monkeypatch.setattr(analysis_module, "_RENEW_S", 0.0)
+    monkeypatch.setattr(job_answers, "_RENEW_S", 0.0)
     found.round()
     after = only(found).prediction
     assert after is not None and after.epoch_s == 29.9
 
 
 def test_what_was_held_back_comes_by_itself(store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysis_module, "_RENEW_S", 1.0)
+    monkeypatch.setattr(job_answers, "_RENEW_S", 1.0)
     monkeypatch.setattr(analysis_module, "_LOOK_S", 0.05)
     store.write_gpus([GpuChange(report())])
     one = Analysis(store, advisor, Settings())
