@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 _LOOK_S, _ROUND_S = 2.0, 30.0
 
 # After a round there is a pause so many times as long, so that a large fleet leaves the machine to requests.
-_PAUSE = 15.0
+_PAUSE = 5.0
 
 # The watcher writes a GPU at least every five seconds.
 _REFILL_S = 10.0
@@ -160,7 +160,7 @@ class Analysis:
         with self._working:
             began, cpu = time.perf_counter(), time.thread_time()
             try:
-                self._snapshot, self._error = self._look(), ""
+                self._snapshot, self._error = self._look(cpu), ""
             except Exception as error:
                 self._errors += 1
                 log.exception("a round of the analysis failed")
@@ -225,7 +225,7 @@ class Analysis:
                 self.round()
             self._stop.wait(max(_LOOK_S, _PAUSE * self._took_s))
 
-    def _look(self) -> Snapshot:
+    def _look(self, began: float) -> Snapshot:
         now = time.time()
         self._stored.read()
         reports, heard = self._stored.reports, self._stored.heard
@@ -239,7 +239,7 @@ class Analysis:
         gone = frozenset(uuid for uuid in silent if now - heard[uuid].at > GONE_S)
         plans = self._store.plans()
         groups = group(reports, [record.known for record in self._records.values()])
-        current = self._answers.of_round(groups, reports, silent, plans, self._records)
+        current = self._answers.of_round(groups, reports, silent, plans, self._records, began)
         self._keep(current, now)
         jobs = {job: record.answer for job, record in self._records.items()}
         ordered = dict(sorted(jobs.items(), key=lambda item: (not item[1].active, -(item[1].since or 0.0), item[0])))

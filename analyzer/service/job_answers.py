@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 # A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
 _RENEW_S = 10.0
 
-# CPU seconds of predictions in one round, some 5 ms each GPU of a job; by choice. The other jobs wait for the next round.
-_ANSWER_S = 4.0
+# A round that has taken so many CPU seconds predicts no more: some 5 ms each GPU of a job. The other jobs wait for the next
+# round. By choice.
+_ANSWER_S = 5.0
 
 _WAITS = "no prediction yet: those of many jobs are due, and are made one after another"
 
@@ -115,6 +116,7 @@ class JobAnswers:
         silent: Set[str],
         plans: Mapping[str, Mapping[str, Any]],
         before: Mapping[str, JobRecord],
+        began: float,
     ) -> dict[str, JobRecord]:
         """Return the record of each job by its id, but for those that failed.
 
@@ -124,17 +126,21 @@ class JobAnswers:
             silent: UUIDs of GPUs that nobody reports any more.
             plans: what operators said, by job.
             before: the records of the last round, or of an earlier run.
+            began: CPU seconds of this thread when the round began.
         """
-        now, answer_until = time.time(), time.thread_time() + _ANSWER_S
+        now, answers = time.time(), 0
         self.failed, self.renew_at = {}, math.inf
         made: dict[str, _Made] = {}
         # What an operator has just said is answered at once, then what has no answer, then the oldest answer.
         for group in sorted(groups, key=lambda group: (not self._is_new(group.id, plans), self._answered_at(group.id))):
             own = tuple(reports[uuid] for uuid in group.gpus)
             inputs = _Inputs(group, own, silent & frozenset(group.gpus), plans.get(group.id, {}), date.today())
-            may_answer = self._is_new(group.id, plans) or time.thread_time() < answer_until
+            # One at least, or a round that has too much else to do would never answer any.
+            may_answer = self._is_new(group.id, plans) or not answers or time.thread_time() - began < _ANSWER_S
+            answered_at = self._answered_at(group.id)
             try:
                 made[group.id] = self._job(inputs, before.get(group.id), now, may_answer)
+                answers += self._answered_at(group.id) != answered_at
             except Exception as error:  # the other jobs are published all the same
                 self.errors += 1
                 log.exception("job %s cannot be analysed", group.id)
@@ -159,7 +165,8 @@ class JobAnswers:
     def _job(self, inputs: _Inputs, before: JobRecord | None, now: float, may_answer: bool) -> _Made:
         job, reports = inputs.group.id, inputs.reports
         made = self._made.get(job)
-        if made is not None and not made.waits and made.inputs.is_same(inputs):
+        if made is not None and made.inputs.is_same(inputs) and not (made.waits and may_answer):
+            self.renew_at = now if made.waits else self.renew_at
             return replace(made, record=replace(made.record, last_active=now))
         sources, notes = sources_of(reports, self._advisor.catalog)
         try:
