@@ -118,7 +118,7 @@ class Analysis:
     def health(self) -> health.Health:
         """Of the service, now."""
         snapshot, report = self._snapshot, self.watcher()
-        polled = not self._settings.sources or any(source.polls for source in report.sources)
+        polled = not self._settings.watched or any(source.polls for source in report.sources)
         self._started = self._started or (self._finished is not None and polled)
         problems = self.problems()
         if self._error:
@@ -235,7 +235,7 @@ class Analysis:
             self._begin_anew()
         if time.monotonic() < self._refilled:
             return self._snapshot
-        silent = {uuid for uuid in reports if now - heard[uuid].at > _SILENT_S}
+        silent = frozenset(uuid for uuid in reports if now - heard[uuid].at > _SILENT_S)
         gone = frozenset(uuid for uuid in silent if now - heard[uuid].at > GONE_S)
         plans = self._store.plans()
         groups = group(reports, [record.known for record in self._records.values()])

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from ... import __version__
 from ..answers.answer_schema import AnswerModel
-from ..live.health import SourceStatus, WatcherReport
-from ..words import length
+from ..live.health import WatcherReport, problems_of
 
 
 class Health(AnswerModel):
@@ -26,13 +25,6 @@ class Health(AnswerModel):
     unavailable_backends: dict[str, str] = Field(
         default={}, description="Backends that cannot be used as the service is installed, and what each needs."
     )
-
-
-# A search takes seconds; a longer turn delays every epoch.
-_LONG_TURN_S = 20.0
-
-# As the agent's alert on late samples allows; NTP keeps clocks within milliseconds.
-CLOCK_TOLERANCE_S = 10.0
 
 
 def of(
@@ -53,35 +45,12 @@ def of(
         store_error: why the service itself cannot write the state; empty where it can.
         problems: sentences on what else is wrong.
     """
-    watcher, sources = report
-    notes = list(problems)
-    if watcher is not None and watcher.turn_s > _LONG_TURN_S:
-        notes.append(f"the watcher has been busy with the same samples for {watcher.turn_s:.0f} s, so epochs come late")
-    # Without an error it is polled for the first time, which takes long where much of the past is read.
-    notes += [error for error in dict.fromkeys(source.error for source in sources) if error]
-    if reason := store_error or (watcher is not None and watcher.store_error):
-        notes.append(
-            f"the state cannot be written ({reason}), so these figures are old; new epochs are kept in memory until it can be"
-        )
-    notes += _clocks(sources)
+    notes = [*problems, *problems_of(report, store_error)]
     return Health(
         status="degraded" if notes else "ok" if started else "starting",
         version=__version__,
         gpus=gpus,
         jobs=jobs,
-        sources=[asdict(source) for source in sources],
+        sources=[asdict(source) for source in report.sources],
         notes=notes,
     )
-
-
-def _clocks(sources: Sequence[SourceStatus]) -> list[str]:
-    """Sentences on clocks that differ from this machine's; on this machine's where all differ from it alike."""
-    offsets = {f"{source.kind} {source.name}": source.clock_offset_s for source in sources if source.clock_offset_s is not None}
-    off = {name: offset for name, offset in offsets.items() if abs(offset) > CLOCK_TOLERANCE_S}
-    if len(off) > 1 and off == offsets and len({offset > 0 for offset in off.values()}) == 1:
-        return [f"the clocks of all {len(off)} sources are {_against(min(off.values(), key=abs))}; check this machine's first"]
-    return [f"the clock of {name} is {_against(offset)}; synchronise both by NTP" for name, offset in off.items()]
-
-
-def _against(offset: float) -> str:
-    return f"{length(abs(offset))} {'ahead of' if offset > 0 else 'behind'} this machine's"

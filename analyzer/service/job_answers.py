@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from operator import is_
@@ -113,7 +113,7 @@ class JobAnswers:
         self,
         groups: Sequence[Group],
         reports: Mapping[str, Report],
-        silent: Set[str],
+        silent: frozenset[str],
         plans: Mapping[str, Mapping[str, Any]],
         before: Mapping[str, JobRecord],
         began: float,

@@ -169,7 +169,7 @@ class Report:
 
     def with_pulse(self, pulse: Pulse | None) -> Report:
         """Return the same with another pulse; None: its own."""
-        return self if pulse in (None, self.pulse) else replace(self, **pulse._asdict())  # type: ignore[union-attr]
+        return self if pulse in (None, self.pulse) else replace(self, **pulse._asdict())
 
     def is_like(self, other: Report | None) -> bool:
         """Whether another report differs in its pulse alone."""

@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 
 from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.analyzer.live.health import WatcherHealth
+from epochcast.analyzer.live.health import WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.node.process import Api
@@ -133,7 +133,7 @@ class Node:
     """A simulated node: what its `Api` asks of watcher and store."""
 
     def __init__(self, gpus: list[Gpu], clock: Callable[[], float]) -> None:
-        self.health, self.sources = WatcherHealth(), ()
+        self.report = WatcherReport(WatcherHealth())
         self._gpus = {gpu.device.uuid: gpu for gpu in gpus}
         self._clock = clock
 
