@@ -298,6 +298,18 @@ def test_a_node_whose_agent_is_silent_tells_nothing_of_the_gpu(
     assert store.heard()[UUID].at > told
 
 
+def test_of_a_report_that_has_not_changed_only_the_pulse_is_written(store: StateStore, catalog: Catalog) -> None:
+    hand = Hand(store, catalog, Scripted(kind="node", name="n"))
+    report = replace(EMPTY, last_sample=25.0, samples=1)
+    hand.tell("n", NodeReport(report))
+    ((written, *_),) = store.changed_reports(0)
+    report = replace(report, last_sample=30.0, samples=51)
+    hand.tell("n", NodeReport(report), after_s=5)
+    assert store.changed_reports(written) == [] and store.reports() == {UUID: report}
+    hand.tell("n", NodeReport(replace(report, state="searching")), after_s=601)
+    assert len(store.changed_reports(written)) == 1
+
+
 def test_a_value_that_cannot_be_stored_holds_up_no_other_gpu(store: StateStore, catalog: Catalog) -> None:
     hand = Hand(store, catalog, Scripted(kind="node", name="n"))
     for uuid, bad in (("GPU-1", {"static": {"tdp": float("nan")}}), ("GPU-2", {}), ("GPU-3", {})):
