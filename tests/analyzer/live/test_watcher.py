@@ -32,6 +32,7 @@ class Scripted:
     def __init__(self, *answers: Answer, kind: str = "agent", name: str = "a", interval_s: float = 0.01) -> None:
         self.kind, self.name, self.interval_s = kind, name, interval_s
         self.clock_offset_s: float | None = None
+        self.problems: tuple[str, ...] = ()
         self.answers = list(answers)
         self.closed = False
 
@@ -306,7 +307,7 @@ def test_of_a_report_that_has_not_changed_only_the_pulse_is_written(store: State
     report = replace(report, last_sample=30.0, samples=51)
     hand.tell("n", NodeReport(report), after_s=5)
     assert store.changed_reports(written) == [] and store.reports() == {UUID: report}
-    hand.tell("n", NodeReport(replace(report, state="searching")), after_s=601)
+    hand.tell("n", NodeReport(replace(report, state="searching", last_sample=31.0)), after_s=5)
     assert len(store.changed_reports(written)) == 1
 
 
