@@ -381,3 +381,39 @@ def _slurm() -> tuple[Owner, ...]:
 def _profile(one: Report) -> Profile:
     assert one.profile is not None
     return one.profile
+
+
+def test_predictions_of_many_jobs_are_made_one_after_another(
+    analysis: MakeAnalysis, store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predicted(one: Analysis) -> set[str]:
+        return {job.gpus[0] for job in one.snapshot.jobs.values() if job.prediction is not None}
+
+    monkeypatch.setattr(job_answers, "_ANSWER_S", 0.0)  # of each round the first alone
+    reports = [report(f"GPU-{number}", node=f"node-{number}", since=BEGAN + 1000 * number) for number in range(3)]
+    found = analysis(*reports)
+    assert len(predicted(found)) == 1
+    late = next(job for job in found.snapshot.jobs.values() if job.prediction is None)
+    assert "those of many jobs are due" in late.notes[-1]
+    found.set_plan(late.id, JobPlan(epochs=10))  # what an operator says is answered before the others
+    assert late.gpus[0] in predicted(found)
+    found.round()
+    found.round()
+    assert len(predicted(found)) == 3 and found._answers.renew_at == math.inf
+    again = Analysis(store, advisor, Settings())  # after a restart they have what they had
+    again.round()
+    assert len(predicted(again)) == 3 and again._answers.renew_at < math.inf
+
+
+def test_a_round_without_news_makes_no_job_anew(
+    analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = analysis(report(), report("GPU-b", node="node-2", since=BEGAN + 1000))
+    before = found.snapshot.jobs
+    store.write_gpus([GpuChange(replace(report(), last_sample=BEGAN + 9000), only_pulse=True)])
+    store.write_gpus([GpuChange(replace(report("GPU-b", node="node-2", since=BEGAN + 1000), state="idle"))])
+    found.round()
+    same = {job for job, answer in found.snapshot.jobs.items() if answer is before[job]}
+    assert [found.snapshot.jobs[job].gpus for job in same] == [["GPU-a"]]
+    assert found.snapshot.gpus["GPU-a"].last_sample == BEGAN + 9000
+    assert not next(job for job in found.snapshot.jobs.values() if job.gpus == ["GPU-b"]).active
