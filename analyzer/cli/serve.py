@@ -17,7 +17,8 @@ from ..errors import InputError
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with settings. [default: built-in settings]"
 )
 @click.option("--node", is_flag=True, help="Run only detection, beside this node's agent (see `serve --node --help`).")
-def serve(config: Path | None, node: bool) -> int:
+@click.option("--shard", metavar="I/N", help="Watch one share of the sources only; N is the number of `shards` in the file.")
+def serve(config: Path | None, node: bool, shard: str | None) -> int:
     """Run the analyzer as a service: it reads the telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
 
     It listens on http://127.0.0.1:9913 by default: a web page at /, the API under /api/v1 (described at /openapi.json), metrics
@@ -35,8 +36,12 @@ def serve(config: Path | None, node: bool) -> int:
     from ...regressor.errors import InputError as CatalogueError
     from ..service.config import load_settings
     from ..service.process import serve as run
+    from ..service.shard_process import serve_shard
+    from ..telemetry.shard import Shard
 
     try:
+        if shard is not None:
+            return serve_shard(load_settings(config), Shard.parse(shard))
         return run(load_settings(config))
     except (InputError, CatalogueError) as error:
         raise InputError(in_one_line(error)) from error

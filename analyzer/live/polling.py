@@ -130,7 +130,7 @@ class Polling:
             status.up, status.error = False, said
             if polled.failed == 1 or not expected:
                 log.warning("%s", said, exc_info=None if expected else error)
-        status.clock_offset_s = polled.source.clock_offset_s
+        status.clock_offset_s, status.problems = polled.source.clock_offset_s, tuple(polled.source.problems)
         pause = polled.source.interval_s * 2 ** min(polled.failed, 10)
         pause = pause if not polled.failed else min(pause, max(_LONGEST_PAUSE_S, polled.source.interval_s))
         polled.due = max(time.monotonic(), began + pause * random.uniform(1 - _JITTER, 1 + _JITTER))

@@ -14,11 +14,11 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...regressor.profile import Profile
 from ..errors import InputError
-from ..telemetry.gpu_report import EpochRecord, Report
+from ..telemetry.gpu_report import EpochRecord, Pulse, Report
 from .state_file import StateFile
 
 log = logging.getLogger(__name__)
@@ -33,10 +33,16 @@ CREATE TABLE IF NOT EXISTS epoch (
     profile TEXT,
     PRIMARY KEY (gpu, start)
 );
+CREATE TABLE IF NOT EXISTS heard (
+    gpu TEXT PRIMARY KEY, told REAL NOT NULL, by_node INTEGER NOT NULL, last_sample REAL, samples INTEGER, dropped INTEGER
+) WITHOUT ROWID;
+INSERT OR IGNORE INTO heard SELECT uuid, told, by_node, NULL, NULL, NULL FROM gpu;
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job (id TEXT PRIMARY KEY, told REAL NOT NULL, record BLOB NOT NULL);
 """
 _WRITE_REPORT = "INSERT OR REPLACE INTO gpu (uuid, told, by_node, report) VALUES (?, ?, ?, ?)"
+# Apart from the reports: it is written every few seconds, and they are a hundred times as long.
+_WRITE_PULSE = "INSERT OR REPLACE INTO heard VALUES (?, ?, ?, ?, ?, ?)"
 _DROP_EPOCH = "DELETE FROM epoch WHERE gpu = ? AND start = ?"
 _WRITE_EPOCH = 'INSERT OR REPLACE INTO epoch (gpu, start, "end", confidence, job_since, profile) VALUES (?, ?, ?, ?, ?, ?)'
 # Writes these rows anew, at the end of the table: emptied where they are, they would leave pages with holes that nothing fills.
@@ -60,11 +66,21 @@ class GpuChange:
         report: the newest.
         epochs: that have ended since the last change, or were found again.
         instead_of: starts of stored epochs whose place these take.
+        only_pulse: the report in the store differs in its pulse alone.
     """
 
     report: Report
     epochs: Sequence[EpochRecord] = ()
     instead_of: Sequence[float] = ()
+    only_pulse: bool = False
+
+
+class Heard(NamedTuple):
+    """When a GPU was last reported [unix s], whether a node's analyzer did, and the pulse then; None: that of its report."""
+
+    at: float
+    by_node: bool
+    pulse: Pulse | None
 
 
 class StateStore:
@@ -124,23 +140,43 @@ class StateStore:
             by_node: a node's analyzer reported it; its own page has the metrics of these GPUs.
         """
         now = time.time()
-        reports, epochs, gone = [], [], []
+        reports, pulses, epochs, gone = [], [], [], []
         for change in changes:
             uuid = change.report.device.uuid
-            reports.append((uuid, now, by_node, json.dumps(change.report.to_json(), allow_nan=False)))
+            pulses.append((uuid, now, by_node, *change.report.pulse))
+            if not change.only_pulse:
+                reports.append((uuid, now, by_node, json.dumps(change.report.to_json(), allow_nan=False)))
             gone += [(uuid, start) for start in change.instead_of]
             epochs += [_epoch_row(uuid, epoch) for epoch in change.epochs]
-        self._write((_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
+        self._write((_WRITE_PULSE, pulses), (_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
 
     def reports(self) -> dict[str, Report]:
         """The newest report of every GPU, by UUID."""
-        rows = self._rows("SELECT uuid, report FROM gpu ORDER BY uuid")
-        return {uuid: report for uuid, text in rows if (report := _report(uuid, text)) is not None}
+        heard = self.heard()
+        reports = {uuid: report for _, uuid, report in self.changed_reports(0) if report is not None and uuid in heard}
+        return {uuid: reports[uuid].with_pulse(heard[uuid].pulse) for uuid in sorted(reports)}
 
     def report(self, gpu: str) -> Report | None:
         """The newest report of one GPU; None of one never seen."""
-        rows = self._rows("SELECT report FROM gpu WHERE uuid = ?", (gpu,))
-        return _report(gpu, rows[0][0]) if rows else None
+        query = "SELECT report, last_sample, samples, dropped FROM gpu JOIN heard ON uuid = gpu WHERE uuid = ?"
+        for text, *pulse in self._rows(query, (gpu,)):
+            report = _report(gpu, text)
+            return None if report is None else report.with_pulse(_pulse(*pulse))
+        return None
+
+    def changed_reports(self, since: int) -> list[tuple[int, str, Report | None]]:
+        """Number of the writing, UUID and report of every GPU whose report was written after the writing number ``since``.
+
+        A report may lack its newest pulse. None stands for one that cannot be read.
+        """
+        # A row that is written anew gets the next number, as its key is the UUID.
+        rows = self._rows("SELECT rowid, uuid, report FROM gpu WHERE rowid > ? ORDER BY rowid", (since,))
+        return [(number, uuid, _report(uuid, text)) for number, uuid, text in rows]
+
+    def heard(self) -> dict[str, Heard]:
+        """When and how every GPU was last reported, by UUID."""
+        rows = self._rows("SELECT gpu, told, by_node, last_sample, samples, dropped FROM heard ORDER BY gpu")
+        return {gpu: Heard(at, bool(by_node), _pulse(*pulse)) for gpu, at, by_node, *pulse in rows}
 
     def epochs(self, gpu: str, *, since: float | None = None, limit: int = 1000, profiles: bool = True) -> list[EpochRecord]:
         """The newest epochs of a GPU that ended after ``since`` [unix s], oldest first, with their profiles or without."""
@@ -153,10 +189,6 @@ class StateStore:
             EpochRecord(start, end, sure, job, None if profile is None else _profile(gpu, profile))
             for start, end, sure, job, profile in reversed(rows)
         ]
-
-    def reported_at(self, *, by_nodes: bool = True) -> dict[str, float]:
-        """When each GPU was last reported [unix s], by UUID; without ``by_nodes`` only those whose epochs are detected here."""
-        return dict(self._rows("SELECT uuid, told FROM gpu WHERE by_node <= ?", (by_nodes,)))
 
     def epoch_count(self, gpu: str, since: float) -> int:
         """How many epochs of a GPU began at ``since`` [unix s] or later."""
@@ -176,7 +208,8 @@ class StateStore:
             too_many += [(gpu, start) for (start,) in self._rows(newest_starts, (gpu, MOST_EPOCHS))]
             bare += [(gpu, start) for (start,) in self._rows(newest_starts, (gpu, MOST_PROFILES))]
         self._write(
-            ("DELETE FROM gpu WHERE told < ?", [(time.time() - seconds,)]),
+            ("DELETE FROM heard WHERE told < ?", [(time.time() - seconds,)]),
+            ("DELETE FROM gpu WHERE uuid NOT IN (SELECT gpu FROM heard)", [()]),
             ("DELETE FROM epoch WHERE gpu NOT IN (SELECT uuid FROM gpu)", [()]),
             ('DELETE FROM epoch WHERE gpu = ? AND start < ? AND "end" < ?', too_old),
             ("DELETE FROM epoch WHERE gpu = ? AND start <= ?", too_many),
@@ -246,6 +279,10 @@ def _profile(gpu: str, packed: bytes | str) -> Profile | None:
     except (ValueError, zlib.error) as error:
         log.warning("a profile of an epoch of %s in the state is left out: %s", gpu, error)
         return None
+
+
+def _pulse(last_sample: float | None, samples: int | None, dropped: int | None) -> Pulse | None:
+    return None if samples is None or dropped is None else Pulse(last_sample, samples, dropped)
 
 
 def _report(gpu: str, text: str) -> Report | None:

@@ -50,6 +50,7 @@ class _Gpu:
         heard: when it last reported it, by the monotonic clock.
         watch: its detector; None where a node's analyzer reports it, and of one that has long been silent.
         report: the newest.
+        stored: the one in the store, which may have an older pulse; None where that is not known.
         news: not yet written.
         written: when it was, by the monotonic clock.
     """
@@ -58,6 +59,7 @@ class _Gpu:
     heard: float
     watch: GpuWatch | None = None
     report: Report | None = None
+    stored: Report | None = None
     news: News | None = None
     written: float = -np.inf
 
@@ -216,14 +218,17 @@ class Watcher:
     def _let_go(self, now: float) -> None:
         """Close detectors that hear nothing any more, and free their memory; a new one will go on from what the store has."""
         for gpu in self._gpus.values():
-            if gpu.watch is not None and now - gpu.heard > _SILENT_S:
-                self._note(gpu, gpu.watch, gpu.watch.close())
-                gpu.watch, gpu.written = None, -np.inf
+            if now - gpu.heard > _SILENT_S:
+                gpu.stored = None  # the store may forget it
+                if gpu.watch is not None:
+                    self._note(gpu, gpu.watch, gpu.watch.close())
+                    gpu.watch, gpu.written = None, -np.inf
 
     def _write(self, now: float) -> None:
         if self._store.generation != self._generation:  # an empty file took the place of a damaged one
             self._generation = self._store.generation
             for gpu in self._gpus.values():
+                gpu.stored = None
                 if gpu.report is not None and now - gpu.heard <= _SILENT_S:
                     gpu.news = News(gpu.report.epochs) + (gpu.news or News())
         due = [
@@ -241,6 +246,7 @@ class Watcher:
 
     def _write_part(self, part: Sequence[_Gpu], now: float, *, by_node: bool) -> None:
         with self._counted():
+            stored = True
             try:
                 self._store.write_gpus([_change(gpu) for gpu in part], by_node=by_node)
             except _UNFIT as error:  # of one GPU, say a value that is no number: it must hold up no other
@@ -250,8 +256,9 @@ class Watcher:
                     return
                 log.error("what is known of %s cannot be written: %s", _change(part[0]).report.device.uuid, error)
                 self._health.store_errors += 1
+                stored = False
             for gpu in part:
-                gpu.news, gpu.written = None, now
+                gpu.stored, gpu.news, gpu.written = gpu.report if stored else None, None, now
             if part and self._health.store_error:
                 self._health.store_error = ""
                 log.warning("the state %s can be written again", self._store.path)
@@ -281,4 +288,4 @@ def _in_turns(data: Rows | NodeReport) -> Iterator[Rows | NodeReport]:
 def _change(gpu: _Gpu) -> GpuChange:
     assert gpu.report is not None
     news = gpu.news or News()
-    return GpuChange(gpu.report, news.epochs, news.instead_of)
+    return GpuChange(gpu.report, news.epochs, news.instead_of, only_pulse=gpu.report.is_like(gpu.stored))

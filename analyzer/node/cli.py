@@ -65,6 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         return 2
     from ...regressor.errors import InputError as CatalogueError  # only now: it loads what was looked for
+    from ..telemetry.settings import opened
     from .process import run
 
     stop = threading.Event()
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     logs.setup()
     try:
-        run(load(NodeConfig, settings.pop("config", None), settings), stop)
+        config = load(NodeConfig, settings.pop("config", None), settings)
+        run(config, opened([config.source]), stop)
     except (InputError, CatalogueError) as error:
         sys.stderr.write(f"epochcast serve --node: {in_one_line(error)}\n")
         return 2

@@ -1,4 +1,4 @@
-"""The running node analyzer: the watcher of one agent, and a thread that answers HTTP over it and its store."""
+"""A watcher that answers HTTP: a thread over it and its store. The node analyzer is one, of its agent; so is each shard."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ...common.routes import Answer, Query, Routes, json_answer, only_known, ref
 from ...common.settings_file import is_local
 from ...regressor import load_catalog
 from ..errors import InputError
+from ..live.health import problems_of
 from ..live.metrics import DetectionMetrics, View
 from ..live.state_file import alone_with
 from ..live.state_store import StateStore
@@ -28,8 +29,8 @@ from ..live.watcher import LONGEST_TURN_S, Watcher
 from ..telemetry import TelemetrySource
 from ..telemetry.gpu_report import epoch_to_json
 from ..telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
-from ..telemetry.settings import opened
 from .config import NodeConfig
+from .report_changes import ReportChanges
 
 log = logging.getLogger(__name__)
 
@@ -37,16 +38,19 @@ log = logging.getLogger(__name__)
 LIMITS = Limits(connections=32, waiting=0, request_s=10.0, answer_s=50.0, silence_s=10.0)
 # Whoever restarts a node by it has no token, and it says nothing but whether detection runs.
 OPEN_PATHS = frozenset({"/healthz"})
+# Of its sources, in the log.
+_NAMED = 3
 REFUSAL = "this node requires a token; send it as 'Authorization: Bearer TOKEN'"
 
 
-def run(config: NodeConfig, stop: threading.Event) -> None:
-    """Detect and answer until ``stop`` is set; then what was found is written, and all is closed.
+def run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading.Event) -> None:
+    """Detect in what the sources give, and answer, until ``stop`` is set; then what was found is written, and all is closed.
+
+    What the settings say of an agent counts for nothing here: it is a source like others.
 
     Raises:
         InputError: a file cannot be read or written, or the port or the state is taken.
     """
-    sources = opened([config.source])
     with alone_with(config.state):
         _run(config, sources, stop)
     log.info("stopped")
@@ -59,7 +63,8 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
         with _listen(config, Api(watcher, store)) as server:
             serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
             serving.start()
-            log.info("listening on %s port %d, asking %s", config.host, server.server_port, config.agent)
+            names = ", ".join(source.name for source in sources[:_NAMED]) + ", …" * (len(sources) > _NAMED)
+            log.info("listening on %s port %d, reading %s", config.host, server.server_port, names or "nothing")
             if config.token_file is None and not is_local(config.host):
                 log.warning("anybody who reaches %s may read this node's epochs; set token_file", config.host)
             try:
@@ -78,15 +83,17 @@ def _listen(config: NodeConfig, api: Api) -> Server:
 
 
 EPOCHS = 1000  # of one answer, unless limit says otherwise
+REPORTS = 500  # of one answer, some 15 KB each
 
 
 class Api(Routes):
-    """``/metrics``, ``/api/v1/reports``, ``/api/v1/epochs?gpu=&since=&limit=`` and ``/healthz`` (does detection run?)."""
+    """``/metrics``, ``/api/v1/reports?since=``, ``/api/v1/epochs?gpu=&since=&limit=``, and ``/healthz``: does detection run?"""
 
     def __init__(self, watcher: Watcher, store: StateStore) -> None:
         """Answer from these."""
         self._watcher = watcher
         self._store = store
+        self._changes = ReportChanges()
         self._registry = CollectorRegistry()
         self._registry.register(DetectionMetrics(lambda: View(watcher.reports, watcher.sources, watcher.health)))
         ProcessCollector(registry=self._registry)
@@ -97,9 +104,13 @@ class Api(Routes):
         encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
         return Answer(HTTPStatus.OK, kind, [encode(self._registry)])
 
-    def _reports(self, _: Query, __: WSGIEnvironment) -> Answer:
-        reports = [report.to_json() for _, report in sorted(self._watcher.reports.items())]
-        return json_answer({"schema": REPORTS_SCHEMA, "reports": reports})
+    def _reports(self, query: Query, _: WSGIEnvironment) -> Answer:
+        reports = self._watcher.reports
+        # Who gives no mark, not even an empty one, knows of no pages.
+        page = self._changes.since(query.get("since", [""])[-1], reports, REPORTS if "since" in query else len(reports))
+        changed = [report.to_json() for report in page.reports]
+        problems = problems_of(self._watcher.report)
+        return json_answer({"schema": REPORTS_SCHEMA, **page._asdict(), "reports": changed, "problems": problems})
 
     def _epochs(self, query: Query, _: WSGIEnvironment) -> Answer:
         only_known(query, "gpu", "since", "limit")

@@ -7,31 +7,28 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TypeVar
 
-from pydantic import ValidationError
-
 from ..answers.advisor import Advisor
 from ..answers.answer_schema import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from ..answers.job_json import prediction_answer, recommendation_answer
-from ..answers.job_result import JobQuestion
 from ..answers.recommendations import Renting
-from ..answers.sources import Source, slowest_of
+from ..answers.sources import Source
 from ..errors import InputError
-from ..instances import Market
-from ..instances.rented import Rented, rented
-from ..jobs.grouping import Group, group
-from ..jobs.summary import gpu_answer, sources_of, summed_up
+from ..jobs.grouping import group
+from ..jobs.summary import gpu_answer, sources_of
 from ..live.health import WatcherReport
 from ..live.metrics import GONE_S
 from ..live.state_store import StateStore
-from ..recommendation import JobLimits, Objective, Work
-from ..telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
+from ..live.stored_reports import StoredReports
+from ..recommendation import JobLimits, Objective
+from ..telemetry.gpu_report import Report
 from . import health
 from .config import Settings
+from .job_answers import JobAnswers, planned
 from .job_record import JobRecord
 from .listing import gpu_place, job_place
 
@@ -41,10 +38,7 @@ log = logging.getLogger(__name__)
 _LOOK_S, _ROUND_S = 2.0, 30.0
 
 # After a round there is a pause so many times as long, so that a large fleet leaves the machine to requests.
-_PAUSE = 15.0
-
-# A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
-_RENEW_S = 10.0
+_PAUSE = 5.0
 
 # The watcher writes a GPU at least every five seconds.
 _REFILL_S = 10.0
@@ -77,39 +71,12 @@ class Snapshot:
     gone: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class _Question:
-    """All that a job's prediction depends on: as long as it is the same, so is the answer."""
-
-    sources: Sequence[Source]
-    gpus: int
-    machines: int
-    on: Rented | None
-    plan: JobPlan
-    today: date
-
-    def is_like(self, other: _Question) -> bool:
-        """Whether another question differs in the figures of the profiles alone."""
-        kinds, others = ([(source.name, source.gpu, source.profile.unit) for source in each.sources] for each in (self, other))
-        return kinds == others and replace(other, sources=self.sources) == self
-
-
-@dataclass(frozen=True)
-class _Answered:
-    question: _Question
-    prediction: PredictionAnswer | None
-    recommendation: RecommendationAnswer | None
-    notes: tuple[str, ...]
-    at: float
-
-
 class Analysis:
     """Keeps a snapshot of the store's content; a thread of its own renews it.
 
     Attributes:
         watcher: says how the watcher and its sources are now.
         problems: sentences on what is wrong with the service's processes now.
-        errors: rounds, or jobs in one, that failed; a counter.
         on_round: called with the seconds of each round.
     """
 
@@ -118,9 +85,11 @@ class Analysis:
         self.watcher: Callable[[], WatcherReport] = WatcherReport
         self.problems: Callable[[], list[str]] = list
         self.on_round: Callable[[float], object] = lambda seconds: None
-        self.errors = 0
+        self._errors = 0
         self._store = store
+        self._stored = StoredReports(store)
         self._advisor = advisor
+        self._answers = JobAnswers(store, advisor, settings.market)
         self._settings = settings
         self._keep_s = 86_400.0 * settings.keep_days
         self._records: dict[str, JobRecord] | None = None
@@ -130,14 +99,16 @@ class Analysis:
         self._error = self._store_error = ""  # of the last round, and of its writes
         self._finished: float | None = None  # when the last round did, by the monotonic clock
         self._started = False
-        self._answered: dict[str, _Answered] = {}
-        self._failed: dict[str, str] = {}
-        self._renew_at = math.inf  # unix seconds at which a prediction is due that was held back
         self._took_s = 0.0  # CPU seconds of the last round
         self._working = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._snapshot = Snapshot(time.time(), {}, {}, {})
+
+    @property
+    def errors(self) -> int:
+        """Rounds, or jobs in one, that failed; a counter."""
+        return self._errors + self._answers.errors
 
     @property
     def snapshot(self) -> Snapshot:
@@ -148,14 +119,14 @@ class Analysis:
     def health(self) -> health.Health:
         """Of the service, now."""
         snapshot, report = self._snapshot, self.watcher()
-        polled = not self._settings.sources or any(source.polls for source in report.sources)
+        polled = not self._settings.watched or any(source.polls for source in report.sources)
         self._started = self._started or (self._finished is not None and polled)
         problems = self.problems()
         if self._error:
             problems.append(f"the last analysis failed, so these figures are old: {self._error}")
         elif self._finished is not None and (age := time.monotonic() - self._finished) > self._longest_round_s:
             problems.append(f"the last analysis ended {age:.0f} s ago, so these figures are old")
-        problems += [f"job {job} cannot be analysed: {error}" for job, error in self._failed.items()]
+        problems += [f"job {job} cannot be analysed: {error}" for job, error in self._answers.failed.items()]
         return health.of(
             gpus=len(snapshot.gpus),
             jobs=len(snapshot.jobs),
@@ -190,9 +161,9 @@ class Analysis:
         with self._working:
             began, cpu = time.perf_counter(), time.thread_time()
             try:
-                self._snapshot, self._error = self._look(), ""
+                self._snapshot, self._error = self._look(cpu), ""
             except Exception as error:
-                self.errors += 1
+                self._errors += 1
                 log.exception("a round of the analysis failed")
                 self._error = str(error) or type(error).__name__
             self._finished = time.monotonic()
@@ -208,7 +179,7 @@ class Analysis:
         """
         record, sources = self._record_and_sources(job)
         plan = record.answer.plan
-        question = replace(_planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
+        question = replace(planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
         result = self._advisor.answer(sources, question)
         return _with_notes(prediction_answer(result), record.answer.notes)
 
@@ -224,9 +195,10 @@ class Analysis:
         record, sources = self._record_and_sources(job)
         answer, own = record.answer, self._advisor.renting
         limits = limits or own.limits
-        on = self._rented(sources, len(answer.gpus), answer.plan, [report.device for report in record.reports], limits.market)
+        devices = [report.device for report in record.reports]
+        on = self._answers.rented(sources, answer.plan, devices, limits.market)
         renting = Renting(objective or own.objective, limits, len(answer.nodes), on=on)
-        question = replace(_planned(answer.plan, epochs), gpus=len(answer.gpus), renting=renting)
+        question = replace(planned(answer.plan, epochs), gpus=len(answer.gpus), renting=renting)
         result = self._advisor.answer(sources, question)
         return _with_notes(recommendation_answer(result), answer.notes)
 
@@ -248,112 +220,36 @@ class Analysis:
                 changes = self._store.changes
             except sqlite3.Error:
                 changes = None  # the round says what is wrong
-            due = time.monotonic() - looked >= _ROUND_S or time.time() >= self._renew_at
+            due = time.monotonic() - looked >= _ROUND_S or time.time() >= self._answers.renew_at
             if changes != seen or changes is None or due:
                 seen, looked = changes, time.monotonic()
                 self.round()
             self._stop.wait(max(_LOOK_S, _PAUSE * self._took_s))
 
-    def _look(self) -> Snapshot:
+    def _look(self, began: float) -> Snapshot:
         now = time.time()
-        reports = self._store.reports()
-        reported_at = self._store.reported_at()
+        self._stored.read()
+        reports, heard = self._stored.reports, self._stored.heard
         if self._records is None:
             self._records = self._read_records()
         if self._store.generation != self._generation:
             self._begin_anew()
         if time.monotonic() < self._refilled:
             return self._snapshot
-        silent = {uuid for uuid in reports if now - reported_at.get(uuid, now) > _SILENT_S}
-        gone = frozenset(uuid for uuid in silent if now - reported_at[uuid] > GONE_S)
+        silent = frozenset(uuid for uuid in reports if now - heard[uuid].at > _SILENT_S)
+        gone = frozenset(uuid for uuid in silent if now - heard[uuid].at > GONE_S)
         plans = self._store.plans()
         groups = group(reports, [record.known for record in self._records.values()])
-        self._failed, self._renew_at = {}, math.inf
-        current: dict[str, JobRecord] = {}
-        for job_group in groups:
-            own = [reports[uuid] for uuid in job_group.gpus]
-            try:
-                current[job_group.id] = self._job_record(job_group, own, silent, plans.get(job_group.id), now)
-            except Exception as error:  # the other jobs are published all the same
-                self.errors += 1
-                log.exception("job %s cannot be analysed", job_group.id)
-                self._failed[job_group.id] = str(error)
+        current = self._answers.of_round(groups, reports, silent, plans, self._records, began)
         self._keep(current, now)
         jobs = {job: record.answer for job, record in self._records.items()}
         ordered = {job.id: job for job in sorted(jobs.values(), key=job_place)}
         job_of = {uuid: job_group.id for job_group in groups for uuid in job_group.gpus if job_group.id in current}
-        answers = [gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in reports.items()]
+        newest = self._stored.newest
+        answers = [gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in newest.items()]
         gpus = {gpu.uuid: gpu for gpu in sorted(answers, key=gpu_place)}
-        return Snapshot(now, gpus, ordered, reports, frozenset(self._store.reported_at(by_nodes=False)), gone)
-
-    def _job_record(
-        self, job_group: Group, reports: Sequence[Report], silent: Iterable[str], plan: Mapping[str, object] | None, now: float
-    ) -> JobRecord:
-        sources, notes = sources_of(reports, self._advisor.catalog)
-        try:
-            said = JobPlan.model_validate(plan or {})
-        except ValidationError as error:  # another version wrote it
-            said, wrong = JobPlan(), ".".join(map(str, error.errors()[0]["loc"]))
-            notes.append(f"the stored plan of the job is ignored because its {wrong} is not valid; set the plan again")
-        devices = tuple(report.device for report in reports)
-        machines = len({device.node for device in devices})
-        on = self._rented(sources, len(reports), said, devices, self._settings.market) if sources else None
-        question = _Question(sources, len(reports), machines, on, said, date.today())
-        known = self._answered.get(job_group.id)
-        if known is None or known.question != question:
-            if known is not None and known.question.is_like(question) and now - known.at < _RENEW_S:
-                self._renew_at = min(self._renew_at, known.at + _RENEW_S)
-            else:
-                known = self._answered[job_group.id] = self._answer(job_group.id, question, now)
-        answer = summed_up(
-            job_group,
-            reports,
-            self._advisor.catalog,
-            sources=sources,
-            epochs_seen=max(self._epochs_of(report) for report in reports),
-            silent=silent,
-            plan=said,
-            notes=[*notes, *known.notes],
-            prediction=known.prediction,
-            recommendation=known.recommendation,
-        )
-        return JobRecord(answer, tuple(replace(report, epochs=()) for report in reports), now)
-
-    def _answer(self, job: str, question: _Question, now: float) -> _Answered:
-        """Predict and recommend; where that fails, a note says why."""
-        if not question.sources:
-            return _Answered(question, None, None, (), now)
-        prediction, recommendation, notes = None, None, []
-        try:
-            renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
-            job_question = replace(_planned(question.plan), gpus=question.gpus, renting=renting)
-            if job_question.work is not None and slowest_of(question.sources).profile.epoch_s is None:
-                job_question = replace(job_question, work=None)
-                notes.append("the time of the whole job is not known as long as its epochs are not")
-            result = self._advisor.answer(question.sources, job_question)
-            prediction, recommendation = prediction_answer(result), recommendation_answer(result)
-        except ValueError as error:  # the InputError of any room
-            notes.append(str(error))
-        except Exception as error:
-            self.errors += 1
-            log.exception("job %s cannot be predicted", job)
-            notes.append(f"the prediction failed because of a bug in Epochcast ({type(error).__name__}); see the service log")
-        return _Answered(question, prediction, recommendation, tuple(notes), now)
-
-    def _rented(
-        self, sources: Sequence[Source], gpus: int, plan: JobPlan, devices: Sequence[GpuDevice], market: Market
-    ) -> Rented:
-        slowest = slowest_of(sources)
-        machines = len({device.node for device in devices})
-        return rented(
-            slowest.gpu.name, gpus, self._advisor.instances, plan=plan, devices=devices, machines=machines, market=market
-        )
-
-    def _epochs_of(self, report: Report) -> int:
-        """Epochs of the present job: those that it carries, or those in the store where it does not carry them all."""
-        if len(report.epochs) < MOST_EPOCHS or report.job_since is None:
-            return len(report.epochs)
-        return max(len(report.epochs), self._store.epoch_count(report.device.uuid, report.job_since))
+        detected_here = frozenset(uuid for uuid in newest if not heard[uuid].by_node)
+        return Snapshot(now, gpus, ordered, newest, detected_here, gone)
 
     def _record(self, job: str) -> JobRecord:
         return (self._records or {})[job]
@@ -379,13 +275,12 @@ class Analysis:
         ended = [
             replace(record, answer=record.answer.model_copy(update={"active": False}))
             for job, record in before.items()
-            if job not in current and job not in self._failed and not members.issuperset(record.members.items())
+            if job not in current and job not in self._answers.failed and not members.issuperset(record.members.items())
         ]
         ended = [record for record in ended if now - record.last_active <= self._keep_s]
         ended.sort(key=lambda record: -record.last_active)
-        failed = {job: before[job] for job in self._failed if job in before}
+        failed = {job: before[job] for job in self._answers.failed if job in before}
         self._records = {**current, **failed, **{record.answer.id: record for record in ended[:_MOST_ENDED]}}
-        self._answered = {job: answered for job, answered in self._answered.items() if job in current}
         self._write()
 
     def _begin_anew(self) -> None:
@@ -402,7 +297,7 @@ class Analysis:
         try:
             self._store.write_jobs(changed, gone=[job for job in self._written if job not in records])
         except sqlite3.Error as error:
-            self.errors += 1
+            self._errors += 1
             self._store_error = str(error)
             log.error("jobs cannot be written to the state: %s", error)
         else:
@@ -417,13 +312,6 @@ def _is_new(before: JobRecord | None, record: JobRecord) -> bool:
         or before.members != record.members
         or [report.profile for report in before.reports] != [report.profile for report in record.reports]
     )
-
-
-def _planned(plan: JobPlan, epochs: int | None = None) -> JobQuestion:
-    """A question with what an operator says of a job."""
-    epochs = epochs or plan.epochs
-    work = None if epochs is None else Work(epochs)
-    return JobQuestion(work=work, samples_per_step=plan.samples_per_step, tokens_per_step=plan.tokens_per_step)
 
 
 _Answer = TypeVar("_Answer", PredictionAnswer, RecommendationAnswer)

@@ -62,6 +62,8 @@ class Settings(_Table):
         objective, market, clouds, regions: for recommendations, unless a request says otherwise.
         backends: ``[backends.NAME]`` holds the settings of the backend NAME.
         limits: what clients may ask.
+        shards: addresses of the processes of this service that watch the sources (``epochcast serve --shard 1/4`` to ``4/4``),
+            in their order; empty: it watches them itself.
         nodes, agents, prometheus, files: telemetry sources; any number of tables of each.
     """
 
@@ -82,6 +84,7 @@ class Settings(_Table):
     regions: list[Name] = []
     backends: dict[str, dict[str, Any]] = {}
     limits: LimitSettings = LimitSettings()
+    shards: list[Name] = []
     nodes: list[NodeSettings] = []
     agents: list[AgentSettings] = []
     prometheus: list[PrometheusSettings] = []
@@ -91,6 +94,11 @@ class Settings(_Table):
     def sources(self) -> list[SourceSettings]:
         """All sources of telemetry."""
         return [*self.nodes, *self.agents, *self.prometheus, *self.files]
+
+    @property
+    def watched(self) -> list[SourceSettings]:
+        """What the service reads itself: its shards where it has any. InputError for an address that is none."""
+        return [NodeSettings(url=url, token_file=self.token_file) for url in self.shards] or self.sources
 
     @property
     def local(self) -> bool:

@@ -115,7 +115,7 @@ def serve(settings: Settings) -> int:
     logs.setup()
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn has handlers of its own, and calls these when it has ended
         signal.signal(number, lambda *_: sys.exit(0))
-    for source in opened(settings.sources):  # what the watcher would refuse is refused here, where somebody reads it
+    for source in opened(settings.watched):  # what the watcher would refuse is refused here, where somebody reads it
         source.close()
     with alone_with(settings.state):
         _run(settings, build(settings))
@@ -128,7 +128,7 @@ def _run(settings: Settings, parts: Parts) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(_DESCRIPTORS, most), most))
     with listening(settings) as listener:
         _tell(settings, listener)
-        watcher = WatcherProcess(settings.sources, settings.state, settings.keep_days, settings.gpus)
+        watcher = WatcherProcess(settings.watched, settings.state, settings.keep_days, settings.gpus)
         parts.registry.register(ProcessMetrics(watcher, parts.workers, parts.store))
         ProcessCollector(registry=parts.registry)
         parts.analysis.watcher = lambda: watcher.report

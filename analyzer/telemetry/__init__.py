@@ -60,12 +60,18 @@ class TelemetrySource(Protocol):
         kind: ``agent``, ``node``, ``prometheus`` or ``files``.
         name: its address; with ``kind`` the labels of its metrics.
         interval_s: seconds between two polls.
+        problems: sentences on what is wrong at what it reads, by its last answer: a node's agent that does not answer.
         clock_offset_s: its clock minus this machine's, by its last answer; None of what has no clock.
     """
 
     kind: str
     name: str
     interval_s: float
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """See above."""
+        ...
 
     @property
     def clock_offset_s(self) -> float | None:

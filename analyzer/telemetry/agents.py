@@ -57,6 +57,7 @@ class AgentSource:
     """
 
     kind = "agent"
+    problems = ()
 
     def __init__(self, settings: AgentSettings) -> None:
         self.name = settings.url

@@ -13,6 +13,7 @@ from ..errors import InputError
 from . import Rows, TelemetryError
 from .gpu_report import GpuDevice
 from .settings import FilesSettings
+from .shard import WHOLE, Shard
 
 #: Files given at one poll: what was read waits in memory for the detectors.
 MOST_FILES = 4
@@ -25,12 +26,14 @@ class FilesSource:
     """
 
     kind = "files"
+    problems = ()
     clock_offset_s = None
 
-    def __init__(self, settings: FilesSettings) -> None:
+    def __init__(self, settings: FilesSettings, shard: Shard = WHOLE) -> None:
         self.name = settings.path
         self.interval_s = settings.interval
         self._settings = settings
+        self._shard = shard
         self._seen: dict[Path, tuple[int, int]] = {}  # size and time of change (ns) of what was read
         self._failures: list[str] = []
         self._newest: dict[Path, float] = {}  # time of the newest row given
@@ -44,7 +47,7 @@ class FilesSource:
             raise self._pop_failures()
         fresh: list[Rows] = []
         names = sorted(glob.glob(self._settings.path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)
-        for path in map(Path, names):
+        for path in map(Path, filter(self._shard.has, names)):
             if len(fresh) + len(self._failures) >= MOST_FILES:
                 break
             try:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple, get_args
 
 from ...detector import Cycle, Detection, Epoch, JobEpochs, Reason, Unit, unit_of
 from ...regressor.profile import Profile
@@ -96,6 +96,14 @@ class EpochRecord:
         return self.end - self.start
 
 
+class Pulse(NamedTuple):
+    """What of a report changes with every sample, though nothing happens; see `Report`."""
+
+    last_sample: float | None
+    samples: int
+    dropped: int
+
+
 @dataclass(frozen=True)
 class Report:
     """What is known of a GPU now.
@@ -153,6 +161,19 @@ class Report:
             "second_period_s": detection.jobs[1].period_s if len(detection.jobs) > 1 else None,
             "reason": detection.reason,
         }
+
+    @property
+    def pulse(self) -> Pulse:
+        """Its share that changes with every sample."""
+        return Pulse(self.last_sample, self.samples, self.dropped)
+
+    def with_pulse(self, pulse: Pulse | None) -> Report:
+        """Return the same with another pulse; None: its own."""
+        return self if pulse in (None, self.pulse) else replace(self, **pulse._asdict())
+
+    def is_like(self, other: Report | None) -> bool:
+        """Whether another report differs in its pulse alone."""
+        return other is not None and self.with_pulse(other.pulse) == other
 
     @property
     def unit(self) -> Unit | None:
@@ -229,7 +250,7 @@ MOST_EPOCHS = 100
 
 def epoch_to_json(epoch: EpochRecord) -> dict[str, Any]:
     """Return an epoch as JSON values."""
-    return asdict(epoch) | {"profile": None if epoch.profile is None else epoch.profile.to_json()}
+    return vars(epoch) | {"profile": None if epoch.profile is None else epoch.profile.to_json()}
 
 
 def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:

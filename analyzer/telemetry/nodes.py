@@ -10,16 +10,18 @@ import logging
 import math
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.pool import ThreadPool
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import InputError
 from . import NodeReport, TelemetryError
 from .endpoint import Endpoint
-from .gpu_report import EpochRecord, Report, epoch_from_json
+from .gpu_report import EpochRecord, Pulse, Report, epoch_from_json
 from .settings import NodeSettings
+from .shard import WHOLE, Shard
 
 REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"
 REPORTS_SCHEMA, EPOCHS_SCHEMA = "epochcast.reports/v1", "epochcast.epochs/v1"
@@ -30,16 +32,23 @@ ROUNDING_S = 1e-3
 
 log = logging.getLogger(__name__)
 
+#: Nodes behind one name that are requested at once.
+MOST_THREADS = 16
+
 # One that did not answer is not polled again for so long: it would hold up the others at each poll.
 PAUSE_S = 60.0
 
 
 class _Delivered(NamedTuple):
-    """What was delivered of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then."""
+    """What was delivered of a GPU: ``epochs`` by start and end [unix s], the ``newest`` end, and the report's counter then.
+
+    ``whole``: epochs of a report that were all delivered; a report that has not changed has the same object.
+    """
 
     epochs: set[tuple[float, float]]
     newest: float
     seen: int
+    whole: Sequence[EpochRecord] | None = None
 
 
 class NodeSource:
@@ -53,6 +62,9 @@ class NodeSource:
         self._settings = settings
         self._endpoint = Endpoint("node analyzer", settings)
         self._delivered: dict[str, _Delivered] = {}  # by UUID
+        self._reports: dict[str, Report] = {}  # the newest, by UUID
+        self._mark = ""  # of the answer that they come from
+        self.problems: Sequence[str] = ()
 
     def close(self) -> None:
         """Close the connections."""
@@ -66,27 +78,54 @@ class NodeSource:
     def poll(self) -> Sequence[NodeReport]:
         """Give the reports, and the epochs that are new; see `TelemetrySource`.
 
-        A report that cannot be read is left out unless all are such.
+        A report that cannot be read is left out unless all are such. Of one that has not changed the node sends the pulse
+        alone, if it knows how to. Where very many epochs are new, some come with the next poll.
         """
-        answer = self._endpoint.json(REPORTS, schema=REPORTS_SCHEMA)
-        reports: list[NodeReport] = []
         failure: TelemetryError | None = None
-        rows = answer.get("reports")
-        if not isinstance(rows, list):
-            raise TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with a list of reports")
-        for row in rows:
+        reports: list[NodeReport] = []
+        received = 0
+        for report in self._read_reports():
+            if isinstance(report, TelemetryError):
+                failure = report
+                continue
             try:
-                report = self._placed(Report.from_json(row))
-                epochs = self._new_epochs(report)
+                epochs = self._new_epochs(report) if received < MOST_EPOCHS else []
             except TelemetryError as error:
                 failure = error
-            except InputError as error:
-                failure = TelemetryError(f"node analyzer {self.name}: {error}")
             else:
+                received += len(epochs)
                 reports.append(NodeReport(report, tuple(epochs)))
         if failure is not None and not reports:
             raise failure
         return reports
+
+    def _read_reports(self) -> Iterator[Report | TelemetryError]:
+        """The newest report of each GPU, page by page, and why one cannot be read."""
+        named: dict[str, None] = {}
+        complete, more = True, True
+        while more:
+            answer = self._endpoint.json(REPORTS, [("since", self._mark)], schema=REPORTS_SCHEMA)
+            rows, pulses, problems = answer.get("reports"), answer.get("pulses", {}), answer.get("problems", [])
+            if not isinstance(rows, list) or not isinstance(pulses, dict) or not isinstance(problems, list):
+                raise TelemetryError(f"node analyzer {self.name}{REPORTS} does not answer with a list of reports")
+            self.problems = [f"{self.name}: {problem}" for problem in map(str, problems)]
+            for uuid, pulse in pulses.items():
+                try:
+                    self._reports[uuid] = self._reports[uuid].with_pulse(Pulse(*pulse))
+                    named[uuid] = None
+                except (KeyError, TypeError):  # without a mark the next answer has it whole
+                    complete = False
+            for row in rows:
+                try:
+                    report = self._placed(Report.from_json(row))
+                    self._reports[report.device.uuid] = report
+                    named[report.device.uuid] = None
+                except InputError as error:
+                    complete = False
+                    yield TelemetryError(f"node analyzer {self.name}: {error}")
+            self._mark, more = str(answer.get("mark", "")), answer.get("more") is True
+        self._mark = self._mark if complete else ""
+        yield from [self._reports[uuid] for uuid in named]
 
     def _placed(self, report: Report) -> Report:
         """What is rented, where the node does not say it itself."""
@@ -101,11 +140,15 @@ class NodeSource:
         A report may be ahead of what its node has written: epochs that it names are requested until they are there.
         """
         uuid = report.device.uuid
-        delivered, ended = self._delivered.get(uuid), {(epoch.start, epoch.end) for epoch in report.epochs}
+        delivered = self._delivered.get(uuid)
+        if delivered is not None and delivered.whole is report.epochs and delivered.seen == report.epochs_seen:
+            return []
+        ended = {(epoch.start, epoch.end) for epoch in report.epochs}
         query = [("gpu", uuid), ("limit", str(MOST_EPOCHS))]
         if delivered is not None:
             other = [end for start, end in ended if (start, end) not in delivered.epochs]
             if not other and report.epochs_seen == delivered.seen:
+                self._delivered[uuid] = delivered._replace(whole=report.epochs)
                 return []
             # Where the counter has moved and the report has no other epoch, the job has ended since, or is another.
             query.append(("since", repr(min([*other, delivered.newest]) - ROUNDING_S)))
@@ -134,11 +177,12 @@ class NodeAddresses:
 
     kind = "node"
 
-    def __init__(self, settings: NodeSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: NodeSettings, shard: Shard = WHOLE, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Prepare; nothing is looked up yet. Raises InputError where a file of the settings cannot be read."""
         self.name = settings.url
         self.interval_s = settings.interval
         self._settings = settings
+        self._shard = shard
         self._clock = clock
         self._nodes: dict[str, _Node] = {}  # by address, as written in a URL
         NodeSource(settings).close()
@@ -149,6 +193,11 @@ class NodeAddresses:
             node.source.close()
 
     @property
+    def problems(self) -> Sequence[str]:
+        """See `TelemetrySource`."""
+        return [problem for node in list(self._nodes.values()) for problem in node.source.problems]
+
+    @property
     def clock_offset_s(self) -> float | None:
         """See `TelemetrySource`."""
         return max((node.source.clock_offset_s or 0.0 for node in list(self._nodes.values())), key=abs, default=None)
@@ -156,20 +205,28 @@ class NodeAddresses:
     def poll(self) -> Sequence[NodeReport]:
         """Give what is new of all nodes; see `TelemetrySource`. One that fails is left out unless none answers."""
         self._look_up()
+        due = [node for node in self._nodes.values() if node.due <= self._clock()]
+        failure = TelemetryError(f"no node analyzer behind {self.name} has answered lately")
         reports: list[NodeReport] = []
-        answered, failure = False, TelemetryError(f"no node analyzer behind {self.name} has answered lately")
-        for node in self._nodes.values():
-            if node.due > self._clock():
-                continue
-            try:
-                reports += node.source.poll()
-                answered, node.due = True, -math.inf
-            except TelemetryError as error:
-                log.warning("%s", error)
-                failure, node.due = error, self._clock() + PAUSE_S
+        answered = not self._nodes  # all of them may be of other shards
+        with ThreadPool(max(1, min(MOST_THREADS, len(due)))) as threads:  # not an executor's, for which the process would wait
+            for node, answer in zip(due, threads.imap(self._polled, due), strict=True):
+                if isinstance(answer, TelemetryError):
+                    log.warning("%s", answer)
+                    failure, node.due = answer, self._clock() + PAUSE_S
+                else:
+                    reports += answer
+                    answered, node.due = True, -math.inf
         if not answered:
             raise failure
         return reports
+
+    @staticmethod
+    def _polled(node: _Node) -> Sequence[NodeReport] | TelemetryError:
+        try:
+            return node.source.poll()
+        except TelemetryError as error:
+            return error
 
     def _look_up(self) -> None:
         """Have a source for each address that the name has now, and for no other."""
@@ -181,6 +238,6 @@ class NodeAddresses:
         addresses = {f"[{place[0]}]" if family == socket.AF_INET6 else str(place[0]) for family, *_, place in answers}
         for address in self._nodes.keys() - addresses:
             self._nodes.pop(address).source.close()
-        for address in sorted(addresses - self._nodes.keys()):
+        for address in sorted(filter(self._shard.has, addresses - self._nodes.keys())):
             url = parts._replace(netloc=f"{address}:{parts.port or 80}").geturl()
             self._nodes[address] = _Node(NodeSource(replace(self._settings, url=url, every_address=False)))

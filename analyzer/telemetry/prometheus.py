@@ -24,6 +24,7 @@ from .gpu_report import GpuDevice, Owner
 from .prometheus_api import PrometheusApi, TooManySamplesError, table
 from .series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
 from .settings import PrometheusSettings
+from .shard import WHOLE, Shard
 
 #: Seconds between two questions which GPUs there are.
 GPUS_S = 10.0
@@ -96,9 +97,11 @@ class PrometheusSource:
     """One database; see `TelemetrySource`."""
 
     kind = "prometheus"
+    problems = ()
 
-    def __init__(self, settings: PrometheusSettings) -> None:
+    def __init__(self, settings: PrometheusSettings, shard: Shard = WHOLE) -> None:
         self.name = settings.name
+        self._shard = shard
         self.interval_s = settings.interval
         self._settings = settings
         self._api = PrometheusApi(settings)
@@ -166,7 +169,7 @@ class PrometheusSource:
         seen = self._seen(self._api.labels(_SIGNS, until - self._settings.history, until))
         owners = self._owners(until)
         for uuid, sighting in seen.items():
-            if (known := self._known(uuid, sighting)) is not None:
+            if (known := self._known(uuid, sighting)) is not None and self._shard.has(known[0].node):
                 device, ways = known
                 gpu = self._gpus.setdefault(uuid, _Gpu(device, [], until - self._settings.history, FIRST_SPAN_S, now))
                 gpu.device, gpu.ways, gpu.owners = device, list(ways), owners.get(uuid)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from ...common.settings_file import whole_url
 from ..errors import InputError
 from . import TelemetrySource
+from .shard import WHOLE, Shard
 
 _STRICT = {"extra": "forbid"}  # for pydantic, where a configuration is read by it: an unknown key is a mistake
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -184,20 +185,31 @@ SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
 }
 
 
-def opened(settings: Iterable[SourceSettings]) -> list[TelemetrySource]:
+def opened(settings: Iterable[SourceSettings], shard: Shard = WHOLE) -> list[TelemetrySource]:
     """Return a source for each of the settings, in the order of `SOURCES`: of a GPU that two report, the first is believed.
+
+    Of what is one node only those of the shard; a source of several nodes gives those of the shard.
 
     Nothing is polled yet. Raises InputError where a file that the settings name cannot be read, and where two of them are one
     source: it is known by its kind and name in the state and in the metrics.
     """
     order = list(SOURCES)
-    sources: dict[tuple[str, str], TelemetrySource] = {}
+    sources: dict[tuple[str, str], TelemetrySource | None] = {}
     for section in sorted(settings, key=lambda section: order.index(type(section))):
         module, kind = SOURCES[type(section)]
         if isinstance(section, NodeSettings) and section.every_address:
             kind = "NodeAddresses"
-        source: TelemetrySource = getattr(import_module(f".{module}", __package__), kind)(section)
+        make = getattr(import_module(f".{module}", __package__), kind)
+        node = _node_of(section)
+        source: TelemetrySource = make(section, shard) if node is None else make(section)
         if (source.kind, source.name) in sources:
             raise InputError(f"the configuration has [[{SOURCES[type(section)][0]}]] {source.name} twice; keep one")
-        sources[source.kind, source.name] = source
-    return list(sources.values())
+        sources[source.kind, source.name] = source if node is None or shard.has(node) else None
+    return [source for source in sources.values() if source is not None]
+
+
+def _node_of(section: SourceSettings) -> str | None:
+    """The node that a source is of; None where it is of several."""
+    if isinstance(section, AgentSettings):
+        return section.node or urlsplit(section.url).hostname
+    return urlsplit(section.url).hostname if isinstance(section, NodeSettings) and not section.every_address else None

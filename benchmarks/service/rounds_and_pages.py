@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.live.state_store import GpuChange
-from epochcast.analyzer.service import analysis as analysis_module
+from epochcast.analyzer.service import job_answers
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.process import build
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
-    analysis_module._RENEW_S = 0.0  # rounds follow each other at once here
+    job_answers._RENEW_S = 0.0  # rounds follow each other at once here
     example = Profile.from_json(example_profile())
     with tempfile.TemporaryDirectory() as folder:
         parts = build(Settings(state=Path(folder) / "state.db", limits=LimitSettings(requests_per_minute=0)))

@@ -25,7 +25,7 @@ from .inputs import TINY
 
 # What is fitted here and now differs between processors, which add in different orders: a search ends a little elsewhere. With
 # AVX2 and with AVX-512 it stays within these (r2 of the fitted occupancies 5e-4, all else 1e-7); without either it does not.
-# `SEARCHED`: a score of the few rows that a fit left out, 4e-3 apart between OpenBLAS's kernels for Haswell and Sapphire Rapids.
+# `SEARCHED`: a score of the few rows that a fit left out; OpenBLAS kernels for Haswell and Sapphire Rapids differ by 4e-3.
 FITTED, NEURAL, SEARCHED = 1e-4, 1e-3, 1e-2
 
 DISTRIBUTED = f'predict-model distributed --model {TINY} --json --gpu "A100 SXM4 80GB"'

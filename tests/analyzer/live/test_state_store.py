@@ -38,7 +38,7 @@ def test_all_is_there_again(tmp_path: Path) -> None:
     assert store.report("GPU-1") == REPORT
     assert store.report("GPU-3") is None
     assert set(store.reports()) == {"GPU-1", "GPU-2"}
-    assert set(store.reported_at(by_nodes=False)) == {"GPU-1"}
+    assert {uuid: heard.by_node for uuid, heard in store.heard().items()} == {"GPU-1": False, "GPU-2": True}
     assert store.epochs("GPU-1") == [epoch(0), epoch(10)]
     assert store.epochs("GPU-1", since=12.0, profiles=False) == [replace(epoch(10), profile=None)]
     assert store.epochs("GPU-1", limit=1) == [epoch(10)]

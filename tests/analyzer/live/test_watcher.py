@@ -32,6 +32,7 @@ class Scripted:
     def __init__(self, *answers: Answer, kind: str = "agent", name: str = "a", interval_s: float = 0.01) -> None:
         self.kind, self.name, self.interval_s = kind, name, interval_s
         self.clock_offset_s: float | None = None
+        self.problems: tuple[str, ...] = ()
         self.answers = list(answers)
         self.closed = False
 
@@ -270,7 +271,7 @@ def test_what_a_node_tells_goes_through(store: StateStore, catalog: Catalog) -> 
     report = replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, epochs_seen=2, last_sample=25.0)
     hand.tell("n", NodeReport(report, (record(0, 10), record(10, 20))))
     assert store.reports() == {UUID: report}
-    assert store.reported_at(by_nodes=False) == {}
+    assert all(heard.by_node for heard in store.heard().values())
     hand.tell("n", NodeReport(replace(report, epochs_seen=3), (record(10.2, 20), record(20, 30))), after_s=5)
     assert [(epoch.start, epoch.end) for epoch in store.epochs(UUID)] == [(0, 10), (10.2, 20), (20, 30)]
     hand.tell("n", NodeReport(replace(report, epochs_seen=3), (record(0, 10), record(10.2, 20))), after_s=5)  # told twice
@@ -288,14 +289,26 @@ def test_a_node_whose_agent_is_silent_tells_nothing_of_the_gpu(
     hand = Hand(store, catalog, Scripted(kind="node", name="n"), Scripted(name="a"))
     stale = NodeReport(replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, last_sample=25.0))
     hand.tell("n", stale)
-    told = store.reported_at()[UUID]
+    told = store.heard()[UUID].at
     for _ in range(8):  # the node answers, and always the same
         hand.tell("n", stale, after_s=10)
-    assert store.reported_at()[UUID] == told
+    assert store.heard()[UUID].at == told
     hand.tell("a", rows(trace, 0, 100))
     assert hand.watcher.reports[UUID].samples == 100  # who has samples is believed in its place
     hand.tell("n", NodeReport(replace(stale.report, last_sample=26.0)), after_s=1)
-    assert store.reported_at()[UUID] > told
+    assert store.heard()[UUID].at > told
+
+
+def test_of_a_report_that_has_not_changed_only_the_pulse_is_written(store: StateStore, catalog: Catalog) -> None:
+    hand = Hand(store, catalog, Scripted(kind="node", name="n"))
+    report = replace(EMPTY, last_sample=25.0, samples=1)
+    hand.tell("n", NodeReport(report))
+    ((written, *_),) = store.changed_reports(0)
+    report = replace(report, last_sample=30.0, samples=51)
+    hand.tell("n", NodeReport(report), after_s=5)
+    assert store.changed_reports(written) == [] and store.reports() == {UUID: report}
+    hand.tell("n", NodeReport(replace(report, state="searching", last_sample=31.0)), after_s=5)
+    assert len(store.changed_reports(written)) == 1
 
 
 def test_a_value_that_cannot_be_stored_holds_up_no_other_gpu(store: StateStore, catalog: Catalog) -> None:

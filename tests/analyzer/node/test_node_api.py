@@ -12,7 +12,7 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.node.process import Api
@@ -26,7 +26,8 @@ Ask = Callable[..., tuple[int, dict[str, str], Any]]
 @pytest.fixture
 def watcher() -> SimpleNamespace:
     source = SourceStatus("agent", "http://127.0.0.1:9911", up=True)
-    return SimpleNamespace(reports={"GPU-1": REPORT}, sources=[source], health=WatcherHealth(gpus=1, turn_s=0.1))
+    health = WatcherHealth(gpus=1, turn_s=0.1)
+    return SimpleNamespace(reports={"GPU-1": REPORT}, sources=[source], health=health, report=WatcherReport(health, [source]))
 
 
 @pytest.fixture

@@ -113,10 +113,11 @@ def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
         "from pathlib import Path, PosixPath\n"
         "from epochcast.analyzer.node import cli, process\n"
         "from epochcast.analyzer.node.config import NodeConfig\n"
+        "from epochcast.analyzer.telemetry.settings import opened\n"
         "from epochcast.common.settings_file import load\n"
         "stop = threading.Event()\n"
         "threading.Timer(1.0, stop.set).start()\n"
-        f"process.run(load(NodeConfig, None, {settings!r}), stop)\n"
+        f"process.run(config := load(NodeConfig, None, {settings!r}), opened([config.source]), stop)\n"
         f"heavy = {HEAVY!r} & set(sys.modules)\n"
         "sys.exit(f'loaded: {heavy}' if heavy else 0)"
     )

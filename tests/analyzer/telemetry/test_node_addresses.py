@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -97,6 +98,18 @@ def test_one_that_is_dead_is_left_out_and_left_alone_for_a_while(names: Names, u
     now = nodes.PAUSE_S + 1
     assert uuids(source) == ["GPU-127.0.0.1"]
     assert asked["127.0.0.3"] == 2
+
+
+def test_nodes_are_asked_at_once(names: Names, serve: Callable[[Any], str]) -> None:
+    together = threading.Barrier(4, timeout=30)  # opens when all four are being asked
+
+    def answer(request: Any) -> str:
+        together.wait()
+        return json.dumps({"schema": "epochcast.reports/v1", "reports": []})
+
+    port = urlsplit(serve(answer)).port
+    names.addresses = [f"127.0.0.{number}" for number in range(1, 5)]
+    assert NodeAddresses(NodeSettings(url=f"http://epochcast-nodes:{port}", every_address=True)).poll() == []
 
 
 def test_where_none_answers_the_source_has_failed(names: Names, url: str) -> None:

@@ -19,7 +19,7 @@ from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service import analysis as analysis_module
-from epochcast.analyzer.service import health
+from epochcast.analyzer.service import health, job_answers
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.telemetry import Rows
@@ -147,14 +147,14 @@ def test_a_prediction_is_made_once_and_anew_when_the_profile_changes(
     store.write_gpus([GpuChange(replace(report(epochs=9), profile=replace(_profile(report()), epoch_s=29.9)))])
     found.round()
     assert only(found).epoch_s == 29.9 and only(found).prediction is before, "figures alone can wait for some seconds"
-    monkeypatch.setattr(analysis_module, "_RENEW_S", 0.0)
+    monkeypatch.setattr(job_answers, "_RENEW_S", 0.0)
     found.round()
     after = only(found).prediction
     assert after is not None and after.epoch_s == 29.9
 
 
 def test_what_was_held_back_comes_by_itself(store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysis_module, "_RENEW_S", 1.0)
+    monkeypatch.setattr(job_answers, "_RENEW_S", 1.0)
     monkeypatch.setattr(analysis_module, "_LOOK_S", 0.05)
     store.write_gpus([GpuChange(report())])
     one = Analysis(store, advisor, Settings())
@@ -269,7 +269,7 @@ def test_a_job_that_fails_leaves_the_others_alone(
 def test_gpus_that_nobody_tells_of_do_not_count_as_working(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report())
     with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE gpu SET told = told - 301")
+        connection.execute("UPDATE heard SET told = told - 301")
     found.round()
     assert not only(found).active and "its telemetry is silent" in only(found).notes
 
@@ -350,7 +350,7 @@ def test_a_state_that_cannot_be_read_keeps_what_was_known(
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(StateStore, "reports", broken)
+        patch.setattr(StateStore, "heard", broken)
         found.round()
     assert found.errors == 1 and found.snapshot.jobs
     assert found.health.status == "degraded" and "disk I/O error" in found.health.notes[0]
@@ -381,3 +381,39 @@ def _slurm() -> tuple[Owner, ...]:
 def _profile(one: Report) -> Profile:
     assert one.profile is not None
     return one.profile
+
+
+def test_predictions_of_many_jobs_are_made_one_after_another(
+    analysis: MakeAnalysis, store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predicted(one: Analysis) -> set[str]:
+        return {job.gpus[0] for job in one.snapshot.jobs.values() if job.prediction is not None}
+
+    monkeypatch.setattr(job_answers, "_ANSWER_S", 0.0)  # of each round the first alone
+    reports = [report(f"GPU-{number}", node=f"node-{number}", since=BEGAN + 1000 * number) for number in range(3)]
+    found = analysis(*reports)
+    assert len(predicted(found)) == 1
+    late = next(job for job in found.snapshot.jobs.values() if job.prediction is None)
+    assert "those of many jobs are due" in late.notes[-1]
+    found.set_plan(late.id, JobPlan(epochs=10))  # what an operator says is answered before the others
+    assert late.gpus[0] in predicted(found)
+    found.round()
+    found.round()
+    assert len(predicted(found)) == 3 and found._answers.renew_at == math.inf
+    again = Analysis(store, advisor, Settings())  # after a restart they have what they had
+    again.round()
+    assert len(predicted(again)) == 3 and again._answers.renew_at < math.inf
+
+
+def test_a_round_without_news_makes_no_job_anew(
+    analysis: MakeAnalysis, store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = analysis(report(), report("GPU-b", node="node-2", since=BEGAN + 1000))
+    before = found.snapshot.jobs
+    store.write_gpus([GpuChange(replace(report(), last_sample=BEGAN + 9000), only_pulse=True)])
+    store.write_gpus([GpuChange(replace(report("GPU-b", node="node-2", since=BEGAN + 1000), state="idle"))])
+    found.round()
+    same = {job for job, answer in found.snapshot.jobs.items() if answer is before[job]}
+    assert [found.snapshot.jobs[job].gpus for job in same] == [["GPU-a"]]
+    assert found.snapshot.gpus["GPU-a"].last_sample == BEGAN + 9000
+    assert not next(job for job in found.snapshot.jobs.values() if job.gpus == ["GPU-b"]).active

@@ -1,0 +1,250 @@
+"""Jobs as they are answered: summed up and predicted anew only when what that rests on has changed, and not all at once."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from operator import is_
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..answers.advisor import Advisor
+from ..answers.answer_schema import JobPlan, PredictionAnswer, RecommendationAnswer
+from ..answers.job_json import prediction_answer, recommendation_answer
+from ..answers.job_result import JobQuestion
+from ..answers.sources import Source, slowest_of
+from ..instances import Market
+from ..instances.rented import Rented, rented
+from ..jobs.grouping import Group
+from ..jobs.summary import sources_of, summed_up
+from ..live.state_store import StateStore
+from ..recommendation import Work
+from ..telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
+from .job_record import JobRecord
+
+log = logging.getLogger(__name__)
+
+# A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
+_RENEW_S = 10.0
+
+# A round that has taken so many CPU seconds predicts no more: some 5 ms each GPU of a job. The other jobs wait for the next
+# round. By choice.
+_ANSWER_S = 5.0
+
+_WAITS = "no prediction yet: those of many jobs are due, and are made one after another"
+
+
+@dataclass(frozen=True)
+class _Question:
+    """All that a job's prediction depends on: as long as it is the same, so is the answer."""
+
+    sources: Sequence[Source]
+    gpus: int
+    machines: int
+    on: Rented | None
+    plan: JobPlan
+    today: date
+
+    def is_like(self, other: _Question) -> bool:
+        """Whether another question differs in the figures of the profiles alone."""
+        kinds, others = ([(source.name, source.gpu, source.profile.unit) for source in each.sources] for each in (self, other))
+        return kinds == others and replace(other, sources=self.sources) == self
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """``question`` is None of an answer of an earlier run of the service; ``at``: unix seconds, 0 then."""
+
+    question: _Question | None
+    prediction: PredictionAnswer | None
+    recommendation: RecommendationAnswer | None
+    notes: tuple[str, ...]
+    at: float
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """All that a record is made of, beside the prediction."""
+
+    group: Group
+    reports: tuple[Report, ...]
+    silent: frozenset[str]
+    plan: Mapping[str, Any]
+    today: date
+
+    def is_same(self, other: _Inputs) -> bool:
+        """Whether nothing was written of its GPUs since: then the reports are the same objects."""
+        return replace(other, reports=self.reports) == self and all(map(is_, self.reports, other.reports))
+
+
+@dataclass(frozen=True)
+class _Made:
+    inputs: _Inputs
+    record: JobRecord
+    waits: bool  # for a prediction
+
+
+class JobAnswers:
+    """Answers the jobs of each round.
+
+    Attributes:
+        errors: jobs that could not be analysed or predicted; a counter.
+        failed: why not, in the last round, by job.
+        renew_at: unix seconds at which a prediction is due that was held back; infinity where none was.
+    """
+
+    def __init__(self, store: StateStore, advisor: Advisor, market: Market) -> None:
+        """Answer by ``advisor``; ``store`` knows how many epochs a job had."""
+        self.errors = 0
+        self.failed: dict[str, str] = {}
+        self.renew_at = math.inf
+        self._store = store
+        self._advisor = advisor
+        self._market = market
+        self._answered: dict[str, _Answered] = {}
+        self._made: dict[str, _Made] = {}
+
+    def of_round(
+        self,
+        groups: Sequence[Group],
+        reports: Mapping[str, Report],
+        silent: frozenset[str],
+        plans: Mapping[str, Mapping[str, Any]],
+        before: Mapping[str, JobRecord],
+        began: float,
+    ) -> dict[str, JobRecord]:
+        """Return the record of each job by its id, but for those that failed.
+
+        Args:
+            groups: the jobs.
+            reports: of their GPUs, by UUID.
+            silent: UUIDs of GPUs that nobody reports any more.
+            plans: what operators said, by job.
+            before: the records of the last round, or of an earlier run.
+            began: CPU seconds of this thread when the round began.
+        """
+        now, answers = time.time(), 0
+        self.failed, self.renew_at = {}, math.inf
+        made: dict[str, _Made] = {}
+        # What an operator has just said is answered at once, then what has no answer, then the oldest answer.
+        for group in sorted(groups, key=lambda group: (not self._is_new(group.id, plans), self._answered_at(group.id))):
+            own = tuple(reports[uuid] for uuid in group.gpus)
+            inputs = _Inputs(group, own, silent & frozenset(group.gpus), plans.get(group.id, {}), date.today())
+            # One at least, or a round that has too much else to do would never answer any.
+            may_answer = self._is_new(group.id, plans) or not answers or time.thread_time() - began < _ANSWER_S
+            answered_at = self._answered_at(group.id)
+            try:
+                made[group.id] = self._job(inputs, before.get(group.id), now, may_answer)
+                answers += self._answered_at(group.id) != answered_at
+            except Exception as error:  # the other jobs are published all the same
+                self.errors += 1
+                log.exception("job %s cannot be analysed", group.id)
+                self.failed[group.id] = str(error)
+        self._made = made
+        self._answered = {job: answered for job, answered in self._answered.items() if job in made}
+        return {job: each.record for job, each in made.items()}
+
+    def rented(self, sources: Sequence[Source], plan: JobPlan, devices: Sequence[GpuDevice], market: Market) -> Rented:
+        """What a job on ``devices`` runs on; ``sources`` are those of `sources_of`."""
+        gpu, machines = slowest_of(sources).gpu.name, len({device.node for device in devices})
+        instances = self._advisor.instances
+        return rented(gpu, len(devices), instances, plan=plan, devices=devices, machines=machines, market=market)
+
+    def _is_new(self, job: str, plans: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Whether its plan is."""
+        return job in self._made and self._made[job].inputs.plan != plans.get(job, {})
+
+    def _answered_at(self, job: str) -> float:
+        return self._answered[job].at if job in self._answered else -math.inf
+
+    def _job(self, inputs: _Inputs, before: JobRecord | None, now: float, may_answer: bool) -> _Made:
+        job, reports = inputs.group.id, inputs.reports
+        made = self._made.get(job)
+        if made is not None and made.inputs.is_same(inputs) and not (made.waits and may_answer):
+            self.renew_at = now if made.waits else self.renew_at
+            return replace(made, record=replace(made.record, last_active=now))
+        sources, notes = sources_of(reports, self._advisor.catalog)
+        try:
+            plan = JobPlan.model_validate(inputs.plan)
+        except ValidationError as error:  # another version wrote it
+            plan, wrong = JobPlan(), ".".join(map(str, error.errors()[0]["loc"]))
+            notes.append(f"the stored plan of the job is ignored because its {wrong} is not valid; set the plan again")
+        devices = tuple(report.device for report in reports)
+        machines = len({device.node for device in devices})
+        on = self.rented(sources, plan, devices, self._market) if sources else None
+        question = _Question(sources, len(reports), machines, on, plan, inputs.today)
+        answered, waits = self._answer_to(question, inputs.group, before, now, may_answer)
+        answer = summed_up(
+            inputs.group,
+            reports,
+            self._advisor.catalog,
+            sources=sources,
+            epochs_seen=max(self._epochs_of(report) for report in reports),
+            silent=inputs.silent,
+            plan=plan,
+            notes=[*notes, *answered.notes],
+            prediction=answered.prediction,
+            recommendation=answered.recommendation,
+        )
+        return _Made(inputs, JobRecord(answer, tuple(replace(report, epochs=()) for report in reports), now), waits)
+
+    def _answer_to(
+        self, question: _Question, group: Group, before: JobRecord | None, now: float, may_answer: bool
+    ) -> tuple[_Answered, bool]:
+        """The answer, made anew where it must and may be; and whether it waits for that."""
+        known = self._answered.get(group.id)
+        if known is None and before is not None and before.answer.prediction is not None:
+            was = before.answer
+            if (tuple(was.gpus), was.plan) == (group.gpus, question.plan):
+                known = _Answered(None, was.prediction, was.recommendation, (), 0.0)
+        if known is not None and known.question == question:
+            return known, False
+        if known is not None and known.question is not None and not known.question.is_like(question):
+            known = None
+        if known is not None and now - known.at < _RENEW_S:
+            self.renew_at = min(self.renew_at, known.at + _RENEW_S)
+            return known, True
+        if question.sources and not may_answer:
+            self.renew_at = min(self.renew_at, now)
+            return known or _Answered(None, None, None, (_WAITS,), 0.0), True
+        answered = self._answered[group.id] = self._answer(group.id, question, now)
+        return answered, False
+
+    def _answer(self, job: str, question: _Question, now: float) -> _Answered:
+        """Predict and recommend; where that fails, a note says why."""
+        if not question.sources:
+            return _Answered(question, None, None, (), now)
+        prediction, recommendation, notes = None, None, []
+        try:
+            renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
+            job_question = replace(planned(question.plan), gpus=question.gpus, renting=renting)
+            if job_question.work is not None and slowest_of(question.sources).profile.epoch_s is None:
+                job_question = replace(job_question, work=None)
+                notes.append("the time of the whole job is not known as long as its epochs are not")
+            result = self._advisor.answer(question.sources, job_question)
+            prediction, recommendation = prediction_answer(result), recommendation_answer(result)
+        except ValueError as error:  # the InputError of any room
+            notes.append(str(error))
+        except Exception as error:
+            self.errors += 1
+            log.exception("job %s cannot be predicted", job)
+            notes.append(f"the prediction failed because of a bug in Epochcast ({type(error).__name__}); see the service log")
+        return _Answered(question, prediction, recommendation, tuple(notes), now)
+
+    def _epochs_of(self, report: Report) -> int:
+        """Epochs of the present job: those that it carries, or those in the store where it does not carry them all."""
+        if len(report.epochs) < MOST_EPOCHS or report.job_since is None:
+            return len(report.epochs)
+        return max(len(report.epochs), self._store.epoch_count(report.device.uuid, report.job_since))
+
+
+def planned(plan: JobPlan, epochs: int | None = None) -> JobQuestion:
+    """A question with what an operator says of a job; ``epochs`` wins over the plan's."""
+    epochs = epochs or plan.epochs
+    work = None if epochs is None else Work(epochs)
+    return JobQuestion(work=work, samples_per_step=plan.samples_per_step, tokens_per_step=plan.tokens_per_step)

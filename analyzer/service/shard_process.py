@@ -1,0 +1,48 @@
+"""``epochcast serve --shard``: a watcher of a share of the service's sources, which the service reads as it reads a node."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from urllib.parse import urlsplit
+
+from ...common import logs
+from ..errors import InputError
+from ..node.config import NodeConfig
+from ..node.process import run
+from ..telemetry.settings import opened
+from ..telemetry.shard import Shard
+from .config import Settings
+
+
+def serve_shard(settings: Settings, shard: Shard) -> int:
+    """Watch until SIGTERM or SIGINT; return the exit code.
+
+    It listens at the host of the settings and the port of its address in ``shards``, and keeps a state of its own beside the
+    service's.
+
+    Raises:
+        InputError: the settings have another number of shards, or see `run`.
+    """
+    if shard.count != len(settings.shards):
+        raise InputError(
+            f"--shard is {shard.number}/{shard.count}, and the setting shards names {len(settings.shards)}; give the address "
+            "of each, in their order, in the one configuration that all of them read"
+        )
+    _ = settings.watched  # are the addresses whole?
+    url = urlsplit(settings.shards[shard.number - 1])
+    state = settings.state.with_stem(f"{settings.state.stem}-{shard.number}")
+    config = NodeConfig(
+        host=settings.host,
+        port=url.port or 80,
+        token_file=settings.token_file,
+        state=state,
+        keep_days=settings.keep_days,
+        gpus=settings.gpus,
+    )
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    logs.setup()
+    run(config, opened(settings.sources, shard), stop)
+    return 0
