@@ -71,18 +71,18 @@ def _within_bounds(jobs: Sequence[JobAnswer], snapshot: Snapshot) -> Iterator[Va
         ("recommendation", _of_recommendation),
         ("prediction", _of_prediction),
     ):
-        told = []
+        named = []
         for job in jobs:
             values = [value for value in of(job) if value[2] is not None]
             size = sum(map(_bytes, values))
             if size <= room:
                 room -= size
-                told.append(job)
+                named.append(job)
                 yield from values
             elif len(job.gpus) < _LARGE or part != "job":
                 break  # those that follow take as much
-        yield "epochcast_analyzer_left_out_jobs", (part,), known - len(told)
-        jobs = told
+        yield "epochcast_analyzer_left_out_jobs", (part,), known - len(named)
+        jobs = named
 
 
 def _bytes(value: Value) -> int:

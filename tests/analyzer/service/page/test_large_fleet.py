@@ -86,7 +86,7 @@ def test_a_small_fleet_has_no_search_and_all_its_gpus(fleet_client: TestClient) 
     assert len(re.findall(r'id="gpu-', shown)) == 10
 
 
-def test_a_node_leads_to_its_gpus_whatever_it_is_called(pages: TestClient) -> None:
+def test_a_node_leads_to_its_gpus_also_under_an_odd_name(pages: TestClient) -> None:
     shown = pages.get("/nodes").text
     links = [html.unescape(link) for link in re.findall(r'<a href="(/gpus\?node=[^"]+)"', shown)]
     assert len(links) == 42
