@@ -57,6 +57,19 @@ LEVELS = {
     "bar1_free": (137e9, 137e9),
     "power_limit": (700.0, 700.0),
     "pcie_link_width": (16.0, 16.0),
+    "ofu": (0.37, 0.04),
+    "held_idle": (0.0, 0.3),
+    "throttled_power_cap": (0.11, 0.0),
+    "throttled_thermal": (0.02, 0.0),
+    "throttled_hardware_thermal": (0.0, 0.0),
+    "throttled_power_brake": (0.0, 0.0),
+    "throttled_board_limit": (0.0, 0.0),
+    "throttled_clock_setting": (0.0, 0.0),
+    "memory_temperature": (81.0, 60.0),
+    "xid_errors": (0.0, 0.0),
+    "ecc_uncorrectable_errors": (0.0, 0.0),
+    "nvlink_replay_errors": (0.002, 0.001),
+    "pcie_replays": (0.01, 0.01),
 }
 """Of each column while a GPU trains, and while it validates."""
 RATIOS = {

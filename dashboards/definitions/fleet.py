@@ -122,12 +122,15 @@ def _gpus() -> list[Any]:
         ),
         rows(
             "GPUs",
-            "Each GPU's period, how sure that is, and epochs seen. A click on the UUID opens the GPU.",
+            "Each GPU's period, how sure that is, and epochs seen; the share of the tensor cores' peak that is used now (OFU), "
+            "and of the time in which memory is held and nothing runs. A click on the UUID opens the GPU.",
             {
                 "state": state_of("uuid, node, gpu, name", NODES),
                 "period": period("gpu", "uuid, node, gpu, name", NODES),
                 "confidence": f"max by (uuid, node, gpu, name) (epochcast_gpu_epoch_confidence_ratio{{{NODES}}})",
                 "epochs": f"max by (uuid, node, gpu, name) (epochcast_gpu_epochs_total{{{NODES}}})",
+                "ofu": with_node(mean_of("ofu", "uuid", "")),
+                "held": with_node(mean_of("held_idle", "uuid", "")),
             },
             [
                 Column("node", "node"),
@@ -138,6 +141,8 @@ def _gpus() -> list[Any]:
                 Column("period", "epoch, step or cycle", "s"),
                 Column("confidence", "confidence", "percentunit"),
                 Column("epochs", "epochs"),
+                Column("ofu", "OFU", "percentunit", decimals=0),
+                Column("held", "held but idle", "percentunit", decimals=0),
             ],
         ),
     ]

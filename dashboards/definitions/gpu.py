@@ -9,6 +9,21 @@ from queries import STATES, mean_of, period, state_of
 GPU = 'uuid="$gpu"'
 RATE = "$__rate_interval"
 
+THROTTLED = {
+    "power cap": "power_cap",
+    "heat": "thermal",
+    "heat, by the hardware": "hardware_thermal",
+    "power supply": "power_brake",
+    "board limit": "board_limit",
+    "clock setting": "clock_setting",
+}
+ERRORS = {
+    "Xid": "xid_errors",
+    "memory": "ecc_uncorrectable_errors",
+    "NVLink replays": "nvlink_replay_errors",
+    "PCIe replays": "pcie_replays",
+}
+
 # The typed library knows no annotation of Prometheus; this is one as Grafana 11 saves it. Its value is the mark's time [ms].
 EPOCH_ENDS = {
     "name": "Ends of epochs",
@@ -117,14 +132,12 @@ def _epochs() -> list[Any]:
             stairs=True,
         ),
         over_time(
-            "Confidence of the detector",
-            "Below the line only ratios to other GPUs are told, no seconds.",
+            "Held but idle",
+            "Share of time in which memory was held and nothing ran.",
             "percentunit",
-            {"confidence": f"max by (uuid) (epochcast_gpu_epoch_confidence_ratio{{{GPU}}})"},
+            {"held but idle": mean_of("held_idle", "uuid", GPU)},
             least=0,
             most=1,
-            steps=[(None, RED), (0.8, GREEN)],
-            stairs=True,
         ),
     ]
 
@@ -137,12 +150,13 @@ def _activity() -> list[Any]:
         over_time(
             "What works on the chip",
             "Means over each interval, exact from the agent's integrals. The hardware counts these; they are absent where the "
-            "source has no profiling metrics.",
+            "source has no profiling metrics. OFU is the share of the tensor cores' peak: their activity at the highest clock.",
             "percentunit",
             {
                 "SM active": mean_of("sm_active", "uuid", GPU),
                 "SM occupancy": mean_of("sm_occupancy", "uuid", GPU),
                 "tensor pipes": mean_of("tensor_active", "uuid", GPU),
+                "OFU": mean_of("ofu", "uuid", GPU),
                 "FP32 pipe": mean_of("fp32_active", "uuid", GPU),
                 "FP16 pipe": mean_of("fp16_active", "uuid", GPU),
                 "memory interface": mean_of("dram_active", "uuid", GPU),
@@ -225,12 +239,35 @@ def _resources() -> list[Any]:
         ),
         over_time(
             "Clocks",
-            "Clocks of the SMs and of the memory. A fall under load is throttling: look at temperature and power.",
+            "Clocks of the SMs and of the memory. Why they fall under load is beside.",
             "hertz",
             {"SM": last("sm_clock_hertz"), "memory": last("memory_clock_hertz")},
             least=0,
         ),
-        over_time("Temperature", "Of the GPU.", "celsius", {"GPU": last("temperature_celsius")}),
+        over_time(
+            "Reduced clocks",
+            "Share of time in which each reason held the clocks down; absent where the driver does not say.",
+            "percentunit",
+            {reason: mean_of(f"throttled_{metric}", "uuid", GPU) for reason, metric in THROTTLED.items()},
+            least=0,
+            most=1,
+        ),
+        over_time(
+            "Temperature",
+            "Of the chip and of its memory.",
+            "celsius",
+            {"GPU": last("temperature_celsius"), "memory": last("memory_temperature_celsius")},
+        ),
+        over_time(
+            "Errors",
+            "New ones in each interval: Xids, memory errors that ECC could not correct, transfers repeated on NVLink and PCIe.",
+            "short",
+            {
+                error: f"max by (uuid) (increase(epochcast_gpu_{metric}_total{{{GPU}}}[{RATE}]))"
+                for error, metric in ERRORS.items()
+            },
+            least=0,
+        ),
     ]
 
 

@@ -60,6 +60,9 @@ class Truth:
             values = {(g.uuid, g.node, str(g.index), g.name): value(g) for g in gpus}
             return of("uuid node gpu name", {key: v for key, v in values.items() if v is not None})
 
+        def mean_by_gpu(column: str) -> Expected:
+            return of("uuid node gpu", {(g.uuid, g.node, str(g.index)): self._mean(g, column) for g in gpus})
+
         def by_job(value: Callable[[Any], float | None], among: Iterable[Any] = jobs) -> Expected:
             return of("training_job", {job.id: v for job in among if (v := value(job)) is not None})
 
@@ -84,15 +87,15 @@ class Truth:
             "Active jobs on all nodes": [one(len(self.jobs) + 3)],
             "Could be saved per hour on all nodes": [one(modelled_fleet.SAVINGS_OF_ALL)],
             "Jobs without metrics": [one(3)],
-            "Utilisation by GPU": [
-                of("uuid node gpu", {(g.uuid, g.node, str(g.index)): value for g, value in utilisation.items()})
-            ],
+            "Utilisation by GPU": [mean_by_gpu("gpu_utilization")],
             "Detectors": [of("node gpu", {(g.node, str(g.index)): state[g.state(now)] for g in gpus})],
             "GPUs": [
                 by_gpu(lambda g: state[g.state(now)]),
                 by_gpu(lambda g: g.epoch_s or g.step_s or g.cycle_s),
                 by_gpu(lambda g: g.confidence),
                 by_gpu(lambda g: g.ended(now)),
+                mean_by_gpu("ofu"),
+                mean_by_gpu("held_idle"),
             ],
             "Training jobs": [
                 of(
@@ -146,7 +149,9 @@ class Truth:
 
         lengths = [if_known(newest[0] - newest[1] if newest else None)]
         lengths += [if_known(length) for length in (gpu.epoch_s, gpu.step_s, gpu.cycle_s)]
-        activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active")
+        activity = ("sm_active", "sm_occupancy", "tensor_active", "ofu", "fp32_active", "fp16_active", "dram_active")
+        reasons = ("power_cap", "thermal", "hardware_thermal", "power_brake", "board_limit", "clock_setting")
+        errors = ("xid_errors", "ecc_uncorrectable_errors", "nvlink_replay_errors", "pcie_replays")
         return {
             "Detector": [of("uuid", {mine: {"idle": 0.0, "searching": 1.0, "answered": 2.0}[gpu.state(now)]})],
             "Epoch, step or cycle": [if_known(gpu.epoch_s or gpu.step_s or gpu.cycle_s)],
@@ -155,7 +160,7 @@ class Truth:
             "Since the last epoch": [if_known(now - newest[0] if newest else None)],
             "Job": [of("training_job", {job.id: 1.0 for job in self.jobs.values() if gpu in job.gpus})],
             "Length of epochs": lengths,
-            "Confidence of the detector": [of("uuid", {mine: gpu.confidence})],
+            "Held but idle": [mean("held_idle")],
             "What works on the chip": [mean(column) for column in activity],
             "SM activity at 10 Hz: least, mean, most": [
                 extreme(max, 1.05, "sm_active"),
@@ -172,7 +177,9 @@ class Truth:
             "PCIe and NVLink": [window(column) for column in ("pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")],
             "Power": [of("uuid", {mine: gpu.mean("energy", now - 60, now)}), last("power_average"), last("power_limit")],
             "Clocks": [last("sm_clock"), last("memory_clock")],
-            "Temperature": [last("temperature")],
+            "Reduced clocks": [mean(f"throttled_{reason}") for reason in reasons],
+            "Temperature": [last("temperature"), last("memory_temperature")],
+            "Errors": [of("uuid", {mine: 61 * gpu.mean(error, now - 60, now)}) for error in errors],
             "Readings that are missing": [if_scraped(0.02), if_scraped(0.05)],
             "Samples that the detector takes in": [of("uuid", {mine: 10.0}), of("uuid", {mine: 0.01})],
         }
