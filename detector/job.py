@@ -33,6 +33,11 @@ IDLE = 0.1
 #: 20 %.
 LAG, SAMPLES = 0.05, 3.0
 
+#: A GPU that shows so many of the job's steps as one, or so small a part of one, shows the job's cycle: single searches differ by
+#: whole multiples where steps are alike. GPUs of one job have periods that differ by less than 2 %, by choice: at six steps, two
+#: multiples are 17 % apart.
+MOST_STEPS, STEPS_APART = 6, 0.02
+
 #: Traces of one job overlap for this share of the shortest.
 TOGETHER = 0.5
 
@@ -138,6 +143,15 @@ def _agree(first: Detection, second: Detection) -> bool:
     return first.period_s is not None and second.period_s is not None and same(first.period_s, second.period_s)
 
 
+def _in_steps(detection: Detection, job: Detection) -> bool:
+    """Whether the job's cycle is a step, and the other one a whole multiple or a whole part of it."""
+    if job.verdict != "steps" or job.period_s is None or detection.period_s is None:
+        return False
+    ratio = max(detection.period_s, job.period_s) / min(detection.period_s, job.period_s)
+    many = round(ratio)
+    return many <= MOST_STEPS and abs(ratio / many - 1) <= STEPS_APART
+
+
 def _idle(signals: Sequence[Signals]) -> set[int]:
     """Places of the GPUs that hardly do anything while the others work."""
     name = signals[0].main()
@@ -193,6 +207,8 @@ def _own(alone: Detection, signals: Signals, clock: ClockChoice, job: Detection)
     """The job's cycle on one GPU; what it shows by itself where it does not show that."""
     if _agree(alone, job):
         return replace(alone, cycles=job.cycles)  # what the cycles are is known best from all GPUs together
+    if _in_steps(alone, job):
+        return replace(job, scores=alone.scores)
     if job.verdict != "epochs":
         return alone
     epochs = _followed(signals, clock, job)
@@ -209,7 +225,7 @@ def _contradicting(votes: Mapping[int, Detection], job: Detection, chosen: Colle
     reasons = {}
     for place, detection in votes.items():
         assert detection.period_s is not None
-        if place not in chosen and not any(same(detection.period_s, period) for period in known):
+        if place not in chosen and not _in_steps(detection, job) and not any(same(detection.period_s, each) for each in known):
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, the others do not"
         elif not known:
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, but the GPUs together show none"

@@ -1,4 +1,4 @@
-"""Which GPUs train together: by Slurm job, else pod, else container, else process, else by epochs in step; or a GPU alone.
+"""Which GPUs train together: by Slurm job, else pod, else container, else process, else by being in step; or a GPU alone.
 
 An id never changes while a job goes on: what was published before is handed in again (`Known`), also after a restart. A job
 that its owners name (``slurm-1234``) has that name from the moment at which they are known.
@@ -11,18 +11,23 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from types import MappingProxyType
 from zlib import crc32
 
 from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
 from ..telemetry.gpu_report import Report, trainers
-from .phase import StepCandidates, in_step
+from .phase import LEAST_EPOCHS, StepCandidates, in_step
+from .rhythm import Rhythm, RhythmCandidates, in_rhythm
 
-# A job's beginning may be found again a little elsewhere.
-_SAME_START_S = 60.0
+SAME_START_S = 60.0
+"""A job's beginning may be found again a little elsewhere, and on another GPU."""
 
 # Letters of a GPU's name that an id holds.
 _LONG_KEY = 150
+
+Rhythms = Mapping[tuple[str, float], Rhythm]
+"""UUID of a GPU, and `Report.job_since` there -> its rhythm."""
 
 _BY_OWNERS: tuple[Grouping, ...] = ("slurm_job", "pod", "container", "process")
 
@@ -90,11 +95,16 @@ def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Gr
     return [job_group for job_group, _ in grouped(reports.values(), known)]
 
 
-def grouped(reports: Iterable[Report], known: Iterable[Known] = ()) -> list[tuple[Group, tuple[Report, ...]]]:
-    """Return what `group` does, each job with its GPUs' reports; a GPU may have several, of one job after another."""
+def grouped(
+    reports: Iterable[Report], known: Iterable[Known] = (), rhythms: Rhythms = MappingProxyType({})
+) -> list[tuple[Group, tuple[Report, ...]]]:
+    """Return what `group` does, each job with its GPUs' reports; a GPU may have several, of one job after another.
+
+    ``rhythms``: of GPUs whose samples are at hand.
+    """
     known = list(known)
     worked = [report for report in reports if report.job_since is not None]
-    clusters = _by_phase(_by_owners(worked, known))
+    clusters = _by_phase(_by_owners(worked, known), rhythms)
     # What owners name has its name first, then the largest, then the GPU that the name is made of.
     clusters.sort(
         key=lambda cluster: (
@@ -176,33 +186,46 @@ def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
     }
 
 
-def _by_phase(clusters: Sequence[_Cluster]) -> list[_Cluster]:
+def _by_phase(clusters: Sequence[_Cluster], rhythms: Rhythms) -> list[_Cluster]:
     """Put clusters together that are in step; those of Slurm are whole."""
     slurm = [cluster for cluster in clusters if cluster.grouped_by == "slurm_job"]
     merged: list[list[_Cluster]] = []
-    near = StepCandidates()
+    near, alike = StepCandidates(), RhythmCandidates()
     before: dict[int, list[int]] = defaultdict(list)  # numbers of ``merged``, by the job that they were in
     for cluster in sorted(clusters, key=lambda cluster: (cluster.known.since if cluster.known else cluster.since, cluster.key)):
         if cluster.grouped_by == "slurm_job":
             continue
         first, job = cluster.reports[0], None if cluster.known is None else id(cluster.known)
-        candidates = sorted({*near.near(first), *(before[job] if job is not None else ())})
-        home = next((merged[number] for number in candidates if _together(merged[number][0], cluster)), None)
-        if home is not None:
-            home.append(cluster)
+        own = rhythms.get(_stretch(first))
+        candidates = {*near.near(first), *(before[job] if job is not None else ())} | (alike.near(own) if own else set())
+        home = next((number for number in sorted(candidates) if _together(merged[number], cluster, rhythms)), len(merged))
+        if own is not None:
+            alike.add(home, own)
+        if home < len(merged):
+            merged[home].append(cluster)
             continue
-        near.add(len(merged), first)
+        near.add(home, first)
         if job is not None:
-            before[job].append(len(merged))
+            before[job].append(home)
         merged.append([cluster])
     return slurm + [each[0] if len(each) == 1 else _merged(each) for each in merged]
 
 
-def _together(cluster: _Cluster, other: _Cluster) -> bool:
-    first, second = cluster.reports[0], other.reports[0]
+def _together(home: Sequence[_Cluster], other: _Cluster, rhythms: Rhythms) -> bool:
+    first, second = home[0].reports[0], other.reports[0]
     if _different_programs(first, second):
         return False
-    return in_step(first, second, so_far=cluster.known is not None and cluster.known is other.known)
+    if in_step(first, second, so_far=home[0].known is not None and home[0].known is other.known):
+        return True
+    own, since = rhythms.get(_stretch(second)), second.job_since or 0.0
+    if own is None or abs(since - (first.job_since or 0.0)) > SAME_START_S:
+        return False
+    theirs = (rhythms.get(_stretch(cluster.reports[0])) for cluster in home)  # one of them may have rows missing
+    return any(rhythm is not None and in_rhythm(rhythm, own) for rhythm in theirs)
+
+
+def _stretch(report: Report) -> tuple[str, float]:
+    return report.device.uuid, report.job_since or 0.0
 
 
 def _different_programs(first: Report, second: Report) -> bool:
@@ -267,8 +290,10 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
 def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
     notes = []
     if cluster.grouped_by == "phase":
+        by_epochs = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
+        shown = "their epochs begin and end together" if by_epochs else "they work and wait at the same moments"
         notes.append(
-            f"its {len(reports)} GPUs count as one job because their epochs begin and end together: their agents report no "
+            f"its {len(reports)} GPUs count as one job because {shown}: their agents report no "
             "processes (setting `processes`), or processes that do not decide it"
         )
     for report in reports:
@@ -294,7 +319,7 @@ def _remembered(report: Report, before: Mapping[str, Sequence[tuple[float, Known
     """The job that this GPU was in when it had the same beginning; of several the earliest."""
     since = report.job_since
     assert since is not None
-    near = _SAME_START_S if report.period_s is None else max(_SAME_START_S, report.period_s)
+    near = SAME_START_S if report.period_s is None else max(SAME_START_S, report.period_s)
     own = [job for at, job in before.get(report.device.uuid, ()) if abs(at - since) <= near]
     return min(own, key=lambda job: (job.since, job.id), default=None)
 

@@ -1,0 +1,159 @@
+"""Whether two GPUs work and wait at the same moments: the GPUs of one job do, whatever cycle was found in each of them.
+
+It is for history, where samples are at hand. Epochs that end together (`phase`) show it too, but only where each GPU has five;
+a job's steps, or its first epochs, have a rhythm as well.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
+
+Array = NDArray[np.float64]
+
+# Samples in a block, and the newest blocks that are kept: 7 minutes at 10 Hz, 4 KB.
+_BLOCK, _MOST_BLOCKS = 128, 32
+
+# What is slower than so many samples is no rhythm: two jobs that both warm up, or both end, look alike in it.
+_SLOW = 21
+
+# Half of what one GPU does within two seconds the other does too: a correlation of the root of that.
+_ALIKE = 0.7
+
+# In so large a share of the blocks that both show, and in so many of them: a single event may be common by chance.
+_SHARE, _FEWEST = 0.8, 4
+
+# Clocks of nodes differ by up to a sample.
+_SHIFTS = (-1, 0, 1)
+
+# Of the newest blocks so many are looked up: the GPUs of a job end about together.
+_LOOKED_UP = 3
+
+_FULL_SCALE, _DEVIATIONS = 127, 4.0
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """The quick part of a GPU's activity, at moments that are the same for all GPUs.
+
+    Attributes:
+        metric: which one.
+        step_s: seconds between two moments; these are its whole multiples in unix time.
+        first: number of the first block; block ``n`` begins at ``n * _BLOCK * step_s``.
+        levels: (blocks, _BLOCK) deviations from the mean of two seconds, in 1/32 standard deviations.
+    """
+
+    metric: str
+    step_s: float
+    first: int
+    levels: NDArray[np.int8]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return vars(self) | {"levels": base64.b64encode(self.levels.tobytes()).decode()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Rhythm:
+        """Build what `to_json` gave."""
+        levels = np.frombuffer(base64.b64decode(data["levels"]), dtype=np.int8).reshape(-1, _BLOCK)
+        return cls(**{**data, "levels": levels})
+
+
+def rhythm_of(metric: str, time: Array, values: Array, step_s: float) -> Rhythm | None:
+    """Return the rhythm of the newest part of a stretch of work; None where it has too few samples.
+
+    Args:
+        metric: name of the activity.
+        time: (n,) unix seconds, ascending.
+        values: (n,) of the metric, NaN where there is no reading.
+        step_s: seconds between rows.
+    """
+    read = ~np.isnan(values)
+    step_s = float(f"{step_s:.2g}")  # of clocks that differ by a thousandth the same
+    length = _BLOCK * step_s
+    if not read.any():
+        return None
+    first, end = int(np.ceil(time[read][0] / length)), int(time[read][-1] // length)
+    first = max(first, end - _MOST_BLOCKS)
+    if end - first < _FEWEST:
+        return None
+    moments = step_s * np.arange(first * _BLOCK, end * _BLOCK)
+    level = np.interp(moments, time[read], values[read])
+    quick = level - uniform_filter1d(level, _SLOW, mode="nearest")
+    deviation = float(quick.std())
+    if not deviation:
+        return None
+    scaled = np.clip(quick / deviation / _DEVIATIONS, -1, 1) * _FULL_SCALE
+    return Rhythm(metric, step_s, first, np.round(scaled).astype(np.int8).reshape(-1, _BLOCK))
+
+
+def in_rhythm(first: Rhythm, second: Rhythm) -> bool:
+    """Whether two GPUs work and wait at the same moments for as long as both show it."""
+    if (first.metric, first.step_s) != (second.metric, second.step_s):
+        return False
+    since = max(first.first, second.first)
+    until = min(first.first + len(first.levels), second.first + len(second.levels))
+    if until - since < _FEWEST:
+        return False
+    own, other = (each.levels[since - each.first : until - each.first].astype(float) for each in (first, second))
+    most = 0.0
+    for shift in _SHIFTS:
+        shifted = np.roll(other.ravel(), shift).reshape(other.shape)
+        scale = np.sqrt((own**2).sum(axis=1) * (shifted**2).sum(axis=1))
+        tells = (own.any(axis=1)) | (shifted.any(axis=1))  # where both rest there is nothing to compare
+        if tells.sum() >= _FEWEST:
+            alike = (own * shifted).sum(axis=1)[tells] >= _ALIKE * np.maximum(scale[tells], 1e-9)
+            most = max(most, float(alike.mean()))
+    return most >= _SHARE
+
+
+class RhythmCandidates:
+    """Which GPUs another one may share its rhythm with, by their newest blocks; `in_rhythm` decides."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._blocks: dict[tuple[str, float, int], _Alike] = defaultdict(_Alike)
+
+    def add(self, number: int, rhythm: Rhythm) -> None:
+        """Put a GPU in."""
+        for place, block in _newest(rhythm):
+            self._blocks[place].add(number, block)
+
+    def near(self, rhythm: Rhythm) -> set[int]:
+        """Return the numbers of those whose activity was alike in one of its newest blocks."""
+        return {number for place, block in _newest(rhythm) if place in self._blocks for number in self._blocks[place].to(block)}
+
+
+def _newest(rhythm: Rhythm) -> list[tuple[tuple[str, float, int], NDArray[np.float32]]]:
+    found: list[tuple[tuple[str, float, int], NDArray[np.float32]]] = []
+    for row in range(len(rhythm.levels) - 1, -1, -1):
+        block = rhythm.levels[row].astype(np.float32)
+        if len(found) < _LOOKED_UP and block.any():
+            found.append(((rhythm.metric, rhythm.step_s, rhythm.first + row), block / np.linalg.norm(block)))
+    return found
+
+
+class _Alike:
+    """One block of many GPUs, in a matrix that grows."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._rows = np.empty((8, _BLOCK), dtype=np.float32)
+
+    def add(self, number: int, block: NDArray[np.float32]) -> None:
+        if len(self._numbers) == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[len(self._numbers)] = block
+        self._numbers.append(number)
+
+    def to(self, block: NDArray[np.float32]) -> list[int]:
+        shifted = np.stack([np.roll(block, shift) for shift in _SHIFTS], axis=1)
+        alike = (self._rows[: len(self._numbers)] @ shifted).max(axis=1) >= _ALIKE
+        return [self._numbers[place] for place in np.flatnonzero(alike)]
