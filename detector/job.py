@@ -33,9 +33,9 @@ IDLE = 0.1
 #: 20 %.
 LAG, SAMPLES = 0.05, 3.0
 
-#: A GPU that shows so many of the job's steps as one, or so small a part of one, shows the job's cycle: single searches differ by
-#: whole multiples where steps are alike. GPUs of one job have periods that differ by less than 2 %, by choice: at six steps, two
-#: multiples are 17 % apart.
+#: A GPU that shows so many of the job's steps as one, or so small a part of one, shows the job's cycle: single searches differ
+#: by whole multiples where steps are alike. GPUs of one job have periods that differ by less than 2 %, by choice: at six steps,
+#: two multiples are 17 % apart.
 MOST_STEPS, STEPS_APART = 6, 0.02
 
 #: Traces of one job overlap for this share of the shortest.

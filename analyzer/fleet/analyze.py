@@ -50,7 +50,7 @@ class Progress:
         done, failed: of this one.
         gpu_s: GPU-seconds of telemetry analysed by this one.
         seconds: since it began to analyse.
-        searched: jobs of several GPUs, in which all were searched together.
+        searched: jobs whose GPUs differed and were searched together.
         jobs: predicted so far.
     """
 

@@ -69,8 +69,8 @@ class FleetJob:
 
     @property
     def sure(self) -> bool:
-        """Whether moving it is sure to save something."""
-        return self.complete and self.answer.epoch_s is not None and self.saving is not None and self.saving.sure
+        """Whether moving it is sure to save something; of a job without epochs nobody knows what all of it takes."""
+        return self.complete and self.answer.unit == "epoch" and self.saving is not None and self.saving.sure
 
     @property
     def advice(self) -> VerdictAnswer | None:

@@ -92,6 +92,7 @@ def span_of(
             problems.append(f"no profile, so no prediction: {error}")
     inside = slice(busy[0], busy[-1] + 1)
     part = Piece(rows.time[inside], {name: values[inside] for name, values in rows.values.items()})
+    activity = None if main is None else part.values.get(main)
     epochs = _records(detection, start)
     return (
         JobSpan(
@@ -102,9 +103,7 @@ def span_of(
             busy_ratio=next((mean for name in _BUSY if (mean := _mean(part.values.get(name))) is not None), None),
             energy_j=_energy(part),
             memory_bytes=_most(part.values.get("memory_used")),
-            rhythm=None
-            if main is None or main not in part.values
-            else rhythm_of(main, part.time, part.values[main], held.thinned * step_s),
+            rhythm=None if activity is None else rhythm_of(main or "", part.time, activity, held.thinned * step_s),
         ),
         problems,
     )

@@ -1,4 +1,4 @@
-"""All GPUs of a job searched together, once it is known which these are: so they have one cycle, which each shows as its own.
+"""The GPUs of a job searched together where they differ, once it is known which these are: so they have one cycle.
 
 Single searches differ by whole multiples where a job's steps are alike, and some see nothing (`detector.detect_job`). What a
 GPU showed by itself stays in the store of findings; what it shows of its job is kept beside it, and made anew where the job has
@@ -15,10 +15,11 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from ...detector import detect_job
+from ...detector import detect_job, elected
+from ...detector.confidence import SURE
 from ..csv_text import one_line
 from ..errors import InputError
-from ..telemetry.gpu_report import GpuDevice
+from ..telemetry.gpu_report import GpuDevice, Report
 from .execution import Workers, worked_on
 from .finding import Failure, Finding, Quality
 from .findings_store import FindingsStore
@@ -91,7 +92,7 @@ class Together:
             yield 1
 
     def findings(self) -> Iterator[Finding]:
-        """What was found, in the order of the traces' names; of each job's GPUs what they show together."""
+        """What was found, in the order of the traces' names; of a job whose GPUs differed what they show together."""
         kept = groupby(self._kept.findings(), key=lambda finding: finding.trace.partition(_THEN)[0])
         trace, own = next(kept, ("", iter(())))
         for finding in self._store.findings():
@@ -106,11 +107,22 @@ class Together:
             for finding in self._store.findings():
                 for span in finding.spans:
                     spans.add(finding.trace, span)
-            for _, own in groups_of(spans):
+            for own in (own for _, own in groups_of(spans) if not _agreed([span.report for span in own])):
                 for part in _in_parts(own):
                     traces, starts = tuple(self._traces[span.trace] for span in part), tuple(span.since for span in part)
                     version = version_of([(trace.name, trace.version) for trace in traces], starts)
                     yield JobTraces(traces, starts, version)
+
+
+def _agreed(reports: Sequence[Report]) -> bool:
+    """Whether all GPUs are sure of one cycle, and of what it is: then nothing is left to be decided."""
+    sure = {
+        place: report.period_s
+        for place, report in enumerate(reports)
+        if report.period_s is not None and report.confidence >= SURE
+    }
+    units = {report.unit for report in reports}
+    return len(elected(sure)) == len(reports) and len(units) == 1 and units <= {"epoch", "step"}
 
 
 def _in_parts(spans: Sequence[FleetSpan]) -> Iterator[Sequence[FleetSpan]]:

@@ -17,7 +17,7 @@ from zlib import crc32
 from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
 from ..telemetry.gpu_report import Report, trainers
-from .phase import LEAST_EPOCHS, StepCandidates, in_step
+from .phase import LEAST_EPOCHS, StepCandidates, epochs_decide, in_step
 from .rhythm import Rhythm, RhythmCandidates, in_rhythm
 
 SAME_START_S = 60.0
@@ -218,7 +218,7 @@ def _together(home: Sequence[_Cluster], other: _Cluster, rhythms: Rhythms) -> bo
     if in_step(first, second, so_far=home[0].known is not None and home[0].known is other.known):
         return True
     own, since = rhythms.get(_stretch(second)), second.job_since or 0.0
-    if own is None or abs(since - (first.job_since or 0.0)) > SAME_START_S:
+    if own is None or epochs_decide(first, second) or abs(since - (first.job_since or 0.0)) > SAME_START_S:
         return False
     theirs = (rhythms.get(_stretch(cluster.reports[0])) for cluster in home)  # one of them may have rows missing
     return any(rhythm is not None and in_rhythm(rhythm, own) for rhythm in theirs)

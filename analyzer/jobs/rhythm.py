@@ -27,14 +27,18 @@ _SLOW = 21
 # Half of what one GPU does within two seconds the other does too: a correlation of the root of that.
 _ALIKE = 0.7
 
-# In so large a share of the blocks that both show, and in so many of them: a single event may be common by chance.
-_SHARE, _FEWEST = 0.8, 4
+# In so many blocks, and in each of so many parts of the time: a single event may be common by chance, and two jobs of nearly
+# equal steps are in phase for a while. Of noise alone, where steps are too quick to be seen, a block has a correlation of 0.1.
+_FEWEST, _PARTS = 4, 3
+
+# Blocks in which one works while the other waits are at most so many for each that is alike.
+_UNLIKE, _CONTRARY = -0.35, 0.25
 
 # Clocks of nodes differ by up to a sample.
 _SHIFTS = (-1, 0, 1)
 
-# Of the newest blocks so many are looked up: the GPUs of a job end about together.
-_LOOKED_UP = 3
+# So many blocks are looked up: the newest, since the GPUs of a job end about together, and those in which most happens.
+_NEWEST, _LIVELIEST = 3, 5
 
 _FULL_SCALE, _DEVIATIONS = 127, 4.0
 
@@ -103,19 +107,20 @@ def in_rhythm(first: Rhythm, second: Rhythm) -> bool:
     if until - since < _FEWEST:
         return False
     own, other = (each.levels[since - each.first : until - each.first].astype(float) for each in (first, second))
-    most = 0.0
-    for shift in _SHIFTS:
-        shifted = np.roll(other.ravel(), shift).reshape(other.shape)
-        scale = np.sqrt((own**2).sum(axis=1) * (shifted**2).sum(axis=1))
-        tells = (own.any(axis=1)) | (shifted.any(axis=1))  # where both rest there is nothing to compare
-        if tells.sum() >= _FEWEST:
-            alike = (own * shifted).sum(axis=1)[tells] >= _ALIKE * np.maximum(scale[tells], 1e-9)
-            most = max(most, float(alike.mean()))
-    return most >= _SHARE
+    return any(_alike(own, np.roll(other.ravel(), shift).reshape(other.shape)) for shift in _SHIFTS)
+
+
+def _alike(own: Array, other: Array) -> bool:
+    scale = np.sqrt((own**2).sum(axis=1) * (other**2).sum(axis=1))
+    correlation = (own * other).sum(axis=1) / np.where(scale > 0, scale, np.inf)
+    alike, contrary = correlation >= _ALIKE, correlation <= _UNLIKE
+    if alike.sum() < _FEWEST or contrary.sum() > _CONTRARY * alike.sum():
+        return False
+    return all(part.any() for part in np.array_split(alike, _PARTS))
 
 
 class RhythmCandidates:
-    """Which GPUs another one may share its rhythm with, by their newest blocks; `in_rhythm` decides."""
+    """Which GPUs another one may share its rhythm with, by some of their blocks; `in_rhythm` decides."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -123,21 +128,26 @@ class RhythmCandidates:
 
     def add(self, number: int, rhythm: Rhythm) -> None:
         """Put a GPU in."""
-        for place, block in _newest(rhythm):
+        for place, block in _telling(rhythm):
             self._blocks[place].add(number, block)
 
     def near(self, rhythm: Rhythm) -> set[int]:
-        """Return the numbers of those whose activity was alike in one of its newest blocks."""
-        return {number for place, block in _newest(rhythm) if place in self._blocks for number in self._blocks[place].to(block)}
+        """Return the numbers of those whose activity was alike in one of these blocks."""
+        return {
+            number for place, block in _telling(rhythm) if place in self._blocks for number in self._blocks[place].to(block)
+        }
 
 
-def _newest(rhythm: Rhythm) -> list[tuple[tuple[str, float, int], NDArray[np.float32]]]:
-    found: list[tuple[tuple[str, float, int], NDArray[np.float32]]] = []
-    for row in range(len(rhythm.levels) - 1, -1, -1):
-        block = rhythm.levels[row].astype(np.float32)
-        if len(found) < _LOOKED_UP and block.any():
-            found.append(((rhythm.metric, rhythm.step_s, rhythm.first + row), block / np.linalg.norm(block)))
-    return found
+def _telling(rhythm: Rhythm) -> list[tuple[tuple[str, float, int], NDArray[np.float32]]]:
+    """Some of its blocks, each with what it is the block of, scaled to length 1."""
+    levels = rhythm.levels.astype(np.float32)
+    length = np.linalg.norm(levels, axis=1)
+    rows = {*range(len(levels) - _NEWEST, len(levels)), *np.argsort(length)[-_LIVELIEST:].tolist()}
+    return [
+        ((rhythm.metric, rhythm.step_s, rhythm.first + row), levels[row] / length[row])
+        for row in sorted(rows)
+        if length[row] > 0
+    ]
 
 
 class _Alike:
