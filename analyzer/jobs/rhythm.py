@@ -31,11 +31,9 @@ _ALIKE = 0.7
 # equal steps are in phase for a while. Of noise alone, where steps are too quick to be seen, a block has a correlation of 0.1.
 _FEWEST, _PARTS = 4, 3
 
-# Blocks in which one works while the other waits are at most so many for each that is alike.
-_UNLIKE, _CONTRARY = -0.35, 0.25
-
-# Clocks of nodes differ by up to a sample.
-_SHIFTS = (-1, 0, 1)
+# Clocks of nodes differ by up to a sample. What parts two jobs of equal steps is that their distance wanders: that of one job's
+# GPUs differs from part to part by how it is sampled alone.
+_SHIFTS, _MOST_LAG, _WANDERS = (-1, 0, 1), 4, 0.5
 
 # So many blocks are looked up: the newest, since the GPUs of a job end about together, and those in which most happens.
 _NEWEST, _LIVELIEST = 3, 5
@@ -107,16 +105,26 @@ def in_rhythm(first: Rhythm, second: Rhythm) -> bool:
     if until - since < _FEWEST:
         return False
     own, other = (each.levels[since - each.first : until - each.first].astype(float) for each in (first, second))
-    return any(_alike(own, np.roll(other.ravel(), shift).reshape(other.shape)) for shift in _SHIFTS)
-
-
-def _alike(own: Array, other: Array) -> bool:
-    scale = np.sqrt((own**2).sum(axis=1) * (other**2).sum(axis=1))
-    correlation = (own * other).sum(axis=1) / np.where(scale > 0, scale, np.inf)
-    alike, contrary = correlation >= _ALIKE, correlation <= _UNLIKE
-    if alike.sum() < _FEWEST or contrary.sum() > _CONTRARY * alike.sum():
+    lags = [_lag(*parts) for parts in zip(np.array_split(own, _PARTS), np.array_split(other, _PARTS), strict=True)]
+    shift = round(float(np.median(lags)))
+    if max(lags) - min(lags) > _WANDERS or shift not in _SHIFTS:
         return False
-    return all(part.any() for part in np.array_split(alike, _PARTS))
+    shifted = np.roll(other.ravel(), -shift).reshape(other.shape)
+    scale = np.sqrt((own**2).sum(axis=1) * (shifted**2).sum(axis=1))
+    correlation = (own * shifted).sum(axis=1) / np.where(scale > 0, scale, np.inf)
+    alike = correlation >= _ALIKE
+    return bool(alike.sum() >= _FEWEST) and all(part.any() for part in np.array_split(alike, _PARTS))
+
+
+def _lag(own: Array, other: Array) -> float:
+    """Samples by which the second is later, to a fraction of one."""
+    first, second = own.ravel()[_MOST_LAG:-_MOST_LAG], other.ravel()
+    match = np.array([first @ second[lag : lag + first.size] for lag in range(2 * _MOST_LAG + 1)])
+    best = int(match.argmax())
+    if best in (0, 2 * _MOST_LAG):
+        return float(best - _MOST_LAG)
+    before, at, after = match[best - 1 : best + 2]
+    return float(best - _MOST_LAG + 0.5 * (before - after) / (before - 2 * at + after))
 
 
 class RhythmCandidates:
