@@ -107,14 +107,14 @@ def detect_job(
     working = [place for place in range(len(signals)) if place not in idle]
     chosen = elected({place: detection.period_s for place, detection in votes.items() if detection.period_s})
     if votes and not chosen:
-        chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock)
+        chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock) or _of_one_step(votes)
     kept = [place for place in working if place in chosen or place not in votes]
     together = _together([signals[place] for place in kept], first, last)
     waits = _waits(together)
     job = search(_mean(together, waits)) if together and together[0].metrics else alone[0]
     if votes and not chosen:
         job = Detection("none", None, None, (), job.confidence / 2, "track", job.clock, reason="rival_cycles")
-    elif 2 * len(chosen) > len(working) and not _agree(job, alone[min(chosen)]):
+    elif 2 * len(chosen) > len(working) and not any(_agree(job, alone[place]) for place in chosen):
         job = max((alone[place] for place in chosen), key=lambda detection: detection.confidence)
     if waits is not None:
         job = _with_waits(job, together[0].time, waits)
@@ -150,6 +150,13 @@ def _in_steps(detection: Detection, job: Detection) -> bool:
     ratio = max(detection.period_s, job.period_s) / min(detection.period_s, job.period_s)
     many = round(ratio)
     return many <= MOST_STEPS and abs(ratio / many - 1) <= STEPS_APART
+
+
+def _of_one_step(votes: Mapping[int, Detection]) -> set[int]:
+    """All voters where they show whole multiples of one step: their mean says of which."""
+    shortest = min(votes.values(), key=lambda detection: detection.period_s or np.inf)
+    steps = all(detection.verdict == "steps" and _in_steps(detection, shortest) for detection in votes.values())
+    return set(votes) if steps else set()
 
 
 def _idle(signals: Sequence[Signals]) -> set[int]:
