@@ -1,18 +1,21 @@
-"""GPUs of one job that show different cycles when each is searched alone: one job, one cycle, whoever runs it and how often."""
+"""GPUs of one job that show different cycles when each is searched alone: one job, one cycle, however often it is run."""
 
-import json
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.cli import main
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.fleet.analyze import analyze
+from epochcast.analyzer.fleet.gpu_history import Looking
+from epochcast.analyzer.fleet.together import JobTraces
+from epochcast.analyzer.fleet.trace_folder import TraceFolder
 
 STEP_S = 0.9
 
@@ -36,41 +39,62 @@ def steps(seed: int, every: int) -> pd.DataFrame:
     )
 
 
+class Here:
+    """Workers that are none: a batch is done when it is submitted, but for jobs of several GPUs where these shall fail."""
+
+    slots = 1
+
+    def __init__(self, *, jobs_fail: bool = False) -> None:
+        self.jobs_fail = jobs_fail
+
+    def submit(self, function: Callable[[Sequence[Any]], Any], batch: Sequence[Any], seconds: float) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self.jobs_fail and isinstance(batch[0], JobTraces):
+            future.set_exception(RuntimeError("killed"))
+        else:
+            future.set_result(function(batch))
+        return future
+
+    def check(self) -> None:
+        pass
+
+    def close(self, *, at_once: bool) -> None:
+        pass
+
+
 @pytest.fixture
-def traces(tmp_path: Path, write_gpu: Callable[..., Path]) -> Path:
+def run(tmp_path: Path, advisor: Advisor, write_gpu: Callable[..., Path]) -> Callable[..., tuple[dict[str, Any], pa.Table]]:
+    """Analyse the traces of four GPUs into a folder; gives what was done, and the stretches."""
     for number, every in enumerate((1, 1, 1, 2)):
         write_gpu(tmp_path / "traces" / "node" / f"{number}.parquet", steps(number, every))
-    return tmp_path / "traces"
+
+    def analysed(out: str, workers: Here) -> tuple[dict[str, Any], pa.Table]:
+        folder = TraceFolder(str(tmp_path / "traces"), places={}, question="")
+        (tmp_path / out).mkdir(exist_ok=True)
+        said = analyze(folder.traces(), tmp_path / out, Looking(advisor.catalog), workers, advisor, what="traces")
+        return said["run"], pq.read_table(tmp_path / out / "spans.parquet")
+
+    return analysed
 
 
-def analyze(*arguments: object) -> dict[str, Any]:
-    with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()):
-        assert main(["fleet", "analyze", *map(str, arguments), "--processes", "1", "--json"]) == 0
-    told: dict[str, Any] = json.loads(said.getvalue())
-    return told
+def test_gpus_that_differ_by_whole_multiples_have_one_cycle(
+    run: Callable[..., tuple[dict[str, Any], pa.Table]], tmp_path: Path
+) -> None:
+    failed, alone = run("out", Here(jobs_fail=True))
+    assert alone["period_s"].to_pylist() == pytest.approx([STEP_S, STEP_S, STEP_S, 2 * STEP_S], rel=0.02)
+    assert failed["failed"] == 0, "what each showed alone is there"
 
-
-def test_gpus_that_differ_by_whole_multiples_have_one_cycle(traces: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    first = analyze(traces, "--out", out)
-    assert first["run"]["searched"] == 1
-    [job] = pq.read_table(out / "jobs.parquet").to_pylist()
-    assert (job["gpu_count"], job["grouped_by"], job["unit"], job["saving_sure"] or False) == (4, "phase", "step", False)
-    assert job["epoch_s"] == pytest.approx(STEP_S, rel=0.02)
-    spans = pq.read_table(out / "spans.parquet")
+    again, spans = run("out", Here())
+    assert (again["taken_over"], again["searched"]) == (4, 1), "what failed is tried again"
     assert spans["period_s"].to_pylist() == pytest.approx([STEP_S] * 4, rel=0.02)
-    again = analyze(traces, "--out", out)
-    assert (again["run"]["taken_over"], again["run"]["searched"]) == (4, 0)
-    assert pq.read_table(out / "spans.parquet").equals(spans)
+    [job] = pq.read_table(tmp_path / "out" / "jobs.parquet").to_pylist()
+    assert (job["gpu_count"], job["grouped_by"], job["unit"]) == (4, "phase", "step")
+    assert job["epoch_s"] == pytest.approx(STEP_S, rel=0.02) and not job["saving_sure"]
 
+    once_more, same = run("out", Here())
+    assert once_more["searched"] == 0 and same.equals(spans)
 
-def test_without_its_job_a_gpu_shows_what_it_shows_alone(traces: Path, tmp_path: Path) -> None:
-    out, alone = tmp_path / "out", tmp_path / "alone"
-    analyze(traces, "--out", out)
     for number in (0, 1, 2):
-        (traces / "node" / f"{number}.parquet").unlink()
-    analyze(traces, "--out", out)
-    analyze(traces, "--out", alone)
-    spans = pq.read_table(out / "spans.parquet")
-    assert spans.equals(pq.read_table(alone / "spans.parquet"))
-    assert spans["period_s"].to_pylist() == pytest.approx([2 * STEP_S], rel=0.02)
+        (tmp_path / "traces" / "node" / f"{number}.parquet").unlink()
+    _, left = run("out", Here())
+    assert left["period_s"].to_pylist() == pytest.approx([2 * STEP_S], rel=0.02), "without its job it shows what it shows alone"
