@@ -17,7 +17,8 @@ from ..answers.job_result import JobQuestion, JobResult
 from ..answers.predictions import comparable
 from ..answers.sources import Source, slowest_of
 from ..instances.rented import rented
-from ..jobs.grouping import SAME_START_S, Group, grouped
+from ..jobs.clusters import SAME_START_S
+from ..jobs.grouping import Group, grouped
 from ..jobs.phase import LEAST_EPOCHS, MOST_APART
 from ..jobs.summary import sources_of, summed_up
 from ..telemetry.gpu_report import Report

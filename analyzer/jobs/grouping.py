@@ -7,7 +7,6 @@ that its owners name (``slurm-1234``) has that name from the moment at which the
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
@@ -17,38 +16,13 @@ from zlib import crc32
 from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
 from ..telemetry.gpu_report import Report, trainers
-from .phase import LEAST_EPOCHS, StepCandidates, epochs_decide, in_step
-from .rhythm import Rhythm, RhythmCandidates, in_rhythm
-
-SAME_START_S = 60.0
-"""A job's beginning may be found again a little elsewhere, and on another GPU."""
+from .clusters import SAME_START_S, Cluster, Known, Rhythms, by_phase
+from .phase import LEAST_EPOCHS
 
 # Letters of a GPU's name that an id holds.
 _LONG_KEY = 150
 
-Rhythms = Mapping[tuple[str, float], Rhythm]
-"""UUID of a GPU, and `Report.job_since` there -> its rhythm."""
-
 _BY_OWNERS: tuple[Grouping, ...] = ("slurm_job", "pod", "container", "process")
-
-
-@dataclass(frozen=True)
-class Known:
-    """A job that was published before.
-
-    Attributes:
-        id: of the job.
-        grouped_by: how its GPUs were found to belong together.
-        title: for people.
-        since: unix seconds at which it began.
-        members: UUID of a GPU -> `Report.job_since` there.
-    """
-
-    id: str
-    grouped_by: Grouping
-    title: str
-    since: float
-    members: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -70,21 +44,6 @@ class Group:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Cluster:
-    """GPUs that belong together; ``key`` is the id that their owners give them, or a UUID; ``known``: what they were in."""
-
-    grouped_by: Grouping
-    key: str
-    reports: tuple[Report, ...]
-    known: Known | None = None
-
-    @property
-    def since(self) -> float:
-        """When the first of them began."""
-        return min(report.job_since or 0.0 for report in self.reports)
-
-
 def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Group]:
     """Return the jobs that the GPUs run, or ran last, the newest first; a GPU that never worked is in none.
 
@@ -104,7 +63,7 @@ def grouped(
     """
     known = list(known)
     worked = [report for report in reports if report.job_since is not None]
-    clusters = _by_phase(_by_owners(worked, known), rhythms)
+    clusters = by_phase(_by_owners(worked, known), rhythms)
     # What owners name has its name first, then the largest, then the GPU that the name is made of.
     clusters.sort(
         key=lambda cluster: (
@@ -121,11 +80,11 @@ def grouped(
     return [(made, own) for _, made, own in sorted(groups.values(), key=lambda entry: (-entry[0], entry[1].id))]
 
 
-def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Cluster]:
+def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[Cluster]:
     """GPUs together that their owners say belong together, each other one alone."""
     before = _memory(known)
     named: dict[tuple[Grouping, str], list[Report]] = {}
-    alone: list[_Cluster] = []
+    alone: list[Cluster] = []
     processes: list[Report] = []
     for report in reports:
         grouped_by, key = _owner_key(report)
@@ -138,12 +97,12 @@ def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Clust
             # Its processes are gone, or their owners are not reported at the moment: it is the same job still.
             named.setdefault((remembered.grouped_by, remembered.id), []).append(report)
         else:
-            alone.append(_Cluster("single", report.device.uuid, (report,), known=remembered))
+            alone.append(Cluster("single", report.device.uuid, (report,), known=remembered))
     for key, together in _by_process(processes).items():
         ids = {job.id for report in together if (job := _remembered(report, before)) and job.grouped_by == "process"}
         named.setdefault(("process", min(ids, default=key)), []).extend(together)
     return alone + [
-        _Cluster(grouped_by, key, tuple(together), known=_remembered(together[0], before))
+        Cluster(grouped_by, key, tuple(together), known=_remembered(together[0], before))
         for (grouped_by, key), together in named.items()
     ]
 
@@ -186,73 +145,14 @@ def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
     }
 
 
-def _by_phase(clusters: Sequence[_Cluster], rhythms: Rhythms) -> list[_Cluster]:
-    """Put clusters together that are in step; those of Slurm are whole."""
-    slurm = [cluster for cluster in clusters if cluster.grouped_by == "slurm_job"]
-    merged: list[list[_Cluster]] = []
-    near, alike = StepCandidates(), RhythmCandidates()
-    before: dict[int, list[int]] = defaultdict(list)  # numbers of ``merged``, by the job that they were in
-    for cluster in sorted(clusters, key=lambda cluster: (cluster.known.since if cluster.known else cluster.since, cluster.key)):
-        if cluster.grouped_by == "slurm_job":
-            continue
-        first, job = cluster.reports[0], None if cluster.known is None else id(cluster.known)
-        own = rhythms.get(_stretch(first))
-        candidates = {*near.near(first), *(before[job] if job is not None else ())} | (alike.near(own) if own else set())
-        home = next((number for number in sorted(candidates) if _together(merged[number], cluster, rhythms)), len(merged))
-        if own is not None:
-            alike.add(home, own)
-        if home < len(merged):
-            merged[home].append(cluster)
-            continue
-        near.add(home, first)
-        if job is not None:
-            before[job].append(home)
-        merged.append([cluster])
-    return slurm + [each[0] if len(each) == 1 else _merged(each) for each in merged]
-
-
-def _together(home: Sequence[_Cluster], other: _Cluster, rhythms: Rhythms) -> bool:
-    first, second = home[0].reports[0], other.reports[0]
-    if _different_programs(first, second):
-        return False
-    if in_step(first, second, so_far=home[0].known is not None and home[0].known is other.known):
-        return True
-    own, since = rhythms.get(_stretch(second)), second.job_since or 0.0
-    if own is None or epochs_decide(first, second) or abs(since - (first.job_since or 0.0)) > SAME_START_S:
-        return False
-    theirs = (rhythms.get(_stretch(cluster.reports[0])) for cluster in home)  # one of them may have rows missing
-    return any(rhythm is not None and in_rhythm(rhythm, own) for rhythm in theirs)
-
-
-def _stretch(report: Report) -> tuple[str, float]:
-    return report.device.uuid, report.job_since or 0.0
-
-
-def _different_programs(first: Report, second: Report) -> bool:
-    """Whether owners show that it is not one job: another user, or another program."""
-    for field in ("user", "process"):
-        names, others = ({getattr(owner, field) for owner in trainers(report.owners)} - {""} for report in (first, second))
-        if names and others and not names & others:
-            return True
-    return False
-
-
-def _merged(clusters: Sequence[_Cluster]) -> _Cluster:
-    """One job of several; its id is the earliest that was published, else a new one."""
-    reports = tuple(report for cluster in clusters for report in cluster.reports)
-    published = [cluster.known for cluster in clusters if cluster.known is not None]
-    known = min(published, key=lambda job: (job.since, job.id), default=None)
-    return _Cluster("phase", min(report.device.uuid for report in reports), reports, known)
-
-
-def _new_id(cluster: _Cluster) -> str:
+def _new_id(cluster: Cluster) -> str:
     key = _safe(cluster.key)
     if key != cluster.key or len(key) > _LONG_KEY:  # a path instead of a UUID: others may differ only in what is lost of it
         key = f"{key[:_LONG_KEY]}-{crc32(cluster.key.encode()):08x}"
     return f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{key}-{cluster.since:.0f}"
 
 
-def _group(cluster: _Cluster, taken: Container[str]) -> Group:
+def _group(cluster: Cluster, taken: Container[str]) -> Group:
     reports = sorted(cluster.reports, key=lambda report: (report.device.node, len(report.device.label), report.device.label))
     known, title = cluster.known, _title(cluster.grouped_by, reports)
     if cluster.grouped_by in _BY_OWNERS:
@@ -287,7 +187,7 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
     return f"pod {pod[:12]}" if grouped_by == "pod" else f"container {container[:12]} on {where}"
 
 
-def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
+def _notes(cluster: Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
     notes = []
     if cluster.grouped_by == "phase":
         by_epochs = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)

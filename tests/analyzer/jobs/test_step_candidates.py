@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epochcast.analyzer.jobs.grouping import Known, group
+from epochcast.analyzer.jobs.clusters import Known
+from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.phase import MOST_APART, StepCandidates, in_step
 from epochcast.analyzer.telemetry.gpu_report import Report
 
