@@ -63,7 +63,7 @@ def test_groups_are_those_of_comparing_every_pair(seed: int, monkeypatch: pytest
     later = {uuid: replace(one, verdict="none", period_s=None, epochs=()) for uuid, one in list(by_uuid.items())[::3]}
     memory = [Known(one.id, one.grouped_by, one.title, BEGAN, _members(one.gpus, by_uuid)) for one in found]
     again = group({**by_uuid, **later}, memory)
-    monkeypatch.setattr("epochcast.analyzer.jobs.grouping.StepCandidates", _All)
+    monkeypatch.setattr("epochcast.analyzer.jobs.clusters.StepCandidates", _All)
     assert found == group(by_uuid)
     assert again == group({**by_uuid, **later}, memory), "also with what was published before"
 
