@@ -86,8 +86,8 @@ class Together:
             seconds_of=lambda job: sum(map(seconds_of, job.traces)),
             failed=lambda job, why: _failures(job, why),
         ):
-            for failure in (result for result in results if isinstance(result, Failure)):
-                log.warning("its GPUs were searched by themselves: %s", failure.error)
+            if isinstance(results[0], Failure):
+                log.warning("the GPUs of a job were not searched together: %s", results[0].error)
             self._kept.add(results)
             yield 1
 

@@ -18,8 +18,11 @@ from scipy.ndimage import uniform_filter1d
 
 Array = NDArray[np.float64]
 
-# Samples in a block, and the newest blocks that are kept: 7 minutes at 10 Hz, 4 KB.
-_BLOCK, _MOST_BLOCKS = 128, 32
+BLOCK = 128
+"""Samples in a block."""
+
+# The newest blocks that are kept: 7 minutes at 10 Hz, 4 KB.
+_MOST_BLOCKS = 32
 
 # What is slower than so many samples is no rhythm: two jobs that both warm up, or both end, look alike in it.
 _SLOW = 21
@@ -48,8 +51,8 @@ class Rhythm:
     Attributes:
         metric: which one.
         step_s: seconds between two moments; these are its whole multiples in unix time.
-        first: number of the first block; block ``n`` begins at ``n * _BLOCK * step_s``.
-        levels: (blocks, _BLOCK) deviations from the mean of two seconds, in 1/32 standard deviations.
+        first: number of the first block; block ``n`` begins at ``n * BLOCK * step_s``.
+        levels: (blocks, BLOCK) deviations from the mean of two seconds, in 1/32 standard deviations.
     """
 
     metric: str
@@ -64,7 +67,7 @@ class Rhythm:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rhythm:
         """Build what `to_json` gave."""
-        levels = np.frombuffer(base64.b64decode(data["levels"]), dtype=np.int8).reshape(-1, _BLOCK)
+        levels = np.frombuffer(base64.b64decode(data["levels"]), dtype=np.int8).reshape(-1, BLOCK)
         return cls(**{**data, "levels": levels})
 
 
@@ -79,21 +82,21 @@ def rhythm_of(metric: str, time: Array, values: Array, step_s: float) -> Rhythm 
     """
     read = ~np.isnan(values)
     step_s = float(f"{step_s:.2g}")  # of clocks that differ by a thousandth the same
-    length = _BLOCK * step_s
+    length = BLOCK * step_s
     if not read.any():
         return None
     first, end = int(np.ceil(time[read][0] / length)), int(time[read][-1] // length)
     first = max(first, end - _MOST_BLOCKS)
     if end - first < _FEWEST:
         return None
-    moments = step_s * np.arange(first * _BLOCK, end * _BLOCK)
+    moments = step_s * np.arange(first * BLOCK, end * BLOCK)
     level = np.interp(moments, time[read], values[read])
     quick = level - uniform_filter1d(level, _SLOW, mode="nearest")
     deviation = float(quick.std())
     if not deviation:
         return None
     scaled = np.clip(quick / deviation / _DEVIATIONS, -1, 1) * _FULL_SCALE
-    return Rhythm(metric, step_s, first, np.round(scaled).astype(np.int8).reshape(-1, _BLOCK))
+    return Rhythm(metric, step_s, first, np.round(scaled).astype(np.int8).reshape(-1, BLOCK))
 
 
 def in_rhythm(first: Rhythm, second: Rhythm) -> bool:
@@ -163,7 +166,7 @@ class _Alike:
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
-        self._rows = np.empty((8, _BLOCK), dtype=np.float32)
+        self._rows = np.empty((8, BLOCK), dtype=np.float32)
 
     def add(self, number: int, block: NDArray[np.float32]) -> None:
         if len(self._numbers) == len(self._rows):

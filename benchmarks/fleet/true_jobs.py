@@ -10,7 +10,7 @@ A job is **right** if one reported job has exactly its GPUs (those whose traces 
   steps are not in the truth). Of serving and notebooks no reported job may state seconds, whatever its GPUs.
 
 It is **wrong** if its GPUs are put together with those of another job, or if seconds are stated that are false. All else is
-**missed**: split, without an answer. A whole multiple of a step is wrong, and counted beside that.
+**missed**: split, or without an answer. A whole multiple or part of a step is wrong.
 """
 
 import tempfile
@@ -69,8 +69,9 @@ def _answer(own: pd.DataFrame, truth: pd.DataFrame, jobs: pd.DataFrame, shown: b
         named = job["unit"] != "epoch"
         right = abs(ratio - 1) <= _RIGHT and (named or work == "training")
         if not right and (shown or work != "training" or not named):
-            multiple = abs(ratio / max(1, round(ratio)) - 1) <= _RIGHT and 2 <= round(ratio) <= _MOST_MULTIPLE
-            return "wrong", "a whole multiple" if multiple else "other seconds"
+            larger = max(ratio, 1 / ratio)
+            multiple = abs(larger / round(larger) - 1) <= _RIGHT and 2 <= round(larger) <= _MOST_MULTIPLE
+            return "wrong", "a whole multiple or part" if multiple else "other seconds"
     elif shown:
         return "missed", "no seconds"
     if set(job["traces"]) != traces:

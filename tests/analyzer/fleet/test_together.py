@@ -50,7 +50,7 @@ class Here:
     def submit(self, function: Callable[[Sequence[Any]], Any], batch: Sequence[Any], seconds: float) -> Future[Any]:
         future: Future[Any] = Future()
         if self.jobs_fail and isinstance(batch[0], JobTraces):
-            future.set_exception(RuntimeError("killed"))
+            future.set_exception(TimeoutError())
         else:
             future.set_result(function(batch))
         return future
