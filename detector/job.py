@@ -33,6 +33,11 @@ IDLE = 0.1
 #: 20 %.
 LAG, SAMPLES = 0.05, 3.0
 
+#: A GPU that shows so many of the job's steps as one, or so small a part of one, shows the job's cycle: single searches differ
+#: by whole multiples where steps are alike. GPUs of one job have periods that differ by less than 2 %, by choice: at six steps,
+#: two multiples are 17 % apart.
+MOST_STEPS, STEPS_APART = 6, 0.02
+
 #: Traces of one job overlap for this share of the shortest.
 TOGETHER = 0.5
 
@@ -102,14 +107,14 @@ def detect_job(
     working = [place for place in range(len(signals)) if place not in idle]
     chosen = elected({place: detection.period_s for place, detection in votes.items() if detection.period_s})
     if votes and not chosen:
-        chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock)
+        chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock) or _of_one_step(votes)
     kept = [place for place in working if place in chosen or place not in votes]
     together = _together([signals[place] for place in kept], first, last)
     waits = _waits(together)
     job = search(_mean(together, waits)) if together and together[0].metrics else alone[0]
     if votes and not chosen:
         job = Detection("none", None, None, (), job.confidence / 2, "track", job.clock, reason="rival_cycles")
-    elif 2 * len(chosen) > len(working) and not _agree(job, alone[min(chosen)]):
+    elif 2 * len(chosen) > len(working) and not any(_agree(job, alone[place]) for place in chosen):
         job = max((alone[place] for place in chosen), key=lambda detection: detection.confidence)
     if waits is not None:
         job = _with_waits(job, together[0].time, waits)
@@ -136,6 +141,22 @@ def elected(periods: Mapping[int, float], apart: float = SAME) -> set[int]:
 def _agree(first: Detection, second: Detection) -> bool:
     """Whether two answers have one period."""
     return first.period_s is not None and second.period_s is not None and same(first.period_s, second.period_s)
+
+
+def _in_steps(detection: Detection, job: Detection) -> bool:
+    """Whether the job's cycle is a step, and the other one a whole multiple or a whole part of it."""
+    if job.verdict != "steps" or job.period_s is None or detection.period_s is None:
+        return False
+    ratio = max(detection.period_s, job.period_s) / min(detection.period_s, job.period_s)
+    many = round(ratio)
+    return many <= MOST_STEPS and abs(ratio / many - 1) <= STEPS_APART
+
+
+def _of_one_step(votes: Mapping[int, Detection]) -> set[int]:
+    """All voters where they show whole multiples of one step: their mean says of which."""
+    shortest = min(votes.values(), key=lambda detection: detection.period_s or np.inf)
+    steps = all(detection.verdict == "steps" and _in_steps(detection, shortest) for detection in votes.values())
+    return set(votes) if steps else set()
 
 
 def _idle(signals: Sequence[Signals]) -> set[int]:
@@ -193,6 +214,8 @@ def _own(alone: Detection, signals: Signals, clock: ClockChoice, job: Detection)
     """The job's cycle on one GPU; what it shows by itself where it does not show that."""
     if _agree(alone, job):
         return replace(alone, cycles=job.cycles)  # what the cycles are is known best from all GPUs together
+    if _in_steps(alone, job):
+        return replace(job, scores=alone.scores)
     if job.verdict != "epochs":
         return alone
     epochs = _followed(signals, clock, job)
@@ -209,7 +232,7 @@ def _contradicting(votes: Mapping[int, Detection], job: Detection, chosen: Colle
     reasons = {}
     for place, detection in votes.items():
         assert detection.period_s is not None
-        if place not in chosen and not any(same(detection.period_s, period) for period in known):
+        if place not in chosen and not _in_steps(detection, job) and not any(same(detection.period_s, each) for each in known):
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, the others do not"
         elif not known:
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, but the GPUs together show none"

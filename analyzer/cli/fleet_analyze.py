@@ -207,6 +207,9 @@ def _show(state: Progress) -> None:
     if done == state.traces and state.jobs:
         progress.show(f"{count(state.jobs, 'job')} predicted")
         return
+    if done == state.traces and state.searched:
+        progress.show(f"{count(state.searched, 'job')} of several GPUs searched")
+        return
     line = f"{done} of {state.traces} traces"
     if state.taken_over:
         line += f" ({state.taken_over} taken over)"

@@ -29,6 +29,7 @@ from .report import write_report
 from .result_tables import write_tables
 from .savings import GpuPrices
 from .spans_by_start import SpansByStart
+from .together import Together
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Progress:
         done, failed: of this one.
         gpu_s: GPU-seconds of telemetry analysed by this one.
         seconds: since it began to analyse.
+        searched: jobs whose GPUs differed and were searched together.
         jobs: predicted so far.
     """
 
@@ -58,6 +60,7 @@ class Progress:
     failed: int = 0
     gpu_s: float = 0.0
     seconds: float = 0.0
+    searched: int = 0
     jobs: int = 0
 
 
@@ -106,13 +109,17 @@ def analyze(
         progress.gpu_s += sum(result.seconds for result in results if isinstance(result, Finding))
         progress.seconds = time.monotonic() - began
         show(progress)
-    write_tables(store.findings(), store.failures(), looking.catalog, out)
+    together = Together(store, there, out, looking)
+    for jobs in together.searched(workers, seconds_of=_seconds):
+        progress.searched += jobs
+        show(progress)
+    write_tables(together.findings(), store.failures(), looking.catalog, out)
 
     def advance(jobs: int) -> None:
         progress.jobs += jobs
         show(progress)
 
-    summary = write_answers(store.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
+    summary = write_answers(together.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
     return {**summary, "run": vars(replace(progress))}
 
 

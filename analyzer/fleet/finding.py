@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..jobs.rhythm import Rhythm
 from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 
 SIMULATED = "the telemetry is simulated: no hardware was read"
@@ -24,6 +25,7 @@ class JobSpan:
         busy_ratio: mean of the activity metric, 0..1; None where the trace has none.
         energy_j: joules drawn in it; None without power readings.
         memory_bytes: most GPU memory in use; None without readings of it.
+        rhythm: of its newest part; None where it is too short, or no metric shows it.
     """
 
     start: float
@@ -33,6 +35,7 @@ class JobSpan:
     busy_ratio: float | None = None
     energy_j: float | None = None
     memory_bytes: float | None = None
+    rhythm: Rhythm | None = None
 
     @property
     def seconds(self) -> float:
@@ -118,6 +121,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         | {
             "report": replace(span.report, epochs=()).to_json(),
             "epochs": [[epoch.start, epoch.end, epoch.confidence] for epoch in span.epochs],
+            "rhythm": None if span.rhythm is None else span.rhythm.to_json(),
         }
         for span in finding.spans
     ]
@@ -141,4 +145,5 @@ def _span(data: Mapping[str, Any]) -> JobSpan:
     since = data["start"]
     epochs = tuple(EpochRecord(start, end, confidence, since) for start, end, confidence in data["epochs"])
     report = replace(Report.from_json(data["report"]), epochs=epochs[-MOST_EPOCHS:])
-    return JobSpan(**{**data, "report": report, "epochs": epochs})
+    rhythm = None if data["rhythm"] is None else Rhythm.from_json(data["rhythm"])
+    return JobSpan(**{**data, "report": report, "epochs": epochs, "rhythm": rhythm})

@@ -17,6 +17,7 @@ from ..answers.job_result import JobQuestion, JobResult
 from ..answers.predictions import comparable
 from ..answers.sources import Source, slowest_of
 from ..instances.rented import rented
+from ..jobs.clusters import SAME_START_S
 from ..jobs.grouping import Group, grouped
 from ..jobs.phase import LEAST_EPOCHS, MOST_APART
 from ..jobs.summary import sources_of, summed_up
@@ -69,8 +70,8 @@ class FleetJob:
 
     @property
     def sure(self) -> bool:
-        """Whether moving it is sure to save something."""
-        return self.complete and self.answer.epoch_s is not None and self.saving is not None and self.saving.sure
+        """Whether moving it is sure to save something; of a job without epochs nobody knows what all of it takes."""
+        return self.complete and self.answer.unit == "epoch" and self.saving is not None and self.saving.sure
 
     @property
     def advice(self) -> VerdictAnswer | None:
@@ -108,10 +109,11 @@ def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tup
         if not held:
             return
         by_start = {(span.report.device.uuid, span.since): span for span in held}
+        rhythms = {key: span.rhythm for key, span in by_start.items() if span.rhythm is not None}
         groups = [
             (group, tuple(by_start[report.device.uuid, report.job_since or 0.0] for report in _ordered(group, reports)))
             for alike in _by_model(held)
-            for group, reports in grouped(alike)
+            for group, reports in grouped(alike, rhythms=rhythms)
         ]
         unfinished = [own for _, own in groups if part and max(map(_joined_until, own)) >= part[-1].since]
         waiting = {(span.report.device.uuid, span.since) for own in unfinished for span in own}
@@ -133,7 +135,8 @@ def _joined_until(span: FleetSpan) -> float:
     report = span.report
     if report.owners:
         return span.end
-    return span.since + (1 + 2 * MOST_APART) * (report.period_s or 0.0 if report.verdict == "epochs" else 0.0)
+    epoch_s = report.period_s or 0.0 if report.verdict == "epochs" else 0.0
+    return span.since + max((1 + 2 * MOST_APART) * epoch_s, 0.0 if span.rhythm is None else SAME_START_S)
 
 
 def _ordered(group: Group, reports: Iterable[Report]) -> list[Report]:

@@ -19,8 +19,8 @@ from ..errors import InputError
 from ..telemetry.gpu_report import GpuDevice
 from .finding import Failure, Finding, JobSpan
 from .quality import TraceQuality
-from .span_finding import span_of
-from .stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, worked
+from .span_finding import HeldStretch, span_of
+from .stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, Worked, worked
 from .trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
 
 # Rest before and after a stretch that the detector sees too: it shows what working means. Two stretches do not share any.
@@ -61,26 +61,11 @@ def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, look
         InputError: fewer than two rows, or none that can be used.
     """
     began = time.thread_time()
-    main = _main_metric(rows)
     quality = TraceQuality()
-    activity: ActivityBins | None = None
-    for piece in _in_period(rows, looking, [] if main is None else [main]):
-        quality.add_times(piece.time)
-        if activity is None and quality.step_s is not None:
-            activity = ActivityBins(max(_BIN_S, quality.step_s))
-        if activity is not None:
-            activity.add(piece.time, None if main is None else piece.values[main])
-    if activity is None or quality.step_s is None:
-        raise InputError(f"{name!r} has {quality.rows} row(s) in the time asked for; a trace needs at least 2")
-    work = worked(activity, main, quality.step_s)
+    work, stretches = stretches_of(name, rows, looking, quality)
     spans: list[JobSpan] = []
-    names = _looked_at(rows.names)
-    if len(names) < len(rows.names):
-        quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are looked at, those of the catalogue first")
-    long_enough = [stretch for stretch in work.stretches if stretch.seconds >= SHORTEST_S]
-    for stretch, held in _by_stretch(rows, looking, names, long_enough, quality):
-        cut = any(abs(stretch.start - edge) <= 2 * activity.width_s for edge in quality.beginnings)
-        span, problems = span_of(device, stretch, held, main, looking.catalog, quality.step_s, cut=cut)
+    for held in stretches:
+        span, problems = span_of(device, held, looking.catalog)
         quality.problems += problems
         spans += [] if span is None else [span]
     return Finding(
@@ -94,6 +79,38 @@ def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, look
         quality=quality.result(rows.late, simulated=device.simulated, worked=bool(work.stretches), analysed=bool(spans)),
         cpu_s=time.thread_time() - began,
     )
+
+
+def stretches_of(name: str, rows: TraceRows, looking: Looking, quality: TraceQuality) -> tuple[Worked, Iterator[HeldStretch]]:
+    """Say when the GPU worked, and give the rows of each stretch that is long enough; ``quality`` counts what is read.
+
+    Raises:
+        InputError: fewer than two rows, or none that can be used.
+    """
+    main = _main_metric(rows)
+    activity: ActivityBins | None = None
+    for piece in _in_period(rows, looking, [] if main is None else [main]):
+        quality.add_times(piece.time)
+        if activity is None and quality.step_s is not None:
+            activity = ActivityBins(max(_BIN_S, quality.step_s))
+        if activity is not None:
+            activity.add(piece.time, None if main is None else piece.values[main])
+    if activity is None or quality.step_s is None:
+        raise InputError(f"{name!r} has {quality.rows} row(s) in the time asked for; a trace needs at least 2")
+    work = worked(activity, main, quality.step_s)
+    return work, _held(rows, looking, quality, work, main, activity.width_s, quality.step_s)
+
+
+def _held(
+    rows: TraceRows, looking: Looking, quality: TraceQuality, work: Worked, main: str | None, width_s: float, step_s: float
+) -> Iterator[HeldStretch]:
+    names = _looked_at(rows.names)
+    if len(names) < len(rows.names):
+        quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are looked at, those of the catalogue first")
+    long_enough = [stretch for stretch in work.stretches if stretch.seconds >= SHORTEST_S]
+    for stretch, held in _by_stretch(rows, looking, names, long_enough, quality):
+        cut = any(abs(stretch.start - edge) <= 2 * width_s for edge in quality.beginnings)
+        yield HeldStretch(stretch, held, main, step_s, cut)
 
 
 def _main_metric(rows: TraceRows) -> str | None:

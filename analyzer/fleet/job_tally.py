@@ -5,16 +5,20 @@ Jobs come by one at a time and only sums and the worst few are kept.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from ...detector import Kind
 from .fleet_jobs import FleetJob
 from .gpu_tally import TABLE_ROWS
 from .jobs_table import row_of
 from .largest import Largest
 
 _HOURS_PER_MONTH = 730.0
+
+NO_CYCLE = "none"
+"""Of jobs of which no seconds are known."""
 
 # A month is shown only for a day or more, and where traces cover this share of the GPUs' time; else it would be made of gaps.
 _LEAST_HOURS = 24.0
@@ -27,6 +31,7 @@ class _Money:
 
     jobs: int = 0
     assumed: int = 0
+    by_data_sheet: int = 0
     usd: float = 0.0
     saved_usd: float = 0.0
     low: float = 0.0
@@ -38,10 +43,19 @@ class _Money:
         usd = saving.usd_per_hour * job.seconds / 3600
         self.jobs += 1
         self.assumed += recommendation.current.assumed
+        self.by_data_sheet += saving.to.by_data_sheet
         self.usd += usd
         self.saved_usd += usd * saving.ratio
         self.low += usd * saving.low
         self.high += usd * saving.high
+
+
+@dataclass
+class _Cycle:
+    """Jobs whose seconds are of a cycle of one kind."""
+
+    jobs: int = 0
+    gpu_hours: float = 0.0
 
 
 class JobTally:
@@ -53,6 +67,7 @@ class JobTally:
         self._gpu_s = 0.0
         self._verdicts: Counter[str] = Counter()
         self._sizes: Counter[int] = Counter()
+        self._cycles: dict[str, _Cycle] = defaultdict(_Cycle)
         self._sure, self._unsure, self._stay = _Money(), _Money(), _Money()
         self._unknown = 0
         self._waits_gpu_s = 0.0
@@ -66,7 +81,11 @@ class JobTally:
         self._gpu_s += job.gpu_s
         self._verdicts[job.answer.verdict] += 1
         self._sizes[gpus] += 1
-        row = {name: value for name, value in row_of(job).items() if name in _TABLE_COLUMNS}
+        row = row_of(job)
+        cycle = self._cycles[row["cycle"] or job.answer.unit or NO_CYCLE]
+        cycle.jobs += 1
+        cycle.gpu_hours += row["gpu_hours"]
+        row = {name: value for name, value in row.items() if name in _TABLE_COLUMNS}
         self._add_saving(job, row)
         if job.straggler is not None:
             waiting = job.gpu_s - job.spans[job.straggler.place].seconds
@@ -82,11 +101,13 @@ class JobTally:
         """
         saved = self._sure.saved_usd
         per_hour = saved / hours if hours else None
+        listed = {row["job"] for row in self._dearest.rows}
         return {
             "jobs": self._jobs,
             "gpus_in_jobs_of_several": self._gpus_together,
             "job_gpu_hours": self._gpu_s / 3600,
             "job_verdicts": {verdict: self._verdicts[verdict] for verdict in ("epochs", "steps", "none")},
+            "job_cycles": {kind: vars(self._cycles[kind]) for kind in (*get_args(Kind), NO_CYCLE) if kind in self._cycles},
             "job_sizes": [{"gpus": size, "jobs": count} for size, count in sorted(self._sizes.items())],
             "savings": {
                 "sure": vars(self._sure),
@@ -99,7 +120,7 @@ class JobTally:
                 if per_hour is None or hours < _LEAST_HOURS or coverage is None or coverage < _LEAST_COVERAGE
                 else _HOURS_PER_MONTH * per_hour,
                 "most": self._dearest.rows,
-                "worst_placed": self._worst.rows,
+                "worst_placed": [row for row in self._worst.rows if row["job"] not in listed],
             },
             "stragglers": {
                 "jobs": self._stragglers.seen,

@@ -78,7 +78,11 @@ SCHEMA = pa.schema(
         _column("saving_ratio_high", _NUMBER, "upper end"),
         _column("saving_usd_per_hour", _NUMBER, "for each hour that the job runs as now"),
         _column("saving_usd", _NUMBER, "of the time that was analysed"),
-        _column("saving_sure", pa.bool_(), "the whole interval saves, the memory is known to suffice, and whole"),
+        _column(
+            "saving_sure",
+            pa.bool_(),
+            "its epochs are known, the whole interval saves, the memory is known to suffice, and whole",
+        ),
         _column("fastest_instance", _TEXT, "where it is expected to take least time"),
         _column("fastest_cloud", _TEXT, ""),
         _column("fastest_gpu", _TEXT, ""),

@@ -16,6 +16,17 @@ from ...common.files import write_whole
 from .. import words
 from ..style import style_sheet, templates
 
+# Kinds of cycles for people, and what is not known.
+_CYCLES = {
+    "step": "steps",
+    "checkpoint": "checkpoints",
+    "evaluation": "evaluations",
+    "epoch": "epochs",
+    "unknown": "a cycle of unknown kind",
+    "cycle": "a cycle of unknown kind",
+    "none": "none: no cycle, or none that is sure enough",
+}
+
 _FILTERS = ("seconds", "usd", "share", "times", "clock", "count", "number")
 
 
@@ -33,6 +44,7 @@ def write_report(summary: Mapping[str, Any], out: Path) -> Path:
     text = environment.get_template("report.html").render(
         **summary,
         style=Markup("\n".join(styles)),
+        cycle_names=_CYCLES,
         found_bars=_verdicts(summary["found"]),
         length_bars=_lengths(summary["epoch_lengths"]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from ...regressor import Catalog
 from ...regressor.profile import METRICS, Profile
 from ..answers.cycles import second_job
 from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
+from ..jobs.rhythm import rhythm_of
 from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 from ..traces.static_gpu import gpu_of
 from .finding import JobSpan
@@ -28,23 +29,40 @@ _BUSY = ("gr_engine_active", "sm_active", "gpu_utilization")
 _NEAR = 0.2
 
 
+@dataclass(frozen=True)
+class HeldStretch:
+    """A stretch of work that is to be analysed.
+
+    Attributes:
+        stretch: when the GPU worked.
+        held: its rows.
+        main: the metric of the activity; None where there is none.
+        step_s: seconds between rows.
+        cut: rows begin here, so the job may have begun before.
+    """
+
+    stretch: BusyStretch
+    held: SpanRows
+    main: str | None
+    step_s: float
+    cut: bool
+
+
 def span_of(
-    device: GpuDevice, stretch: BusyStretch, held: SpanRows, main: str | None, catalog: Catalog, step_s: float, *, cut: bool
+    device: GpuDevice, work: HeldStretch, catalog: Catalog, detection: Detection | None = None
 ) -> tuple[JobSpan | None, list[str]]:
     """Analyse a stretch.
 
     Args:
         device: which GPU.
-        stretch: when it worked.
-        held: its rows.
-        main: the metric of the activity; None where there is none.
+        work: the stretch.
         catalog: names of GPUs.
-        step_s: seconds between rows.
-        cut: rows begin here, so the job may have begun before.
+        detection: of it, where all GPUs of its job were searched together; else it is searched by itself.
 
     Returns:
         The span, None if no row lies in it, and sentences on what is missing in it.
     """
+    stretch, held, main, step_s = work.stretch, work.held, work.main, work.step_s
     rows = held.for_detector()
     busy = _working(rows, stretch, main)
     if not busy.size:
@@ -57,14 +75,13 @@ def span_of(
             f"{hours:.3g} h of work without a pause were thinned to means of {held.thinned} rows: "
             f"epochs shorter than {shortest:.3g} s cannot be seen in them"
         )
-    detection: Detection | None = None
     try:
-        detection = detect(rows.time, rows.values)
+        detection = detection or detect(rows.time, rows.values)
     except DetectorError as error:
         problems.append(f"no epochs were looked for: {error}")
     if detection is not None and (other := second_job(detection)) is not None:
         problems.append(other)
-    late = cut and detection is not None and _begun_before(detection, rows)
+    late = work.cut and detection is not None and _begun_before(detection, rows)
     if late and detection is not None:
         detection = replace(detection, epochs=detection.epochs[1:])
     profile = None
@@ -75,6 +92,7 @@ def span_of(
             problems.append(f"no profile, so no prediction: {error}")
     inside = slice(busy[0], busy[-1] + 1)
     part = Piece(rows.time[inside], {name: values[inside] for name, values in rows.values.items()})
+    activity = None if main is None else part.values.get(main)
     epochs = _records(detection, start)
     return (
         JobSpan(
@@ -85,6 +103,7 @@ def span_of(
             busy_ratio=next((mean for name in _BUSY if (mean := _mean(part.values.get(name))) is not None), None),
             energy_j=_energy(part),
             memory_bytes=_most(part.values.get("memory_used")),
+            rhythm=None if activity is None else rhythm_of(main or "", part.time, activity, held.thinned * step_s),
         ),
         problems,
     )

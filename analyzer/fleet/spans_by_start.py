@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from ..jobs.rhythm import Rhythm
 from ..telemetry.gpu_report import Report
 from .finding import JobSpan
 
@@ -17,17 +18,17 @@ _TABLE = """
 CREATE TABLE spans (
     number INTEGER PRIMARY KEY, since REAL NOT NULL, uuid TEXT NOT NULL, node TEXT NOT NULL, trace TEXT NOT NULL,
     end REAL NOT NULL, epochs INTEGER NOT NULL, busy_ratio REAL, energy_j REAL, memory_bytes REAL,
-    light BLOB NOT NULL, whole BLOB NOT NULL,
+    rhythm TEXT NOT NULL, light BLOB NOT NULL, whole BLOB NOT NULL,
     UNIQUE (since, uuid)
 )"""
 # Of two traces of one stretch (a copy, say) the one that comes first by name is kept, in whatever order they come.
 _ADD = """
-INSERT INTO spans (since, uuid, node, trace, end, epochs, busy_ratio, energy_j, memory_bytes, light, whole)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO spans (since, uuid, node, trace, end, epochs, busy_ratio, energy_j, memory_bytes, rhythm, light, whole)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (since, uuid) DO UPDATE SET
     node = excluded.node, trace = excluded.trace, end = excluded.end, epochs = excluded.epochs,
     busy_ratio = excluded.busy_ratio, energy_j = excluded.energy_j, memory_bytes = excluded.memory_bytes,
-    light = excluded.light, whole = excluded.whole
+    rhythm = excluded.rhythm, light = excluded.light, whole = excluded.whole
 WHERE excluded.trace < spans.trace"""
 
 
@@ -40,7 +41,7 @@ class FleetSpan:
         trace: that it is in.
         end: unix seconds.
         epochs: of it, all.
-        busy_ratio, energy_j, memory_bytes: as in `JobSpan`.
+        busy_ratio, energy_j, memory_bytes, rhythm: as in `JobSpan`.
         report: of it, without profile and static attributes.
     """
 
@@ -51,6 +52,7 @@ class FleetSpan:
     busy_ratio: float | None
     energy_j: float | None
     memory_bytes: float | None
+    rhythm: Rhythm | None
     report: Report
 
     @property
@@ -101,16 +103,20 @@ class SpansByStart:
         light = replace(report, profile=None, device=replace(report.device, static={}))
         row = (span.start, report.device.uuid, report.device.node, trace, span.end, len(span.epochs))
         measured = (span.busy_ratio, span.energy_j, span.memory_bytes)
-        self._file.execute(_ADD, (*row, *measured, _packed(light), _packed(report)))
+        rhythm = json.dumps(None if span.rhythm is None else span.rhythm.to_json())
+        self._file.execute(_ADD, (*row, *measured, rhythm, _packed(light), _packed(report)))
         self.added += 1
 
     def __iter__(self) -> Iterator[FleetSpan]:
         """All, the earliest first; of equals by UUID."""
         rows = self._file.execute(
-            "SELECT number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, light FROM spans ORDER BY since, uuid"
+            "SELECT number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, rhythm, light "
+            "FROM spans ORDER BY since, uuid"
         )
-        for number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, light in rows:
-            yield FleetSpan(number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, _unpacked(light))
+        for number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, rhythm, light in rows:
+            told = json.loads(rhythm)
+            own = None if told is None else Rhythm.from_json(told)
+            yield FleetSpan(number, trace, end, epochs, busy_ratio, energy_j, memory_bytes, own, _unpacked(light))
 
     def shared_nodes(self) -> set[str]:
         """Nodes of which more than one GPU worked."""

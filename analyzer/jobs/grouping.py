@@ -1,4 +1,4 @@
-"""Which GPUs train together: by Slurm job, else pod, else container, else process, else by epochs in step; or a GPU alone.
+"""Which GPUs train together: by Slurm job, else pod, else container, else process, else by being in step; or a GPU alone.
 
 An id never changes while a job goes on: what was published before is handed in again (`Known`), also after a restart. A job
 that its owners name (``slurm-1234``) has that name from the moment at which they are known.
@@ -7,43 +7,22 @@ that its owners name (``slurm-1234``) has that name from the moment at which the
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
+from types import MappingProxyType
 from zlib import crc32
 
 from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
 from ..telemetry.gpu_report import Report, trainers
-from .phase import StepCandidates, in_step
-
-# A job's beginning may be found again a little elsewhere.
-_SAME_START_S = 60.0
+from .clusters import SAME_START_S, Cluster, Known, Rhythms, by_phase
+from .phase import LEAST_EPOCHS
 
 # Letters of a GPU's name that an id holds.
 _LONG_KEY = 150
 
 _BY_OWNERS: tuple[Grouping, ...] = ("slurm_job", "pod", "container", "process")
-
-
-@dataclass(frozen=True)
-class Known:
-    """A job that was published before.
-
-    Attributes:
-        id: of the job.
-        grouped_by: how its GPUs were found to belong together.
-        title: for people.
-        since: unix seconds at which it began.
-        members: UUID of a GPU -> `Report.job_since` there.
-    """
-
-    id: str
-    grouped_by: Grouping
-    title: str
-    since: float
-    members: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -65,21 +44,6 @@ class Group:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Cluster:
-    """GPUs that belong together; ``key`` is the id that their owners give them, or a UUID; ``known``: what they were in."""
-
-    grouped_by: Grouping
-    key: str
-    reports: tuple[Report, ...]
-    known: Known | None = None
-
-    @property
-    def since(self) -> float:
-        """When the first of them began."""
-        return min(report.job_since or 0.0 for report in self.reports)
-
-
 def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Group]:
     """Return the jobs that the GPUs run, or ran last, the newest first; a GPU that never worked is in none.
 
@@ -90,11 +54,16 @@ def group(reports: Mapping[str, Report], known: Iterable[Known] = ()) -> list[Gr
     return [job_group for job_group, _ in grouped(reports.values(), known)]
 
 
-def grouped(reports: Iterable[Report], known: Iterable[Known] = ()) -> list[tuple[Group, tuple[Report, ...]]]:
-    """Return what `group` does, each job with its GPUs' reports; a GPU may have several, of one job after another."""
+def grouped(
+    reports: Iterable[Report], known: Iterable[Known] = (), rhythms: Rhythms = MappingProxyType({})
+) -> list[tuple[Group, tuple[Report, ...]]]:
+    """Return what `group` does, each job with its GPUs' reports; a GPU may have several, of one job after another.
+
+    ``rhythms``: of GPUs whose samples are at hand.
+    """
     known = list(known)
     worked = [report for report in reports if report.job_since is not None]
-    clusters = _by_phase(_by_owners(worked, known))
+    clusters = by_phase(_by_owners(worked, known), rhythms)
     # What owners name has its name first, then the largest, then the GPU that the name is made of.
     clusters.sort(
         key=lambda cluster: (
@@ -111,11 +80,11 @@ def grouped(reports: Iterable[Report], known: Iterable[Known] = ()) -> list[tupl
     return [(made, own) for _, made, own in sorted(groups.values(), key=lambda entry: (-entry[0], entry[1].id))]
 
 
-def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Cluster]:
+def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[Cluster]:
     """GPUs together that their owners say belong together, each other one alone."""
     before = _memory(known)
     named: dict[tuple[Grouping, str], list[Report]] = {}
-    alone: list[_Cluster] = []
+    alone: list[Cluster] = []
     processes: list[Report] = []
     for report in reports:
         grouped_by, key = _owner_key(report)
@@ -128,12 +97,12 @@ def _by_owners(reports: Sequence[Report], known: Sequence[Known]) -> list[_Clust
             # Its processes are gone, or their owners are not reported at the moment: it is the same job still.
             named.setdefault((remembered.grouped_by, remembered.id), []).append(report)
         else:
-            alone.append(_Cluster("single", report.device.uuid, (report,), known=remembered))
+            alone.append(Cluster("single", report.device.uuid, (report,), known=remembered))
     for key, together in _by_process(processes).items():
         ids = {job.id for report in together if (job := _remembered(report, before)) and job.grouped_by == "process"}
         named.setdefault(("process", min(ids, default=key)), []).extend(together)
     return alone + [
-        _Cluster(grouped_by, key, tuple(together), known=_remembered(together[0], before))
+        Cluster(grouped_by, key, tuple(together), known=_remembered(together[0], before))
         for (grouped_by, key), together in named.items()
     ]
 
@@ -176,60 +145,14 @@ def _by_process(reports: Sequence[Report]) -> dict[str, list[Report]]:
     }
 
 
-def _by_phase(clusters: Sequence[_Cluster]) -> list[_Cluster]:
-    """Put clusters together that are in step; those of Slurm are whole."""
-    slurm = [cluster for cluster in clusters if cluster.grouped_by == "slurm_job"]
-    merged: list[list[_Cluster]] = []
-    near = StepCandidates()
-    before: dict[int, list[int]] = defaultdict(list)  # numbers of ``merged``, by the job that they were in
-    for cluster in sorted(clusters, key=lambda cluster: (cluster.known.since if cluster.known else cluster.since, cluster.key)):
-        if cluster.grouped_by == "slurm_job":
-            continue
-        first, job = cluster.reports[0], None if cluster.known is None else id(cluster.known)
-        candidates = sorted({*near.near(first), *(before[job] if job is not None else ())})
-        home = next((merged[number] for number in candidates if _together(merged[number][0], cluster)), None)
-        if home is not None:
-            home.append(cluster)
-            continue
-        near.add(len(merged), first)
-        if job is not None:
-            before[job].append(len(merged))
-        merged.append([cluster])
-    return slurm + [each[0] if len(each) == 1 else _merged(each) for each in merged]
-
-
-def _together(cluster: _Cluster, other: _Cluster) -> bool:
-    first, second = cluster.reports[0], other.reports[0]
-    if _different_programs(first, second):
-        return False
-    return in_step(first, second, so_far=cluster.known is not None and cluster.known is other.known)
-
-
-def _different_programs(first: Report, second: Report) -> bool:
-    """Whether owners show that it is not one job: another user, or another program."""
-    for field in ("user", "process"):
-        names, others = ({getattr(owner, field) for owner in trainers(report.owners)} - {""} for report in (first, second))
-        if names and others and not names & others:
-            return True
-    return False
-
-
-def _merged(clusters: Sequence[_Cluster]) -> _Cluster:
-    """One job of several; its id is the earliest that was published, else a new one."""
-    reports = tuple(report for cluster in clusters for report in cluster.reports)
-    published = [cluster.known for cluster in clusters if cluster.known is not None]
-    known = min(published, key=lambda job: (job.since, job.id), default=None)
-    return _Cluster("phase", min(report.device.uuid for report in reports), reports, known)
-
-
-def _new_id(cluster: _Cluster) -> str:
+def _new_id(cluster: Cluster) -> str:
     key = _safe(cluster.key)
     if key != cluster.key or len(key) > _LONG_KEY:  # a path instead of a UUID: others may differ only in what is lost of it
         key = f"{key[:_LONG_KEY]}-{crc32(cluster.key.encode()):08x}"
     return f"{'phase' if cluster.grouped_by == 'phase' else 'gpu'}-{key}-{cluster.since:.0f}"
 
 
-def _group(cluster: _Cluster, taken: Container[str]) -> Group:
+def _group(cluster: Cluster, taken: Container[str]) -> Group:
     reports = sorted(cluster.reports, key=lambda report: (report.device.node, len(report.device.label), report.device.label))
     known, title = cluster.known, _title(cluster.grouped_by, reports)
     if cluster.grouped_by in _BY_OWNERS:
@@ -264,11 +187,13 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
     return f"pod {pod[:12]}" if grouped_by == "pod" else f"container {container[:12]} on {where}"
 
 
-def _notes(cluster: _Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
+def _notes(cluster: Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
     notes = []
     if cluster.grouped_by == "phase":
+        by_epochs = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
+        shown = "their epochs begin and end together" if by_epochs else "they work and wait at the same moments"
         notes.append(
-            f"its {len(reports)} GPUs count as one job because their epochs begin and end together: their agents report no "
+            f"its {len(reports)} GPUs count as one job because {shown}: their agents report no "
             "processes (setting `processes`), or processes that do not decide it"
         )
     for report in reports:
@@ -294,7 +219,7 @@ def _remembered(report: Report, before: Mapping[str, Sequence[tuple[float, Known
     """The job that this GPU was in when it had the same beginning; of several the earliest."""
     since = report.job_since
     assert since is not None
-    near = _SAME_START_S if report.period_s is None else max(_SAME_START_S, report.period_s)
+    near = SAME_START_S if report.period_s is None else max(SAME_START_S, report.period_s)
     own = [job for at, job in before.get(report.device.uuid, ()) if abs(at - since) <= near]
     return min(own, key=lambda job: (job.since, job.id), default=None)
 

@@ -73,6 +73,14 @@ def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
     return scatter <= most * (_STILL if so_far else 1.0)
 
 
+def epochs_decide(first: Report, second: Report) -> bool:
+    """Whether both GPUs show enough epochs of one length for `in_step` to know; then nothing else they share counts."""
+    if first.verdict != "epochs" or second.verdict != "epochs" or not first.period_s or not second.period_s:
+        return False
+    alike = max(first.period_s, second.period_s) <= (1 + MOST_APART) * min(first.period_s, second.period_s)
+    return alike and min(len(first.epochs), len(second.epochs)) >= LEAST_EPOCHS
+
+
 class StepCandidates:
     """Which GPUs another one may be in step with, by the length of their epochs and their beginning: not each is looked at.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..answers.answer_schema import JobAnswer
-from ..jobs.grouping import Known
+from ..jobs.clusters import Known
 from ..telemetry.gpu_report import Report
 
 log = logging.getLogger(__name__)

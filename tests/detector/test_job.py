@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from epochcast.detector import InputError, detect_job
+from epochcast.detector import InputError, detect, detect_job
 from epochcast.detector.job import elected
 
 Array = NDArray[np.float64]
@@ -123,3 +123,23 @@ def test_no_trace_is_refused() -> None:
 )
 def test_a_majority_elects(periods: Mapping[int, float], voters: set[int]) -> None:
     assert elected(periods) == voters
+
+
+def stepping(seed: int, every: int) -> Trace:
+    """A GPU of a job with steps of 0.9 s, of which only each ``every``-th is as strong there, read every 0.1 s for 120 s."""
+    begins = 1.7e9 + np.cumsum(0.9 * np.random.default_rng(0).normal(1, 0.01, 150))
+    rng, time = np.random.default_rng(seed), 1.7e9 + 0.1 * np.arange(1200)
+    step = np.maximum(np.searchsorted(begins, time, side="right") - 1, 0)
+    works = (time - begins[step]) % 0.9 < 0.54
+    level = np.where(works, 0.9 - 0.5 * (step % every > 0), 0.2) + 0.02 * rng.standard_normal(1200)
+    return time, {"sm_active": level, "dram_active": 0.7 * level}
+
+
+@pytest.mark.parametrize("every", [(1, 1, 2, 3), (1, 2)])
+def test_whole_multiples_of_a_step_are_one_cycle(every: tuple[int, ...]) -> None:
+    traces = [stepping(seed, each) for seed, each in enumerate(every)]
+    assert len({round(detect(*trace).period_s or 0.0, 1) for trace in traces}) > 1, "alone they differ"
+    found = detect_job(traces)
+    assert found.job is not None
+    assert (found.job.verdict, found.odd) == ("steps", {})
+    assert [one.period_s for one in found.gpus] == pytest.approx([found.job.period_s] * len(every), rel=0.01)

@@ -264,3 +264,12 @@ def test_the_largest_may_have_one_name() -> None:
     for number in range(4):
         largest.add(1.0, "same", {"number": number})
     assert [row["number"] for row in largest.rows] == [0, 1]
+
+
+@pytest.mark.parametrize(("verdict", "sure"), [("epochs", True), ("steps", False)])
+def test_no_saving_of_steps_is_sure(spans: SpansByStart, advisor: Advisor, verdict: str, sure: bool) -> None:
+    dear = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
+    of = device("n", 0, "Tesla V100-SXM2-16GB", **dear)
+    [job] = told(spans, advisor, finding(of, span(of, verdict=verdict)))
+    assert job.complete and job.saving is not None and job.saving.sure
+    assert job.sure is sure

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from epochcast.analyzer.jobs.grouping import Group, Known, group, grouped
+from epochcast.analyzer.jobs.clusters import Known
+from epochcast.analyzer.jobs.grouping import Group, group, grouped
 from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Owner, Report
 

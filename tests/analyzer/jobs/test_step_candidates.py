@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epochcast.analyzer.jobs.grouping import Known, group
+from epochcast.analyzer.jobs.clusters import Known
+from epochcast.analyzer.jobs.grouping import group
 from epochcast.analyzer.jobs.phase import MOST_APART, StepCandidates, in_step
 from epochcast.analyzer.telemetry.gpu_report import Report
 
@@ -62,7 +63,7 @@ def test_groups_are_those_of_comparing_every_pair(seed: int, monkeypatch: pytest
     later = {uuid: replace(one, verdict="none", period_s=None, epochs=()) for uuid, one in list(by_uuid.items())[::3]}
     memory = [Known(one.id, one.grouped_by, one.title, BEGAN, _members(one.gpus, by_uuid)) for one in found]
     again = group({**by_uuid, **later}, memory)
-    monkeypatch.setattr("epochcast.analyzer.jobs.grouping.StepCandidates", _All)
+    monkeypatch.setattr("epochcast.analyzer.jobs.clusters.StepCandidates", _All)
     assert found == group(by_uuid)
     assert again == group({**by_uuid, **later}, memory), "also with what was published before"
 
