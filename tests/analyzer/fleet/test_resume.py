@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
 from .conftest import square_wave
+from .dask_processes import Cluster
 
 GPUS = 9
 
@@ -134,43 +134,6 @@ def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(
     assert main(["fleet", "analyze", str(tmp_path / "traces"), "--out", str(tmp_path / "out"), "--processes", "1"]) == 0
     assert "0 of 2 traces could not be analysed; 2 taken over from an earlier run" in capsys.readouterr().out
     assert pq.read_table(tmp_path / "out" / "gpus.parquet")["uuid"].to_pylist() == ["GPU-4", "GPU-2"]
-
-
-class Cluster:
-    """A Dask scheduler and a worker, real processes on loopback."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{port}"
-        dask = [sys.executable, "-m", "dask"]
-        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
-        self.scheduler = subprocess.Popen(
-            [*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], **quiet
-        )
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._worker = [
-            *dask,
-            "worker",
-            self.address,
-            "--nthreads",
-            "1",
-            "--no-dashboard",
-            "--no-nanny",
-            "--death-timeout",
-            "60",
-        ]
-        self._quiet = quiet
-        self.add_worker()
-
-    def add_worker(self) -> None:
-        self.workers.append(subprocess.Popen(self._worker, **self._quiet))
-
-    def stop(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")
