@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -74,6 +75,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         target = (values - self.center_) / self.spread_
         self.weights_ = self._weights(rows, target)
         self.points_ = _midpoints(rows)
+        self.__dict__.pop("_points_factor", None)  # of points before
         variance = self.noise**2 / self.weights_
         cross = self._kernel(self.points_, rows)
         inner = self._kernel(self.points_, self.points_) + (cross / variance) @ cross.T
@@ -91,11 +93,17 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         cross = self._kernel(validate_data(self, X, reset=False, dtype=np.float64), self.points_)
         mean = self.center_ + self.spread_ * (cross @ self.coefficients_)
-        own = self._kernel(self.points_, self.points_)
-        own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2
-        known = (solve_triangular(np.linalg.cholesky(own), cross.T, lower=True) ** 2).sum(axis=0)
+        known = (solve_triangular(self._points_factor, cross.T, lower=True) ** 2).sum(axis=0)
         left = (solve_triangular(self.factor_, cross.T, lower=True) ** 2).sum(axis=0)
         return mean, np.clip(1 - (known - left) / self.amplitude**2, 0.0, 1.0)
+
+    @cached_property
+    def _points_factor(self) -> Matrix:
+        """Lower Cholesky factor of K_uu, shape (m, m); made once, for every prediction needs it."""
+        own = self._kernel(self.points_, self.points_)
+        own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2
+        factor: Matrix = np.linalg.cholesky(own)
+        return factor
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the fitted state."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # Routes of predictions that rest on measurements of both GPUs; the others take one of them, or both, from the data sheet.
@@ -113,7 +113,7 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""
-        return asdict(self) | {"features": list(self.features)}
+        return vars(self) | {"features": list(self.features), "by_precision": dict(self.by_precision)}
 
 
 def by_data_sheet(route: str) -> bool:

@@ -20,9 +20,9 @@ from ..plain_json import plain, plain_json
 from .execution import Workers, in_batches, worked_on
 from .finding import Failure, Finding
 from .findings_store import FindingsStore
-from .fleet_jobs import FleetJob, jobs_of
 from .gpu_history import Looking, Trace, analysed
 from .gpu_tally import GpuTally
+from .job_answers import jobs_of
 from .job_tally import JobTally
 from .jobs_table import write_jobs
 from .report import write_report
@@ -112,7 +112,8 @@ def analyze(
         progress.jobs += jobs
         show(progress)
 
-    summary = write_answers(store.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
+    found = store.findings(), store.failures()
+    summary = write_answers(*found, advisor, out, analysed=what, workers=workers, advance=advance)
     return {**summary, "run": vars(replace(progress))}
 
 
@@ -137,6 +138,7 @@ def write_answers(
     out: Path,
     *,
     analysed: str,
+    workers: Workers | None = None,
     advance: Callable[[int], object] = lambda jobs: None,
 ) -> dict[str, Any]:
     """Find the fleet's jobs, predict each, and write what is said of all of it; each file appears whole or not at all.
@@ -146,6 +148,7 @@ def write_answers(
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.
+        workers: they predict where there are many jobs; None: this process does.
         advance: called with the number of further jobs done.
 
     Returns:
@@ -153,6 +156,7 @@ def write_answers(
 
     Raises:
         InputError: a file cannot be written.
+        FleetError: there is nobody left to work.
     """
     gpus, jobs = GpuTally(GpuPrices(advisor)), JobTally()
     try:
@@ -165,10 +169,10 @@ def write_answers(
                 gpus.fail(failure)
             copies = spans.added - len(spans)
 
-            def counted() -> Iterator[FleetJob]:
-                for job in jobs_of(spans, advisor):
-                    jobs.add(job)
-                    yield job
+            def counted() -> Iterator[dict[str, Any]]:
+                for job, row in jobs_of(spans, advisor, workers):
+                    jobs.add(job, row)
+                    yield row
                     advance(1)
 
             write_whole(out / "jobs.parquet", lambda file: write_jobs(counted(), file))

@@ -107,8 +107,8 @@ def worked_on(
                 yield future.result()
             elif isinstance(error, ImportError | AttributeError) or type(error) is RuntimeError:  # the last as Dask says it
                 raise FleetError(
-                    f"a worker cannot do this work ({type(error).__name__}: {_first_sentence(error)}); install the same version "
-                    "of Epochcast on each machine, with the extra `fleet`, and run the same command again"
+                    f"a worker cannot do this work ({type(error).__name__}: {_first_sentence(error)}); install the same "
+                    "version of Epochcast on each machine, with the extra `fleet`, and run the same command again"
                 )
             elif len(batch) == 1 and (isinstance(error, TimeoutError) or lost + 1 >= _MOST_LOSSES):
                 yield failed(batch[0], _why(error))

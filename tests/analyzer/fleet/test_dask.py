@@ -95,7 +95,7 @@ def test_a_worker_without_the_code_ends_the_run_with_a_sentence(
     monkeypatch.syspath_prepend(tmp_path)
     from newer_version import done as newer
 
-    with pytest.raises(FleetError, match="cannot do this work .*deserialization.*; install the same version"):
+    with pytest.raises(FleetError, match=r"cannot do this work .*deserialization.*; install the same version"):
         results(cluster, ["a"], function=newer)
 
 
