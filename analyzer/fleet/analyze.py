@@ -26,7 +26,7 @@ from .job_answers import jobs_of
 from .job_tally import JobTally
 from .jobs_table import write_jobs
 from .report import write_report
-from .result_tables import write_tables
+from .result_tables import tabulated
 from .savings import GpuPrices
 from .spans_by_start import SpansByStart
 
@@ -106,14 +106,13 @@ def analyze(
         progress.gpu_s += sum(result.seconds for result in results if isinstance(result, Finding))
         progress.seconds = time.monotonic() - began
         show(progress)
-    write_tables(store.findings(), store.failures(), looking.catalog, out)
 
     def advance(jobs: int) -> None:
         progress.jobs += jobs
         show(progress)
 
-    found = store.findings(), store.failures()
-    summary = write_answers(*found, advisor, out, analysed=what, workers=workers, advance=advance)
+    findings = tabulated(store.findings(), store.failures(), looking.catalog, out)
+    summary = write_answers(findings, store.failures(), advisor, out, analysed=what, workers=workers, advance=advance)
     return {**summary, "run": vars(replace(progress))}
 
 
