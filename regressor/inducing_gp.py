@@ -102,8 +102,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         """Lower Cholesky factor of K_uu, shape (m, m); made once, for every prediction needs it."""
         own = self._kernel(self.points_, self.points_)
         own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2
-        factor: Matrix = np.linalg.cholesky(own)
-        return factor
+        return np.asarray(np.linalg.cholesky(own), dtype=np.float64)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the fitted state."""

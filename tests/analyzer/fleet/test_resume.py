@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.fleet import dask_cluster
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
 from .conftest import square_wave
@@ -151,24 +153,42 @@ def test_dask_gives_the_same_tables(traces: Path, once: dict[str, pa.Table], tmp
     assert all(found[name].equals(once[name]) for name in once)
 
 
-@pytest.mark.soak  # a scheduler counts as gone after twenty seconds only
-def test_dask_goes_on_without_a_worker_and_ends_without_a_scheduler(
+def test_a_worker_that_is_lost_costs_no_trace(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster
 ) -> None:
-    """The last test of the cluster: nothing is left of it."""
     cluster.add_worker()
-    run = subprocess.Popen(command(traces, "--out", tmp_path / "a", "--scheduler", cluster.address), stderr=subprocess.PIPE)
-    until(lambda: parts(tmp_path / "a"))
-    cluster.workers[0].kill()
+    run = subprocess.Popen(command(traces, "--out", tmp_path, "--scheduler", cluster.address), stderr=subprocess.PIPE)
+    until(lambda: parts(tmp_path))
+    cluster.kill_worker(0)
     assert run.wait(200) == 0
-    found = tables(tmp_path / "a")
+    found = tables(tmp_path)
     assert all(found[name].equals(once[name]) for name in once)
-    run = subprocess.Popen(command(traces, "--out", tmp_path / "b", "--scheduler", cluster.address), stderr=subprocess.PIPE)
-    until(lambda: parts(tmp_path / "b"))
-    cluster.scheduler.kill()
-    _, said = run.communicate(timeout=120)
-    assert run.returncode == 1
-    assert said.startswith(b"epochcast: the Dask scheduler at tcp://127.0.0.1")
-    assert said.count(b"\n") == 1
-    told = analyze(traces, "--out", tmp_path / "b", "--processes", 1)
-    assert told["run"]["taken_over"] > 0
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_with_a_sentence(
+    traces: Path,
+    once: dict[str, pa.Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(dask_cluster, "_NO_SCHEDULER_S", 1.0)
+    out, cluster = tmp_path / "out", Cluster(tmp_path)
+
+    def end() -> None:
+        until(lambda: parts(out))
+        cluster.scheduler.kill()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    try:
+        assert main(["fleet", "analyze", str(traces), "--out", str(out), "--scheduler", cluster.address]) == 1
+    finally:
+        ending.join()
+        cluster.stop()
+    said = capfd.readouterr().err
+    assert said.startswith(f"epochcast: the Dask scheduler at {cluster.address} is gone; what was done is kept")
+    assert said.count("\n") == 1
+    assert analyze(traces, "--out", out, "--processes", 1)["run"]["taken_over"] > 0
+    found = tables(out)
+    assert all(found[name].equals(once[name]) for name in once)
