@@ -134,10 +134,10 @@ def handed_over(workers: Workers) -> tuple[float, float]:
 
 def overhead() -> Iterator[str]:
     """Yield what it takes to hand a batch to a worker, for each way."""
-    taken = {f"local, {count} processes": handed_over(LocalProcesses(count)) for count in WORKERS}
+    taken = {f"local processes: {count}": handed_over(LocalProcesses(count)) for count in WORKERS}
     for count in WORKERS:
         with dask_cluster(count) as (address, _):
-            taken[f"Dask, {count} workers"] = handed_over(DaskCluster(address))
+            taken[f"Dask workers: {count}"] = handed_over(DaskCluster(address))
     rows = [(name, f"{1000 * wall_s:.1f}", f"{1000 * cpu_s:.1f}") for name, (wall_s, cpu_s) in taken.items()]
     yield f"A batch (up to four traces) that is handed over, with nothing to do ({BATCHES} batches each):"
     yield ""
