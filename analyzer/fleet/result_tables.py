@@ -62,8 +62,8 @@ SCHEMAS = {
 }
 """Columns of each table; what they mean stands in docs/fleet.md."""
 
-# Rows that wait to be written: of epochs some megabytes.
-_ROWS = 20_000
+# Rows that wait to be written: some megabytes; a stretch has its profile, of 4 kB.
+_ROWS, _EPOCHS = 2_000, 20_000
 
 
 def tabulated(findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, out: Path) -> Iterator[Finding]:
@@ -96,6 +96,7 @@ class _Writer:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._name, self._schema = f"{name}.parquet", SCHEMAS[name]
+        self._most = _EPOCHS if name == "epochs" else _ROWS
         self._path = folder / self._name
         self._columns: dict[str, list[Any]] = {column: [] for column in self._schema.names}
 
@@ -112,7 +113,7 @@ class _Writer:
     def extend(self, columns: Mapping[str, list[Any]]) -> None:
         for name, held in self._columns.items():
             held += columns[name]
-        if len(held) >= _ROWS:
+        if len(held) >= self._most:
             self._write()
 
     def finish(self) -> None:
