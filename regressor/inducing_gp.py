@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -75,7 +74,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         target = (values - self.center_) / self.spread_
         self.weights_ = self._weights(rows, target)
         self.points_ = _midpoints(rows)
-        self.__dict__.pop("_points_factor", None)  # of points before
+        self._factor_points()
         variance = self.noise**2 / self.weights_
         cross = self._kernel(self.points_, rows)
         inner = self._kernel(self.points_, self.points_) + (cross / variance) @ cross.T
@@ -97,12 +96,11 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         left = (solve_triangular(self.factor_, cross.T, lower=True) ** 2).sum(axis=0)
         return mean, np.clip(1 - (known - left) / self.amplitude**2, 0.0, 1.0)
 
-    @cached_property
-    def _points_factor(self) -> Matrix:
-        """Lower Cholesky factor of K_uu, shape (m, m); made once, for every prediction needs it."""
+    def _factor_points(self) -> None:
+        """Keep the lower Cholesky factor of K_uu, shape (m, m): every prediction needs it."""
         own = self._kernel(self.points_, self.points_)
         own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2
-        return np.asarray(np.linalg.cholesky(own), dtype=np.float64)
+        self._points_factor = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the fitted state."""
@@ -128,9 +126,14 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         }
         process, own = cls(), part(arrays, name, spec)
         process.points_, process.coefficients_, process.factor_ = own["points"], own["coefficients"], own["factor"]
-        if (np.diag(process.factor_) <= 0).any():
-            raise InputError(f"the process {name!r} of the model is not sound; train the model anew")
         process.center_, process.spread_ = own["target"].tolist()
+        try:
+            process._factor_points()
+            sound = (np.diag(process.factor_) > 0).all()
+        except np.linalg.LinAlgError:
+            sound = False
+        if not sound:
+            raise InputError(f"the process {name!r} of the model is not sound; train the model anew")
         process.n_features_in_ = features
         return process
 
