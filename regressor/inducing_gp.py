@@ -129,7 +129,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         process.center_, process.spread_ = own["target"].tolist()
         try:
             process._factor_points()
-            sound = (np.diag(process.factor_) > 0).all()
+            sound = bool((np.diag(process.factor_) > 0).all())
         except np.linalg.LinAlgError:
             sound = False
         if not sound:
