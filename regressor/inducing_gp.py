@@ -74,6 +74,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         target = (values - self.center_) / self.spread_
         self.weights_ = self._weights(rows, target)
         self.points_ = _midpoints(rows)
+        self._factor_points()
         variance = self.noise**2 / self.weights_
         cross = self._kernel(self.points_, rows)
         inner = self._kernel(self.points_, self.points_) + (cross / variance) @ cross.T
@@ -91,11 +92,15 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self)
         cross = self._kernel(validate_data(self, X, reset=False, dtype=np.float64), self.points_)
         mean = self.center_ + self.spread_ * (cross @ self.coefficients_)
-        own = self._kernel(self.points_, self.points_)
-        own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2
-        known = (solve_triangular(np.linalg.cholesky(own), cross.T, lower=True) ** 2).sum(axis=0)
+        known = (solve_triangular(self._points_factor, cross.T, lower=True) ** 2).sum(axis=0)
         left = (solve_triangular(self.factor_, cross.T, lower=True) ** 2).sum(axis=0)
         return mean, np.clip(1 - (known - left) / self.amplitude**2, 0.0, 1.0)
+
+    def _factor_points(self) -> None:
+        """Keep the lower Cholesky factor of K_uu, shape (m, m): every prediction needs it."""
+        own = self._kernel(self.points_, self.points_)
+        own[np.diag_indices_from(own)] += _JITTER * self.amplitude**2
+        self._points_factor = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the fitted state."""
@@ -121,9 +126,14 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         }
         process, own = cls(), part(arrays, name, spec)
         process.points_, process.coefficients_, process.factor_ = own["points"], own["coefficients"], own["factor"]
-        if (np.diag(process.factor_) <= 0).any():
-            raise InputError(f"the process {name!r} of the model is not sound; train the model anew")
         process.center_, process.spread_ = own["target"].tolist()
+        try:
+            process._factor_points()
+            sound = bool((np.diag(process.factor_) > 0).all())
+        except np.linalg.LinAlgError:
+            sound = False
+        if not sound:
+            raise InputError(f"the process {name!r} of the model is not sound; train the model anew")
         process.n_features_in_ = features
         return process
 

@@ -112,8 +112,15 @@ class Comparison:
     variance: Vector
 
 
+# Questions about new jobs whose answers are kept: a fleet has some kinds of GPU in some precisions. 3 kB each.
+_MOST_ANSWERS = 100
+
+
 class Speeds:
     """The fitted model; see the module."""
+
+    # Answers to questions about new jobs, each with its GPUs, by their names and the precisions; of these coefficients.
+    _answered: dict[tuple[tuple[str, ...], tuple[Precision, ...]], tuple[list[Gpu], Comparison]]
 
     def fit(self, rates: Sequence[MeasuredRate]) -> Self:
         """Learn from rates of works that were measured on two GPUs or more."""
@@ -146,6 +153,7 @@ class Speeds:
         self._information, self._evidence = precision, evidence
         self._covariance: Matrix = np.linalg.inv(precision).astype(np.float64)
         self._mean = self._covariance @ evidence
+        self._answered = {}
 
     def without(self, job: str) -> "Speeds":
         """The model that was never shown a job, without another fit: its part of the evidence is taken away again."""
@@ -163,6 +171,22 @@ class Speeds:
 
         A job that is None, or was never measured, is a new one. So is a GPU without a rate: it has its data sheet.
         """
+        if any(job in self._jobs for job in jobs):
+            return self._compare(sources, targets, precisions, jobs)
+        # Of new jobs the answer is the GPUs' alone, and a fleet asks the same for thousands of them.
+        gpus = [*sources, *targets]
+        question = tuple(gpu.name for gpu in gpus), tuple(precisions)
+        same, answer = self._answered.get(question, ([], None))
+        if answer is None or len(same) != len(gpus) or any(one is not other for one, other in zip(same, gpus, strict=True)):
+            if len(self._answered) >= _MOST_ANSWERS:
+                self._answered.clear()
+            answer = self._compare(sources, targets, precisions, jobs)
+            self._answered[question] = gpus, answer
+        return answer
+
+    def _compare(
+        self, sources: Sequence[Gpu], targets: Sequence[Gpu], precisions: Sequence[Precision], jobs: Sequence[str | None]
+    ) -> Comparison:
         shared = self._shared(targets, precisions) - self._shared(sources, precisions)
         own = self._own(targets, precisions) - self._own(sources, precisions)
         scales = self._own_scales() ** 2
@@ -262,6 +286,7 @@ class Speeds:
         size = len(speeds._shared_scales())
         spec: dict[str, tuple[type, Shape]] = {"mean": (np.float64, (size,)), "covariance": (np.float64, (size, size))}
         speeds._mean, speeds._covariance = part(arrays, "speeds", spec).values()
+        speeds._answered = {}
         if np.linalg.eigvalsh(speeds._covariance).min() < 0 or np.abs(speeds._mean).max() > _LARGEST_COEFFICIENT:
             raise InputError("the coefficients of the model's speeds are not sound; train the model anew")
         return speeds

@@ -7,7 +7,9 @@ import os
 import threading
 from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
 from ..instances import Instance, load_instances
@@ -52,6 +54,15 @@ class Advisor:
         # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
         self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
         rank([], instances, catalog, limits=self.renting.limits)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was made of: a lock is of its process."""
+        limits = self.renting.limits
+        return partial(Advisor, objective=self.renting.objective, limits=limits), (
+            self.catalog,
+            self._predictor,
+            self.instances,
+        )
 
     @classmethod
     def load(

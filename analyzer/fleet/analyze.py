@@ -20,13 +20,13 @@ from ..plain_json import plain, plain_json
 from .execution import Workers, in_batches, worked_on
 from .finding import Failure, Finding
 from .findings_store import FindingsStore
-from .fleet_jobs import FleetJob, jobs_of
 from .gpu_history import Looking, Trace, analysed
 from .gpu_tally import GpuTally
+from .job_answers import jobs_of
 from .job_tally import JobTally
 from .jobs_table import write_jobs
 from .report import write_report
-from .result_tables import write_tables
+from .result_tables import tabulated
 from .savings import GpuPrices
 from .spans_by_start import SpansByStart
 from .together import Together
@@ -113,13 +113,13 @@ def analyze(
     for jobs in together.searched(workers, seconds_of=_seconds):
         progress.searched += jobs
         show(progress)
-    write_tables(together.findings(), store.failures(), looking.catalog, out)
 
     def advance(jobs: int) -> None:
         progress.jobs += jobs
         show(progress)
 
-    summary = write_answers(together.findings(), store.failures(), advisor, out, analysed=what, advance=advance)
+    findings = tabulated(together.findings(), store.failures(), looking.catalog, out)
+    summary = write_answers(findings, store.failures(), advisor, out, analysed=what, workers=workers, advance=advance)
     return {**summary, "run": vars(replace(progress))}
 
 
@@ -144,6 +144,7 @@ def write_answers(
     out: Path,
     *,
     analysed: str,
+    workers: Workers | None = None,
     advance: Callable[[int], object] = lambda jobs: None,
 ) -> dict[str, Any]:
     """Find the fleet's jobs, predict each, and write what is said of all of it; each file appears whole or not at all.
@@ -153,6 +154,7 @@ def write_answers(
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.
+        workers: they predict where there are many jobs; None: this process does.
         advance: called with the number of further jobs done.
 
     Returns:
@@ -160,6 +162,7 @@ def write_answers(
 
     Raises:
         InputError: a file cannot be written.
+        FleetError: there is nobody left to work.
     """
     gpus, jobs = GpuTally(GpuPrices(advisor)), JobTally()
     try:
@@ -172,10 +175,10 @@ def write_answers(
                 gpus.fail(failure)
             copies = spans.added - len(spans)
 
-            def counted() -> Iterator[FleetJob]:
-                for job in jobs_of(spans, advisor):
-                    jobs.add(job)
-                    yield job
+            def counted() -> Iterator[dict[str, Any]]:
+                for job, row in jobs_of(spans, advisor, workers):
+                    jobs.add(job, row)
+                    yield row
                     advance(1)
 
             write_whole(out / "jobs.parquet", lambda file: write_jobs(counted(), file))

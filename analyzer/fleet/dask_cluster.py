@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import multiprocessing
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from ..errors import InputError
-from .execution import FleetError
+from .execution import FleetError, LocalProcesses
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,12 +25,51 @@ _NO_SCHEDULER_S = 20.0
 
 _POLL_S = 3.0  # between two questions for the workers
 
+# After so long without work a process of a Dask worker ends: a cluster may outlive the run by months.
+_IDLE_S = 60.0
+
+
+class _ProcessBeside:
+    """The process in which a thread of a Dask worker has its batches done: it can be ended, and may die by itself."""
+
+    def __init__(self) -> None:
+        # Dask's nanny starts its workers as daemons, which may have no processes of their own.
+        multiprocessing.current_process().daemon = False
+        self._processes, self._in_use = LocalProcesses(1), threading.Lock()
+        self._ending = threading.Timer(_IDLE_S, self._end)
+
+    def work(self, function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> R:
+        with self._in_use:
+            self._ending.cancel()
+            try:
+                return self._processes.submit(function, batch, seconds).result()
+            finally:
+                self._ending = threading.Timer(_IDLE_S, self._end)
+                self._ending.daemon = True
+                self._ending.start()
+
+    def _end(self) -> None:
+        with self._in_use:
+            self._processes.close(at_once=False)
+
+
+_of_thread = threading.local()
+
+
+def _beside(function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> R:
+    """Have a batch done beside the Dask worker that this runs in; TimeoutError where it is late."""
+    if not hasattr(_of_thread, "process"):
+        _of_thread.process = _ProcessBeside()
+    done: R = _of_thread.process.work(function, batch, seconds)
+    return done
+
 
 class DaskCluster:
     """The cluster of a scheduler; see `Workers`.
 
-    A worker that is lost is made up for by the others: Dask gives them its batches, and only one that ends several workers is
-    given up. Dask ends nothing that takes long, so there is no limit of time here.
+    A worker that is lost is made up for by the others: Dask gives them its batches, and gives up a batch that lost several.
+    Dask ends nothing that takes long, and a worker that dies takes its other batches along. So each thread of a worker has
+    its batches done by one of `LocalProcesses`, as a run without Dask does.
     """
 
     def __init__(self, scheduler: str) -> None:
@@ -68,7 +109,7 @@ class DaskCluster:
         while not self._connected:
             self.check()
             time.sleep(0.2)
-        future: Future[R] = self._executor.submit(function, batch)
+        future: Future[R] = self._executor.submit(_beside, function, batch, seconds)
         return future
 
     def check(self) -> None:

@@ -1,7 +1,8 @@
 """Many traces at once: batches go to workers, results come back as they are done; processes here, or a Dask cluster anywhere.
 
 Both are executors in the sense of ``concurrent.futures``; what is done with them is written once. A batch whose worker died, or
-took too long, is done again one trace at a time, so that only the trace that is at fault fails.
+took too long, is done again one trace at a time, so that only the trace that is at fault fails. A worker also dies where no
+trace is at fault: of the kernel's killer, or with its machine. So a trace that was alone with its worker is tried again, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +27,9 @@ _LOOK_S = 1.0
 
 # Batches in flight for each that can be worked on: a worker shall not wait for its next one.
 _IN_FLIGHT = 2
+
+# Workers that may be lost with a trace, those of its batch among them, before the trace counts as at fault.
+_MOST_LOSSES = 3
 
 # Read by NumPy's libraries when they are loaded: processes that start a thread for each core take turns at them.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -83,38 +87,46 @@ def worked_on(
     Raises:
         FleetError: there is nobody left to work.
     """
-    fresh, again = iter(batches), deque[Sequence[T]]()
-    pending: dict[Future[R], Sequence[T]] = {}
+    fresh, again = ((batch, 0) for batch in batches), deque[tuple[Sequence[T], int]]()
+    pending: dict[Future[R], tuple[Sequence[T], int]] = {}  # each batch with the number of workers that were lost with it
     while True:
         while len(pending) < _IN_FLIGHT * max(1, workers.slots):
-            batch = again.popleft() if again else next(fresh, None)
-            if batch is None:
+            waiting = again.popleft() if again else next(fresh, None)
+            if waiting is None:
                 break
-            pending[workers.submit(function, batch, sum(map(seconds_of, batch)))] = batch
+            pending[workers.submit(function, waiting[0], sum(map(seconds_of, waiting[0])))] = waiting
         if not pending:
             return
         done, _ = wait(pending, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
         if not done:
             workers.check()
         for future in done:
-            batch = pending.pop(future)
-            why = "" if future.cancelled() else _why(future.exception())
-            if why is None:
+            batch, lost = pending.pop(future)
+            error = CancelledError("nobody worked on it any more") if future.cancelled() else future.exception()
+            if error is None:
                 yield future.result()
-            elif len(batch) == 1 and why:
-                yield failed(batch[0], why)
-            else:  # what was cancelled was not looked at
-                again.extend([item] for item in batch)
+            elif isinstance(error, ImportError | AttributeError) or type(error) is RuntimeError:  # the last as Dask says it
+                raise FleetError(
+                    f"a worker cannot do this work ({type(error).__name__}: {_first_sentence(error)}); install the same "
+                    "version of Epochcast on each machine, with the extra `fleet`, and run the same command again"
+                )
+            elif len(batch) == 1 and (isinstance(error, TimeoutError) or lost + 1 >= _MOST_LOSSES):
+                yield failed(batch[0], _why(error))
+            else:
+                again.extend(([item], lost + 1) for item in batch)
 
 
-def _why(error: BaseException | None) -> str | None:
-    """Why there is no result; None where there is one."""
-    if error is None:
-        return None
+def _why(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "it took too long; look at its size, or analyse a part of it (--from, --to)"
-    said = " ".join(str(error).split())
-    return f"it ended the process that worked on it ({type(error).__name__}: {said}); look at the file"
+    return (
+        f"{_MOST_LOSSES} processes that worked on it ended, the last by {type(error).__name__}: {_first_sentence(error)}; "
+        "look at the file, and at the workers' memory"
+    )
+
+
+def _first_sentence(error: BaseException) -> str:
+    return " ".join(str(error).split()).partition(". ")[0]
 
 
 def in_batches(traces: Iterable[T], size_of: Callable[[T], int], *, most: int, most_bytes: int) -> Iterator[list[T]]:
@@ -138,7 +150,7 @@ def cores() -> int:
 
 
 class LocalProcesses:
-    """So many processes; see `Workers`. One that dies or is late is replaced, and only its batch fails."""
+    """So many processes; see `Workers`. One that dies or is late is replaced, and only its batch is lost."""
 
     def __init__(self, count: int) -> None:
         """Start them when the first batch comes."""

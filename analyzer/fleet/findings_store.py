@@ -93,7 +93,7 @@ class FindingsStore:
 
     def _part(self, number: int) -> list[str]:
         if number not in self._parts:
-            self._parts[number] = pq.read_table(self._path(number), columns=["told"])["told"].to_pylist()
+            self._parts[number] = _read(self._path(number), ["told"])["told"].to_pylist()
             if len(self._parts) > _HELD_PARTS:
                 self._parts.popitem(last=False)
         self._parts.move_to_end(number)
@@ -103,7 +103,7 @@ class FindingsStore:
         number = int(path.stem)
         self._next = max(self._next, number + 1)
         try:
-            table = pq.read_table(path, columns=_KEYS)
+            table = _read(path, _KEYS)
         except (OSError, pa.ArrowException) as error:  # its traces are analysed again
             log.warning("the part %s cannot be read, and its traces are analysed again: %s", path, error)
             return
@@ -115,6 +115,12 @@ class FindingsStore:
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:08d}.parquet"
+
+
+def _read(path: Path, columns: list[str]) -> pa.Table:
+    """Columns of a part; without the threads that `pq.read_table` wakes for each of thousands of small files."""
+    with pq.ParquetFile(path) as file:
+        return file.read(columns, use_threads=False)
 
 
 @contextmanager

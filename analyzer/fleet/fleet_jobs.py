@@ -6,7 +6,7 @@ The same grouping, prediction and recommendation as the service's (`jobs`, `answ
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -48,6 +48,15 @@ class FleetJob:
     straggler: Straggler | None = None
     saving: Saving | None = None
 
+    def without_predictions(self) -> FleetJob:
+        """The same without its predictions and recommended instances, each a long list; the first of each stay."""
+        answer = self.answer
+        prediction = answer.prediction and answer.prediction.model_copy(update={"gpus": [], "predictions": []})
+        recommendation = answer.recommendation and answer.recommendation.model_copy(
+            update={"recommendations": [], "left_out": []}
+        )
+        return replace(self, answer=answer.model_copy(update={"prediction": prediction, "recommendation": recommendation}))
+
     @property
     def start(self) -> float:
         """Unix seconds at which the first of its GPUs began."""
@@ -88,11 +97,31 @@ class FleetJob:
         return None if self.saving is None else self.saving.usd(self.seconds)
 
 
-def jobs_of(spans: SpansByStart, advisor: Advisor) -> Iterator[FleetJob]:
+@dataclass(frozen=True)
+class UnansweredJob:
+    """What the answer to a job starts from.
+
+    Attributes:
+        number: of the job, from 0.
+        group: its GPUs.
+        spans: its stretches of work, by the group's order of GPUs.
+        reports: the whole report of each stretch.
+        shared: more than one GPU of its machine worked.
+    """
+
+    number: int
+    group: Group
+    spans: tuple[FleetSpan, ...]
+    reports: tuple[Report, ...]
+    shared: bool
+
+
+def unanswered(spans: SpansByStart) -> Iterator[UnansweredJob]:
     """Yield the jobs of a fleet, about by their beginning, each once; ``spans`` are never held all at once."""
     shared = spans.shared_nodes()
-    for group, own in groups_of(spans):
-        yield _fleet_job(group, own, [spans.full_report(span) for span in own], advisor, shared)
+    for number, (group, own) in enumerate(groups_of(spans)):
+        reports = tuple(spans.full_report(span) for span in own)
+        yield UnansweredJob(number, group, own, reports, reports[0].device.node in shared)
 
 
 def groups_of(spans: Iterable[FleetSpan], *, most: int = _SLICE) -> Iterator[tuple[Group, tuple[FleetSpan, ...]]]:
@@ -144,19 +173,21 @@ def _ordered(group: Group, reports: Iterable[Report]) -> list[Report]:
     return sorted(reports, key=lambda report: (place[report.device.uuid], report.job_since))
 
 
-def _fleet_job(
-    group: Group, spans: tuple[FleetSpan, ...], reports: Sequence[Report], advisor: Advisor, shared: Container[str]
-) -> FleetJob:
+def answered(job: UnansweredJob, advisor: Advisor, *, unpredicted: str | None = None) -> FleetJob:
+    """Predict a job and say where it costs less; nothing of that where ``unpredicted`` says why not."""
+    group, spans, reports = job.group, job.spans, job.reports
     gpus = tuple(dict.fromkeys(group.gpus))
     sources, notes = sources_of(reports, advisor.catalog)
     # In step are GPUs of five epochs that ended together: with fewer nobody can tell.
     distinguishable = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
-    complete = group.grouped_by != "single" or distinguishable or reports[0].device.node not in shared
+    complete = group.grouped_by != "single" or distinguishable or not job.shared
     if not complete:
         notes.append("other GPUs of its machine worked too, and whether they are one job with it cannot be told without epochs")
     prediction, recommendation = None, None
+    if unpredicted is not None:
+        notes.append(f"nothing is predicted: {unpredicted}")
     try:
-        if sources:
+        if sources and unpredicted is None:
             result = _result(sources, reports, len(gpus), advisor)
             prediction, recommendation = prediction_answer(result), recommendation_answer(result)
     except ValueError as error:  # the InputError of any room

@@ -6,13 +6,13 @@ Jobs come by one at a time and only sums and the worst few are kept.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from ...detector import Kind
 from .fleet_jobs import FleetJob
 from .gpu_tally import TABLE_ROWS
-from .jobs_table import row_of
 from .largest import Largest
 
 _HOURS_PER_MONTH = 730.0
@@ -73,19 +73,18 @@ class JobTally:
         self._waits_gpu_s = 0.0
         self._dearest, self._worst, self._stragglers = Largest(TABLE_ROWS), Largest(TABLE_ROWS), Largest(TABLE_ROWS)
 
-    def add(self, job: FleetJob) -> None:
-        """Count one."""
+    def add(self, job: FleetJob, columns: Mapping[str, Any]) -> None:
+        """Count one; ``columns`` are its row of `jobs_table`."""
         gpus = len(job.answer.gpus)
         self._jobs += 1
         self._gpus_together += gpus if gpus > 1 else 0
         self._gpu_s += job.gpu_s
         self._verdicts[job.answer.verdict] += 1
         self._sizes[gpus] += 1
-        row = row_of(job)
-        cycle = self._cycles[row["cycle"] or job.answer.unit or NO_CYCLE]
+        cycle = self._cycles[columns["cycle"] or job.answer.unit or NO_CYCLE]
         cycle.jobs += 1
-        cycle.gpu_hours += row["gpu_hours"]
-        row = {name: value for name, value in row.items() if name in _TABLE_COLUMNS}
+        cycle.gpu_hours += columns["gpu_hours"]
+        row = {name: value for name, value in columns.items() if name in _TABLE_COLUMNS}
         self._add_saving(job, row)
         if job.straggler is not None:
             waiting = job.gpu_s - job.spans[job.straggler.place].seconds

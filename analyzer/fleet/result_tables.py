@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,12 @@ SCHEMAS = {
 }
 """Columns of each table; what they mean stands in docs/fleet.md."""
 
-# Rows that wait to be written: of epochs some megabytes.
-_ROWS = 20_000
+# Rows that wait to be written: some megabytes; a stretch has its profile, of 4 kB.
+_ROWS, _EPOCHS = 2_000, 20_000
 
 
-def write_tables(findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, out: Path) -> None:
-    """Write all tables into the folder ``out``; each appears whole or not at all, and all at the end.
+def tabulated(findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, out: Path) -> Iterator[Finding]:
+    """Yield each finding, and write all tables into the folder ``out``: each appears whole or not at all, and all at the end.
 
     Raises:
         InputError: the folder cannot be written.
@@ -79,8 +79,8 @@ def write_tables(findings: Iterable[Finding], failures: Iterable[Failure], catal
                 writers["gpus"].add(_gpu(finding, catalog))
                 for number, span in enumerate(finding.spans):
                     writers["spans"].add(_span(finding, number, span))
-                    for row in _epochs(finding, number, span):
-                        writers["epochs"].add(row)
+                    writers["epochs"].extend(_epochs(finding, number, span))
+                yield finding
             for failure in failures:
                 writers["failures"].add(vars(failure))
             for writer in writers.values():
@@ -96,8 +96,9 @@ class _Writer:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._name, self._schema = f"{name}.parquet", SCHEMAS[name]
+        self._most = _EPOCHS if name == "epochs" else _ROWS
         self._path = folder / self._name
-        self._rows: list[dict[str, Any]] = []
+        self._columns: dict[str, list[Any]] = {column: [] for column in self._schema.names}
 
     def __enter__(self) -> _Writer:
         self._writer = pq.ParquetWriter(self._path, self._schema, compression="zstd")
@@ -106,9 +107,13 @@ class _Writer:
     def __exit__(self, *_: object) -> None:
         self._writer.close()
 
-    def add(self, row: dict[str, Any]) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= _ROWS:
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.extend({name: [value] for name, value in row.items()})
+
+    def extend(self, columns: Mapping[str, list[Any]]) -> None:
+        for name, held in self._columns.items():
+            held += columns[name]
+        if len(held) >= self._most:
             self._write()
 
     def finish(self) -> None:
@@ -121,8 +126,9 @@ class _Writer:
         self._path.replace(out / self._name)
 
     def _write(self) -> None:
-        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
-        self._rows = []
+        self._writer.write_table(pa.table(self._columns, schema=self._schema))
+        for held in self._columns.values():
+            held.clear()
 
 
 def _gpu(finding: Finding, catalog: Catalog) -> dict[str, Any]:
@@ -163,10 +169,14 @@ def _span(finding: Finding, number: int, span: JobSpan) -> dict[str, Any]:
     }
 
 
-def _epochs(finding: Finding, number: int, span: JobSpan) -> Iterator[dict[str, Any]]:
-    for epoch in span.epochs:
-        fields = {name: getattr(epoch, name) for name in ("start", "end", "seconds", "confidence")}
-        yield {"trace": finding.trace, "uuid": finding.device.uuid, "span": number, **fields}
+def _epochs(finding: Finding, number: int, span: JobSpan) -> dict[str, list[Any]]:
+    count = len(span.epochs)
+    return {
+        "trace": [finding.trace] * count,
+        "uuid": [finding.device.uuid] * count,
+        "span": [number] * count,
+        **{name: [getattr(epoch, name) for epoch in span.epochs] for name in ("start", "end", "seconds", "confidence")},
+    }
 
 
 def _model(name: str, catalog: Catalog) -> str | None:

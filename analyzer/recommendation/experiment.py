@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -205,11 +206,16 @@ def _draws(rows: Sequence[Recommendation], expected: NDArray[np.float64]) -> NDA
     ratios = [row.prediction for row in rows]
     below = np.array([math.log(prediction.ratio / prediction.ratio_low) / _TAIL for prediction in ratios])
     above = np.array([math.log(prediction.ratio_high / prediction.ratio) / _TAIL for prediction in ratios])
-    normal = np.random.default_rng(0).standard_normal((_DRAWS, len(rows)))
+    normal = _normal(len(rows))
     factor = np.exp(normal * np.where(normal < 0, below, above))
     fixed = np.array([0.0 if row.job is None or not row.seconds else row.job.fixed_s / row.seconds.value for row in rows])
     drawn: NDArray[np.float64] = expected * (fixed + (1 - fixed) * factor)
     return drawn
+
+
+@lru_cache(maxsize=4)  # the same for each job
+def _normal(columns: int) -> NDArray[np.float64]:
+    return np.random.default_rng(0).standard_normal((_DRAWS, columns))
 
 
 def _cheapest(

@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python -m benchmarks.fleet.throughput [--gpus 64 192] [--minutes 10] [--write]
 
 Simulated telemetry (`epochcast fleet simulate`, one trace in fifty broken). The same traces are analysed by one process, by
-two, by a Dask cluster (scheduler and two workers, processes of their own on the loopback), and by a run that is killed
-(SIGKILL) in the middle and started again; their tables must be equal but for the processor time. Beside that a plain loop over
+two, by Dask clusters (a scheduler and one, two and four workers, processes of their own on the loopback), and by a run that is
+killed (SIGKILL) in the middle and started again; their tables must be the same bytes but for the processor time. What it takes
+to hand a batch to a worker is measured with batches that nobody has anything to do with. Beside that a plain loop over
 `epochcast detect`, a process for each trace, as one would write it in a shell. What was found is compared with the truth; that
 alone is done for every further number of GPUs, by two processes. 10 000 GPUs are extrapolated: processor seconds of a trace in
 its worker times their number.
@@ -27,10 +28,14 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
+from epochcast.analyzer.fleet.dask_cluster import DaskCluster
+from epochcast.analyzer.fleet.execution import LocalProcesses, Workers, worked_on
+
 from ..page import FLEET, markdown_table, options, publish
 from ..processes import connects, cpu_seconds, free_port, memory, running
 from .against_truth import compared
 
+WORKERS, BATCHES = (1, 2, 4), 400
 TABLES = ("gpus", "spans", "epochs", "jobs", "failures")
 MANY = 10_000
 LOOPED = 8
@@ -98,22 +103,46 @@ def run_command(
 
 
 @contextmanager
-def dask_cluster() -> Iterator[tuple[str, list[int]]]:
-    """A Dask scheduler and two workers of one thread each, as real processes; gives its address and the processes' ids."""
+def dask_cluster(workers: int) -> Iterator[tuple[str, list[int]]]:
+    """A Dask scheduler and workers of one thread each, as real processes; gives its address and the processes' ids."""
     port = free_port()
     address, here = f"tcp://127.0.0.1:{port}", ("--host", "127.0.0.1", "--no-dashboard")
     dask = Path(sys.executable).with_name("dask")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as started:
         scheduler = running([dask, "scheduler", "--port", port, *here], ready=partial(connects, port))
         worker = [dask, "worker", address, "--nthreads", 1, "--local-directory", scratch, *here]
-        one_thread = {"OMP_NUM_THREADS": "1"}
-        yield (
-            address,
-            [
-                started.enter_context(one)
-                for one in (scheduler, running(worker, environment=one_thread), running(worker, environment=one_thread))
-            ],
-        )
+        programs = [scheduler, *(running(worker, environment={"OMP_NUM_THREADS": "1"}) for _ in range(workers))]
+        yield address, [started.enter_context(program) for program in programs]
+
+
+def handed_over(workers: Workers) -> tuple[float, float]:
+    """Seconds passed, and of processors, that a batch takes with which there is nothing to do."""
+
+    def all_of(count: int) -> None:
+        batches = ([number] for number in range(count))
+        for _ in worked_on(batches, list, workers, seconds_of=lambda _: 60.0, failed=lambda number, why: [number]):
+            pass
+
+    try:
+        all_of(20)  # processes start
+        began, cpu_before = time.monotonic(), cpu_seconds(os.getpid())
+        all_of(BATCHES)
+        return (time.monotonic() - began) / BATCHES, (cpu_seconds(os.getpid()) - cpu_before) / BATCHES
+    finally:
+        workers.close(at_once=True)
+
+
+def overhead() -> Iterator[str]:
+    """Yield what it takes to hand a batch to a worker, for each way."""
+    taken = {f"local processes: {count}": handed_over(LocalProcesses(count)) for count in WORKERS}
+    for count in WORKERS:
+        with dask_cluster(count) as (address, _):
+            taken[f"Dask workers: {count}"] = handed_over(DaskCluster(address))
+    rows = [(name, f"{1000 * wall_s:.1f}", f"{1000 * cpu_s:.1f}") for name, (wall_s, cpu_s) in taken.items()]
+    yield f"A batch (up to four traces) that is handed over, with nothing to do ({BATCHES} batches each):"
+    yield ""
+    yield from markdown_table(("", "ms passed", "ms of processors, all of them together"), rows)
+    yield ""
 
 
 class Fleet:
@@ -134,10 +163,10 @@ class Fleet:
             raise SystemExit(f"the analysis ended with {done.status}: {(self.base / 'errors').read_text()}")
         return done
 
-    def by_dask(self) -> Run:
-        """Analyse on the cluster."""
-        with dask_cluster() as (address, processes):
-            return self.analyse("dask", "--scheduler", address, beside=processes)
+    def by_dask(self, workers: int) -> Run:
+        """Analyse on a cluster."""
+        with dask_cluster(workers) as (address, processes):
+            return self.analyse(_by_dask(workers), "--scheduler", address, beside=processes)
 
     def killed_and_resumed(self) -> str:
         """Kill a run once half of the traces are kept, and start it again; what the second did, as a sentence."""
@@ -154,13 +183,15 @@ class Fleet:
         )
 
     def differences(self, name: str, other: str) -> list[str]:
-        """Names of the tables that differ in more than the processor time."""
+        """Names of the tables that are not the same bytes; of `gpus`, but for the processor time, the same values."""
         found = []
         for table in TABLES:
-            paths = (self.base / one / f"{table}.parquet" for one in (name, other))
-            one, two = (pd.read_parquet(path).drop(columns="cpu_s", errors="ignore") for path in paths)
-            if not one.equals(two):
-                found.append(table)
+            one, two = (self.base / each / f"{table}.parquet" for each in (name, other))
+            if table == "gpus":
+                same = pq.read_table(one).drop_columns("cpu_s").equals(pq.read_table(two).drop_columns("cpu_s"))
+            else:
+                same = one.read_bytes() == two.read_bytes()
+            found += [] if same else [table]
         return found
 
     def looped(self) -> float:
@@ -183,13 +214,18 @@ class Fleet:
         yield ""
 
 
+def _by_dask(workers: int) -> str:
+    return f"Dask: scheduler, {workers} worker{'s' if workers > 1 else ''}"
+
+
 def every_way(fleet: Fleet, minutes: float) -> Iterator[str]:
     """Yield what each way to analyse the fleet takes, and whether their tables are equal."""
     yield f"*Simulated*: {fleet.gpus} GPUs for {minutes:g} minutes each, 26 metrics at 10 Hz, on {os.cpu_count()} cores."
     yield "Where others used it (its load), the seconds that passed are theirs too; processor seconds count."
     yield ""
-    first, two, dask = "1 process", "2 processes", "Dask: scheduler, 2 workers"
-    runs = {first: fleet.analyse(first, "--processes", 1), two: fleet.analyse(two, "--processes", 2), dask: fleet.by_dask()}
+    first, two = "1 process", "2 processes"
+    runs = {first: fleet.analyse(first, "--processes", 1), two: fleet.analyse(two, "--processes", 2)}
+    runs |= {_by_dask(workers): fleet.by_dask(workers) for workers in WORKERS}
     rows = [(title, *(cell(run, fleet.gpus, fleet.hours) for run in runs.values())) for title, cell in ROWS.items()]
     yield from markdown_table(("", *runs), rows)
     yield ""
@@ -199,12 +235,13 @@ def every_way(fleet: Fleet, minutes: float) -> Iterator[str]:
     yield f"A plain loop over `epochcast detect`, a process for each trace: {fleet.looped():.1f} each."
     yield ""
     resumed = fleet.killed_and_resumed()
-    for name, folder in ((two, two), (dask, "dask"), ("the run that was killed and resumed", "killed")):
-        differ = ", ".join(fleet.differences(first, folder)) or "none"
-        yield f"- Tables of {name} that differ from those of one process (`cpu_s` aside): {differ}."
+    for name in (*list(runs)[1:], "killed"):
+        differ = ", ".join(fleet.differences(first, name)) or "none"
+        yield f"- Tables of the run *{name}* that are not the same bytes as those of one process (`cpu_s` aside): {differ}."
     yield f"- {resumed}"
     yield f"- Writing such a fleet takes {fleet.written} per GPU (Parquet, zstd)."
     yield ""
+    yield from overhead()
     yield from fleet.beside_truth(first)
 
 

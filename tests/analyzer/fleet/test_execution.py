@@ -104,7 +104,7 @@ def test_a_worker_that_dies_fails_its_own_trace_only(processes: LocalProcesses) 
     found = sorted(results(processes, ["a", "die", "b", "c", "d"]))
     assert found[:4] == ["a", "b", "c", "d"]
     assert len(found) == 5
-    assert found[4].startswith("die: it ended the process")
+    assert found[4].startswith("die: 3 processes that worked on it ended, the last by ProcessExpired")
 
 
 def test_a_trace_that_takes_too_long_fails_alone(processes: LocalProcesses) -> None:

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.fleet.fleet_jobs import FleetJob, groups_of, jobs_of
-from epochcast.analyzer.fleet.jobs_table import SCHEMA, write_jobs
+from epochcast.analyzer.fleet.fleet_jobs import FleetJob, groups_of
+from epochcast.analyzer.fleet.job_answers import jobs_of
+from epochcast.analyzer.fleet.jobs_table import SCHEMA, row_of, write_jobs
 from epochcast.analyzer.fleet.largest import Largest
 from epochcast.analyzer.fleet.savings import GpuPrices, saving_of
 from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
@@ -38,7 +39,7 @@ def put(spans: SpansByStart, *findings: Any) -> None:
 
 def told(spans: SpansByStart, advisor: Advisor, *findings: Any) -> list[FleetJob]:
     put(spans, *findings)
-    return list(jobs_of(spans, advisor))
+    return [job for job, _ in jobs_of(spans, advisor)]
 
 
 def test_spans_come_back_by_their_beginning_and_whole(spans: SpansByStart) -> None:
@@ -127,7 +128,7 @@ def test_a_job_is_told_with_its_traces_and_its_price(spans: SpansByStart, adviso
     assert four.gpu_s == pytest.approx(2400) and four.seconds == pytest.approx(600)
     path = tmp_path / "jobs.parquet"
     with path.open("wb") as file:
-        write_jobs(jobs, file)
+        write_jobs(map(row_of, jobs), file)
     table = pq.read_table(path)
     path.unlink()
     assert table.schema.equals(SCHEMA) and all(field.metadata is not None for field in table.schema)

@@ -6,23 +6,27 @@ from pathlib import Path
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet.result_tables import SCHEMAS, write_tables
+from epochcast.analyzer.fleet.result_tables import SCHEMAS, tabulated
 from epochcast.regressor import load_catalog
 
 from .made_findings import fleet
 
 
+def write_tables(nodes: int, out: Path) -> None:
+    assert len(list(tabulated(fleet(nodes), [], load_catalog(), out))) == 8 * nodes
+
+
 def test_tables_are_those_of_one_run(tmp_path: Path) -> None:
-    write_tables(fleet(12), [], load_catalog(), tmp_path)
+    write_tables(12, tmp_path)
     sizes = {name: (tmp_path / f"{name}.parquet").stat().st_size for name in SCHEMAS}
-    write_tables(fleet(1), [], load_catalog(), tmp_path)
+    write_tables(1, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert sizes["gpus"] < sizes["spans"]
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (sizes["spans"] - 1, usual[1]))  # there is room for one of them, not for the next
     try:
         with pytest.raises(InputError, match="cannot write the tables into"):
-            write_tables(fleet(12), [], load_catalog(), tmp_path)
+            write_tables(12, tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

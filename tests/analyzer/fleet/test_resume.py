@@ -3,9 +3,9 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.fleet import dask_cluster
 from epochcast.analyzer.traces.trace import Trace, write_trace
 
 from .conftest import square_wave
+from .dask_processes import Cluster
 
 GPUS = 9
 
@@ -136,43 +138,6 @@ def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(
     assert pq.read_table(tmp_path / "out" / "gpus.parquet")["uuid"].to_pylist() == ["GPU-4", "GPU-2"]
 
 
-class Cluster:
-    """A Dask scheduler and a worker, real processes on loopback."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{port}"
-        dask = [sys.executable, "-m", "dask"]
-        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
-        self.scheduler = subprocess.Popen(
-            [*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"], **quiet
-        )
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._worker = [
-            *dask,
-            "worker",
-            self.address,
-            "--nthreads",
-            "1",
-            "--no-dashboard",
-            "--no-nanny",
-            "--death-timeout",
-            "60",
-        ]
-        self._quiet = quiet
-        self.add_worker()
-
-    def add_worker(self) -> None:
-        self.workers.append(subprocess.Popen(self._worker, **self._quiet))
-
-    def stop(self) -> None:
-        for process in (*self.workers, self.scheduler):
-            process.kill()
-            process.wait()
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     pytest.importorskip("distributed")
@@ -188,24 +153,42 @@ def test_dask_gives_the_same_tables(traces: Path, once: dict[str, pa.Table], tmp
     assert all(found[name].equals(once[name]) for name in once)
 
 
-@pytest.mark.soak  # a scheduler counts as gone after twenty seconds only
-def test_dask_goes_on_without_a_worker_and_ends_without_a_scheduler(
+def test_a_worker_that_is_lost_costs_no_trace(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster
 ) -> None:
-    """The last test of the cluster: nothing is left of it."""
     cluster.add_worker()
-    run = subprocess.Popen(command(traces, "--out", tmp_path / "a", "--scheduler", cluster.address), stderr=subprocess.PIPE)
-    until(lambda: parts(tmp_path / "a"))
-    cluster.workers[0].kill()
+    run = subprocess.Popen(command(traces, "--out", tmp_path, "--scheduler", cluster.address), stderr=subprocess.PIPE)
+    until(lambda: parts(tmp_path))
+    cluster.kill_worker(0)
     assert run.wait(200) == 0
-    found = tables(tmp_path / "a")
+    found = tables(tmp_path)
     assert all(found[name].equals(once[name]) for name in once)
-    run = subprocess.Popen(command(traces, "--out", tmp_path / "b", "--scheduler", cluster.address), stderr=subprocess.PIPE)
-    until(lambda: parts(tmp_path / "b"))
-    cluster.scheduler.kill()
-    _, said = run.communicate(timeout=120)
-    assert run.returncode == 1
-    assert said.startswith(b"epochcast: the Dask scheduler at tcp://127.0.0.1")
-    assert said.count(b"\n") == 1
-    told = analyze(traces, "--out", tmp_path / "b", "--processes", 1)
-    assert told["run"]["taken_over"] > 0
+
+
+def test_a_scheduler_that_goes_away_ends_the_run_with_a_sentence(
+    traces: Path,
+    once: dict[str, pa.Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(dask_cluster, "_NO_SCHEDULER_S", 1.0)
+    out, cluster = tmp_path / "out", Cluster(tmp_path)
+
+    def end() -> None:
+        until(lambda: parts(out))
+        cluster.scheduler.kill()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    try:
+        assert main(["fleet", "analyze", str(traces), "--out", str(out), "--scheduler", cluster.address]) == 1
+    finally:
+        ending.join()
+        cluster.stop()
+    said = capfd.readouterr().err
+    assert said.startswith(f"epochcast: the Dask scheduler at {cluster.address} is gone; what was done is kept")
+    assert said.count("\n") == 1
+    assert analyze(traces, "--out", out, "--processes", 1)["run"]["taken_over"] > 0
+    found = tables(out)
+    assert all(found[name].equals(once[name]) for name in once)

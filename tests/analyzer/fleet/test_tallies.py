@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet import gpu_tally, jobs_table
 from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
-from epochcast.analyzer.fleet.fleet_jobs import FleetJob, jobs_of
+from epochcast.analyzer.fleet.fleet_jobs import FleetJob
 from epochcast.analyzer.fleet.gpu_tally import GpuTally, SeenTime
+from epochcast.analyzer.fleet.job_answers import jobs_of
 from epochcast.analyzer.fleet.job_tally import JobTally
 from epochcast.analyzer.fleet.jobs_table import row_of, write_jobs
 from epochcast.analyzer.fleet.savings import GpuPrices, Saving
@@ -40,7 +41,7 @@ def jobs(advisor: Advisor, folder: Path, *spans: JobSpan) -> list[FleetJob]:
     with SpansByStart(folder / "spans") as held:
         for one in spans:
             held.add(f"{one.report.device.node}/{one.report.device.label}.parquet", one)
-        return list(jobs_of(held, advisor))
+        return [job for job, _ in jobs_of(held, advisor)]
 
 
 def test_idle_hours_cost_the_share_of_a_machine(advisor: Advisor) -> None:
@@ -116,7 +117,7 @@ def test_the_row_of_a_job_of_unequal_gpus(advisor: Advisor, tmp_path: Path, monk
     assert row["gpu_hours"] == pytest.approx(1000 / 3600) and job.seconds == pytest.approx(500)
     monkeypatch.setattr(jobs_table, "_ROWS", 2)
     with (tmp_path / "jobs.parquet").open("wb") as file:
-        write_jobs([job] * 5, file)
+        write_jobs([row] * 5, file)
     assert pq.read_table(tmp_path / "jobs.parquet").num_rows == 5
 
 
@@ -141,8 +142,10 @@ def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
     to = pair.saving.to.model_copy(update={"fits": True})
     tally = JobTally()
     for one, ratio, low in ((pair, 0.5, 0.3), (alone, 0.4, -0.1), (alone, -0.2, -0.3), (alone, 0.0, -0.1)):
-        tally.add(replace(one, saving=Saving(6.0, to, ratio, low, ratio + 0.1)))
-    tally.add(replace(alone, saving=None))
+        weighed = replace(one, saving=Saving(6.0, to, ratio, low, ratio + 0.1))
+        tally.add(weighed, row_of(weighed))
+    unknown = replace(alone, saving=None)
+    tally.add(unknown, row_of(unknown))
     told = tally.to_json(hours=2.0, coverage=0.6)
     savings, hour = told["savings"], 600 / 3600
     assert [savings[name]["jobs"] for name in ("sure", "unsure", "stay")] == [1, 1, 2] and savings["unknown"] == 1
