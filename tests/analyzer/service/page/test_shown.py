@@ -184,6 +184,16 @@ def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
     assert pages["overview"].count("<small>per cycle</small>") == 2, "of the job and of its GPU"
 
 
+def test_the_share_of_the_tensor_cores_is_shown_where_it_is_known(client_of: Any) -> None:
+    shown = []
+    for tensor_clock in (None, 0.41 * 1.59e9):  # of a T4, whose clock reaches 1.59 GHz
+        profile = replace(Profile.from_json(example_profile()), tensor_clock=tensor_clock)
+        shown.append(_pages(client_of(lambda store, own=profile: store.write_gpus([GpuChange(_report(profile=own))])))["job"])
+    assert "tensor cores</dt>" not in shown[0]
+    tile = shown[1].partition("<dt>tensor cores</dt>")[2].partition("</div>")[0]
+    assert re.sub("<[^>]+>", " ", tile).split() == ["41", "%", "of", "their", "peak", "(OFU)"]
+
+
 def test_green_is_only_what_is_sure(fleet_client: TestClient) -> None:
     overview = fleet_client.get("/").text.partition('<section id="gpus"')[0]
     rows = {row.partition('"')[0]: row for row in overview.split('href="/jobs/')[1:]}
