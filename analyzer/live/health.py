@@ -26,8 +26,8 @@ class SourceStatus:
         polls, errors: so many so far, and of these failed; counters of the watcher's run.
         newest: unix seconds of its newest sample; None before any.
         lag_s: age of that at the last poll.
-        problems: what is wrong at what it reads, by the last answer; sentences.
         clock_offset_s: its clock against this machine's, by the last answer that had a date; above 0 it is ahead.
+        problems: what is wrong at what it reads, by the last answer; sentences.
     """
 
     kind: str
@@ -38,8 +38,8 @@ class SourceStatus:
     errors: int = 0
     newest: float | None = None
     lag_s: float | None = None
-    problems: Sequence[str] = ()
     clock_offset_s: float | None = None
+    problems: Sequence[str] = ()
 
 
 @dataclass

@@ -34,7 +34,7 @@ _RENEW_S = 10.0
 
 # A round that has taken so many CPU seconds predicts no more: some 5 ms each GPU of a job. The other jobs wait for the next
 # round. By choice.
-_ANSWER_S = 5.0
+_ANSWER_S = 4.0
 
 _WAITS = "no prediction yet: those of many jobs are due, and are made one after another"
 

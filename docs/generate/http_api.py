@@ -31,7 +31,11 @@ _AGENT = {
 }
 _NODE = {
     "/metrics": "Prometheus text or OpenMetrics.",
-    "/api/v1/reports": "The report of every GPU: state, job, epochs, profile.",
+    "/api/v1/reports": (
+        "The report of every GPU: state, job, epochs, profile; `problems`: what is wrong at what it reads. "
+        "`since`: the `mark` of an earlier answer, or empty: at most 500 `reports`, those changed since; of the others "
+        "the `pulses` (newest sample, samples, dropped) by UUID; `more`: whether to go on."
+    ),
     "/api/v1/epochs": (
         "Epochs that have ended, newest last. `gpu`: its UUID, required; `since`: unix seconds; `limit`: 1 to"
         f" {node_api.MOST_EPOCHS}, {node_api.EPOCHS} unless given."
