@@ -195,6 +195,8 @@ class Profile:
     def to_json(self) -> dict[str, Any]:
         """Return the profile as JSON values under schema ``epochcast.profile/v1``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.tensor_clock is None:  # older profiles, and the fingerprints of models fitted on them, stay as they were
+            del plain["tensor_clock"]
         return {"schema": SCHEMA} | plain | {"metrics": {name: dict(values) for name, values in self.metrics.items()}}
 
     @classmethod

@@ -20,7 +20,7 @@ _GPU_SUFFIXES = {
     **dict.fromkeys(("sm_clock", "memory_clock"), "hertz"),
     **dict.fromkeys(("memory_used", "memory_free", "bar1_used", "bar1_free"), "bytes"),
     **dict.fromkeys((f"throttled_{reason}" for reason in _THROTTLE_REASONS), "ratio"),
-    **dict.fromkeys(("fan_speed", "encoder_utilization", "decoder_utilization"), "ratio"),
+    **dict.fromkeys(("fan_speed", "encoder_utilization", "decoder_utilization", "ofu", "held_idle"), "ratio"),
     **dict.fromkeys(("temperature", "memory_temperature"), "celsius"),
     **dict.fromkeys(("xid_errors", "ecc_correctable_errors", "ecc_uncorrectable_errors", "pcie_replays"), "total"),
     **dict.fromkeys((f"nvlink_{kind}_errors" for kind in ("crc", "crc_flit", "crc_data", "replay", "recovery")), "total"),

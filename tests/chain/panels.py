@@ -12,7 +12,7 @@ RATE_S, RATE = 8.0, "8500ms"
 GPU = "replay-four-0"
 
 # What the replayed jobs have none of: steps and other cycles, refusals, silent or failing parts, alerts (no rules are loaded),
-# profiling columns and sensors that are not in the recordings.
+# profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, without which there is no OFU.
 EMPTY = {
     ("epochcast-fleet", "Alerts that fire", "A"),
     ("epochcast-gpu", "Length of epochs", "C"),
@@ -21,6 +21,11 @@ EMPTY = {
     ("epochcast-gpu", "PCIe and NVLink", "C"),
     ("epochcast-gpu", "PCIe and NVLink", "D"),
     ("epochcast-gpu", "Readings that are missing", "B"),
+    ("epochcast-gpu", "What works on the chip", "G"),
+    ("epochcast-gpu", "Temperature", "B"),
+    *(("epochcast-gpu", "Reduced clocks", ref_id) for ref_id in "ABCDEF"),
+    *(("epochcast-gpu", "Errors", ref_id) for ref_id in "ABCD"),
+    ("epochcast-fleet", "GPUs", "E"),
     ("epochcast-job", "Typical length", "B"),
     ("epochcast-job", "Typical length", "C"),
     ("epochcast-gpu", "Length of epochs", "D"),

@@ -149,7 +149,7 @@ class Truth:
 
         lengths = [if_known(newest[0] - newest[1] if newest else None)]
         lengths += [if_known(length) for length in (gpu.epoch_s, gpu.step_s, gpu.cycle_s)]
-        activity = ("sm_active", "sm_occupancy", "tensor_active", "ofu", "fp32_active", "fp16_active", "dram_active")
+        activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active", "ofu")
         reasons = ("power_cap", "thermal", "hardware_thermal", "power_brake", "board_limit", "clock_setting")
         errors = ("xid_errors", "ecc_uncorrectable_errors", "nvlink_replay_errors", "pcie_replays")
         return {
