@@ -12,7 +12,7 @@ RATE_S, RATE = 8.0, "8500ms"
 GPU = "replay-four-0"
 
 # What the replayed jobs have none of: steps and other cycles, refusals, silent or failing parts, alerts (no rules are loaded),
-# profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, without which there is no OFU.
+# profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, which OFU needs.
 EMPTY = {
     ("epochcast-fleet", "Alerts that fire", "A"),
     ("epochcast-gpu", "Length of epochs", "C"),
