@@ -1,7 +1,7 @@
 """Which processes use each GPU: asked of the driver once a second or less, in a thread of its own; off unless asked for.
 
-The driver takes milliseconds for a list of processes and holds its lock meanwhile, so no sampler waits for it. Of a process
-are told its command name (15 characters), from its control group the container, Slurm job or Kubernetes pod, and, where the
+The driver takes milliseconds for a list of processes and holds its lock meanwhile, so no sampler waits for it. A process has
+its command name (15 characters), from its control group the container, Slurm job or Kubernetes pod, and, where the
 settings say so, its user. Its command line and its environment are never read: they hold secrets.
 """
 

@@ -1,4 +1,4 @@
-"""Whether two GPUs work and wait at the same moments: the GPUs of one job do, whatever cycle was found in each of them.
+"""Whether two GPUs work and wait at the same moments: the GPUs of one job do, even where each of them shows another cycle.
 
 It is for history, where samples are at hand. Epochs that end together (`phase`) show it too, but only where each GPU has five;
 a job's steps, or its first epochs, have a rhythm as well.

@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS epoch (
     PRIMARY KEY (gpu, start)
 );
 CREATE TABLE IF NOT EXISTS heard (
-    gpu TEXT PRIMARY KEY, told REAL NOT NULL, by_node INTEGER NOT NULL, last_sample REAL, samples INTEGER, dropped INTEGER
+    gpu TEXT PRIMARY KEY, reported_at REAL NOT NULL, by_node INTEGER NOT NULL, last_sample REAL, samples INTEGER, dropped INTEGER
 ) WITHOUT ROWID;
 INSERT OR IGNORE INTO heard SELECT uuid, told, by_node, NULL, NULL, NULL FROM gpu;
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
@@ -167,7 +167,7 @@ class StateStore:
     def changed_reports(self, since: int) -> list[tuple[int, str, Report | None]]:
         """Number of the writing, UUID and report of every GPU whose report was written after the writing number ``since``.
 
-        A report may lack its newest pulse. None stands for one that cannot be read.
+        A report may lack its newest pulse. None is one that cannot be read.
         """
         # A row that is written anew gets the next number, as its key is the UUID.
         rows = self._rows("SELECT rowid, uuid, report FROM gpu WHERE rowid > ? ORDER BY rowid", (since,))
@@ -175,7 +175,7 @@ class StateStore:
 
     def heard(self) -> dict[str, Heard]:
         """When and how every GPU was last reported, by UUID."""
-        rows = self._rows("SELECT gpu, told, by_node, last_sample, samples, dropped FROM heard ORDER BY gpu")
+        rows = self._rows("SELECT gpu, reported_at, by_node, last_sample, samples, dropped FROM heard ORDER BY gpu")
         return {gpu: Heard(at, bool(by_node), _pulse(*pulse)) for gpu, at, by_node, *pulse in rows}
 
     def epochs(self, gpu: str, *, since: float | None = None, limit: int = 1000, profiles: bool = True) -> list[EpochRecord]:
@@ -208,7 +208,7 @@ class StateStore:
             too_many += [(gpu, start) for (start,) in self._rows(newest_starts, (gpu, MOST_EPOCHS))]
             bare += [(gpu, start) for (start,) in self._rows(newest_starts, (gpu, MOST_PROFILES))]
         self._write(
-            ("DELETE FROM heard WHERE told < ?", [(time.time() - seconds,)]),
+            ("DELETE FROM heard WHERE reported_at < ?", [(time.time() - seconds,)]),
             ("DELETE FROM gpu WHERE uuid NOT IN (SELECT gpu FROM heard)", [()]),
             ("DELETE FROM epoch WHERE gpu NOT IN (SELECT uuid FROM gpu)", [()]),
             ('DELETE FROM epoch WHERE gpu = ? AND start < ? AND "end" < ?', too_old),

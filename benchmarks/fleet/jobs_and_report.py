@@ -138,12 +138,13 @@ def finish(out: Path, traces: list[Known], processes: int) -> None:
     """Do what comes after the traces, and print one line for each figure."""
     advisor, began = Advisor.load(), time.time()
     with closing(_Closing(LocalProcesses(processes))) as held:
-        told = analyze(traces, out, Looking(advisor.catalog), held.workers, advisor, what="made-up findings")
+        summary = analyze(traces, out, Looking(advisor.catalog), held.workers, advisor, what="made-up findings")
     took, files = time.time() - began, {path.name: path.stat() for path in sorted(out.glob("*.*"))}
     own, workers = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu_s = sum(usage.ru_utime + usage.ru_stime for usage in (own, workers))
-    print(f"{told['gpus']} GPUs, {told['jobs']} jobs, {told['failed']} failures, {processes} processes: {took:.0f} s")
-    sizes = ", ".join(f"{each['jobs']} of {each['gpus']}" for each in told["job_sizes"])
+    counts = f"{summary['gpus']} GPUs, {summary['jobs']} jobs, {summary['failed']} failures"
+    print(f"{counts}, {processes} processes: {took:.0f} s")
+    sizes = ", ".join(f"{each['jobs']} of {each['gpus']}" for each in summary["job_sizes"])
     print(f"jobs by their GPUs: {sizes}")
     print(f"processor time {cpu_s:.0f} s, 1-minute load at the end {os.getloadavg()[0]:.1f}")
     print(f"until tables {files['gpus.parquet'].st_mtime - began:.0f} s, jobs {files['jobs.parquet'].st_mtime - began:.0f} s")

@@ -7,7 +7,7 @@ A job is **right** if one reported job has exactly its GPUs (those whose traces 
 - where the telemetry shows the cycle (4 whole epochs of a training, or steps of 0.4 s, four samples, and more): states seconds
   that are within 5 % of the true median, and does not call steps epochs;
 - where it does not: states no seconds, the true ones, or those of a step or cycle that it does not call an epoch (a training's
-  steps are not in the truth). Of serving and notebooks no reported job may state seconds, whatever its GPUs.
+  steps are not in the truth). Of serving and notebooks no reported job may state seconds, on any GPUs.
 
 It is **wrong** if its GPUs are put together with those of another job, or if seconds are stated that are false. All else is
 **missed**: split, or without an answer. A whole multiple or part of a step is wrong.

@@ -269,7 +269,7 @@ def test_a_job_that_fails_leaves_the_others_alone(
 def test_gpus_that_nobody_tells_of_do_not_count_as_working(analysis: MakeAnalysis, store: StateStore) -> None:
     found = analysis(report())
     with sqlite3.connect(store.path) as connection:
-        connection.execute("UPDATE heard SET told = told - 301")
+        connection.execute("UPDATE heard SET reported_at = reported_at - 301")
     found.round()
     assert not only(found).active and "its telemetry is silent" in only(found).notes
 

@@ -148,21 +148,21 @@ def test_a_page_has_a_bound_and_says_what_it_leaves_out(analysis: MakeAnalysis, 
     assert len(text) < 1_750_000
     jobs = fleet.snapshot.jobs
     names = {"job": "info", "recommendation": "current_usd", "prediction": "predicted_ratio"}
-    told: dict[str, set[str]] = {
+    named: dict[str, set[str]] = {
         part: {dict(labels)["training_job"] for one, labels in samples if one == f"epochcast_job_{name}"}
         for part, name in names.items()
     }
-    for part, own in told.items():
+    for part, own in named.items():
         assert value(samples, "epochcast_analyzer_left_out_jobs", part=part) == len(jobs) - len(own)
-    assert told["prediction"] <= told["recommendation"] <= told["job"]
+    assert named["prediction"] <= named["recommendation"] <= named["job"]
     # Those that run before those that do not, the largest before the smaller.
     weights = {job: (jobs[job].active, len(jobs[job].gpus)) for job in jobs}
-    for own in told.values():
+    for own in named.values():
         if own and len(own) < len(jobs) and max(sizes) < 1000:
             assert min(weights[job] for job in own) >= max(weights[job] for job in set(jobs) - own)
     # The GPUs of each job that is there, and no others.
     mapped = {dict(labels)["uuid"] for one, labels in samples if one == "epochcast_gpu_training_job_info"}
-    assert mapped == {uuid for job in told["job"] for uuid in jobs[job].gpus}
+    assert mapped == {uuid for job in named["job"] for uuid in jobs[job].gpus}
     # The sums are of all.
     active = [job for job in jobs.values() if job.active]
     assert value(samples, "epochcast_analyzer_active_jobs") == len(active)
@@ -171,7 +171,7 @@ def test_a_page_has_a_bound_and_says_what_it_leaves_out(analysis: MakeAnalysis, 
     each = job.recommendation.current.usd_per_hour * max(job.recommendation.savings.cost_ratio or 0.0, 0.0)
     assert value(samples, "epochcast_analyzer_possible_savings_usd_per_hour") == pytest.approx(len(active) * each)
     if len(sizes) < 20:
-        assert sum(len(jobs) - len(own) for own in told.values()) == (
+        assert sum(len(jobs) - len(own) for own in named.values()) == (
             0 if max(sizes) < 1000 else 3
         )  # the one job, in each part
 

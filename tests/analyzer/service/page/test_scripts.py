@@ -1,6 +1,6 @@
 """No text that reaches a page is executed: neither where it is shown, nor where a link or a form sends it back.
 
-Chromium is told to ignore the content security policy, which alone would stop most of it.
+Chromium ignores the content security policy, which alone would stop most of it.
 """
 
 from __future__ import annotations
