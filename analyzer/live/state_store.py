@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS epoch (
     PRIMARY KEY (gpu, start)
 );
 CREATE TABLE IF NOT EXISTS heard (
-    gpu TEXT PRIMARY KEY, reported_at REAL NOT NULL, by_node INTEGER NOT NULL, last_sample REAL, samples INTEGER, dropped INTEGER
+    gpu TEXT PRIMARY KEY, reported_at REAL NOT NULL, by_node INTEGER NOT NULL, last_sample REAL,
+    samples INTEGER, dropped INTEGER
 ) WITHOUT ROWID;
 INSERT OR IGNORE INTO heard SELECT uuid, told, by_node, NULL, NULL, NULL FROM gpu;
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
