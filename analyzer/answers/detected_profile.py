@@ -17,7 +17,7 @@ from ...regressor.profile import Profile
 from ...regressor.summary import summarise
 
 LEAST_CONFIDENCE = SURE
-"""Epochs that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""
+"""Epochs and steps that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""
 
 Array = NDArray[np.float64]
 
@@ -47,10 +47,10 @@ def profile_of_detection(
     """Summarise a job's metrics over the epochs found in them (paper section III-C, "Defining Input Features").
 
     The interval of ``epoch_s`` holds both what the epochs' scatter says (`summarise`) and how sure the tracker is of its period
-    (`widened`). Epochs that are too unsure give no seconds. Steps have a length but no boundaries, so their statistics span
-    from the GPU's first activity to its last, and so do those where neither is found. Without seconds the profile still gives
-    ratios between GPUs. Where two jobs share the GPU, the profile is of the main one, though in its epochs the metrics are
-    those of both. What the job waits for its checkpoints is known where they show as a cycle.
+    (`widened`). Epochs and steps that are too unsure give no seconds. Steps have a length but no boundaries, so their
+    statistics span from the GPU's first activity to its last, and so do those where neither is found. Without seconds the
+    profile still gives ratios between GPUs. Where two jobs share the GPU, the profile is of the main one, though in its epochs
+    the metrics are those of both. What the job waits for its checkpoints is known where they show as a cycle.
 
     Args:
         gpu: its name in the catalogue.
@@ -63,20 +63,21 @@ def profile_of_detection(
     Raises:
         InputError (of the regressor): values that no profile can hold.
     """
+    sure = detection is not None and detection.confidence >= LEAST_CONFIDENCE
     if detection is not None and detection.epochs:
         spans = [(epoch.start, epoch.end) for epoch in detection.epochs]
         profile = summarise(gpu, time, metrics, spans, exclude_first=first_epoch, simulated=simulated)
         if not first_epoch:
             profile = replace(profile, first_epoch_excluded=True)
-        if detection.confidence < LEAST_CONFIDENCE:  # where the job is, they still tell
-            profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
-        else:
+        if sure:
             profile = replace(profile, unit=detection.unit)
+        else:  # they still show where the job is
+            profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     else:
         profile = summarise(gpu, *busy_part(time, metrics), [], simulated=simulated)
     if detection is None:
         return profile
-    if detection.verdict == "steps":
+    if detection.verdict == "steps" and sure:
         profile = replace(profile, epoch_s=detection.step_s, unit="step")
     return widened(replace(profile, wait_share=_checkpoint_share(detection.cycles)), detection.confidence)
 

@@ -258,7 +258,7 @@ def notes_on(detection: Detection) -> list[str]:
         notes.append(REASONS[detection.reason])
     elif detection.verdict == "none":
         notes.append("no epochs or steps were found so far, so there are ratios between GPUs and no seconds")
-    elif detection.verdict == "epochs" and detection.confidence < LEAST_CONFIDENCE:
+    elif detection.confidence < LEAST_CONFIDENCE:
         notes.append(
             f"there may be {detection.unit}s of {detection.period_s:.3g} s, but with confidence {detection.confidence:.2f} "
             "they are too unsure to give seconds: record more of the job, or more metrics"

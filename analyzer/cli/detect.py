@@ -207,20 +207,20 @@ def sentences(detection: Detection, read: Sequence[Trace], rate: Throughput | No
     about = [*cycle_lines(detection.cycles, cost), *([] if rate is None else [rate.sentence()])]
     if detection.verdict == "none":
         return "\n".join([no_answer(detection) or f"no epochs found ({how})", *about, *_stretches(detection.stretches, origin)])
-    if detection.verdict == "steps":
-        return "\n".join(
-            [f"{detection.unit}s of {detection.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})", *about]
-        )
-    unit = detection.unit or "epoch"
-    lines = [
-        f"{count(len(detection.epochs), unit)}, period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})"
-    ]
-    lines += (
+    unsure = (
         []
         if detection.confidence >= SURE
         else [f"confidence below {SURE}: too unsure for predict and recommend to give seconds"]
     )
-    lines += about
+    if detection.verdict == "steps":
+        steps = f"{detection.unit}s of {detection.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})"
+        return "\n".join([steps, *unsure, *about])
+    unit = detection.unit or "epoch"
+    lines = [
+        f"{count(len(detection.epochs), unit)}, period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})",
+        *unsure,
+        *about,
+    ]
     if len(detection.stretches) > 1:
         lines += [
             "the period changes; this is the period of the longest stretch:",

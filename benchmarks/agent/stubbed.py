@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from epochcast.agent.catalog import catalog
+from epochcast.agent.catalog import read_metrics
 from epochcast.agent.sampler import Histogram
 
 from ..page import ROOT
 from ..processes import Server, listening
 
 GPUS = 8
-EVERYTHING_FAST = "[tiers]\n" + "".join(f'{metric.name} = "fast"\n' for metric in catalog().values() if metric.scope == "gpu")
+EVERYTHING_FAST = "[tiers]\n" + "".join(f'{metric.name} = "fast"\n' for metric in read_metrics().values() if metric.scope == "gpu")
 """Settings under which every metric of a GPU is read in each tick."""
 
 
