@@ -15,11 +15,20 @@ _LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|(?:src|href|sr
 # Where pages may lead on the web; none is fetched. Add a host here on purpose.
 HOSTS = {
     "arxiv.org",
+    "ddps-lab.github.io",
+    "docs.aws.amazon.com",
     "docs.nvidia.com",
+    "docs.openlit.io",
+    "docs.rs",
+    "docs.skypilot.co",
     "doi.org",
+    "ee.kaist.ac.kr",
     "github.com",
     "keepachangelog.com",
+    "newreleases.io",
+    "nvidia.github.io",
     "semver.org",
+    "www.osti.gov",
     "www.usenix.org",
 }
 
