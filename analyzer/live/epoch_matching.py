@@ -1,4 +1,4 @@
-"""Epochs that were found again: which known ones they are, so that none stands in the store twice."""
+"""Epochs that are detected again: which known ones they are, so that the store holds none twice."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def same(first: TimeSpan, second: TimeSpan) -> bool:
 
 
 def superseded(known: Iterable[TimeSpan], detected: Sequence[TimeSpan]) -> list[float]:
-    """Starts of the known epochs that the found ones take the place of.
+    """Starts of the known epochs that the detected ones replace.
 
-    These are those that are the `same` as one of them, and those of which more than half is covered by several together. A
-    known epoch that was found again as it is, is not among them.
+    A known epoch is replaced if it is the `same` as a detected one, or if several together cover more than half of its time.
+    One that was detected again with the same boundaries stays.
 
     Args:
         known: without two that overlap.
-        found: the same.
+        detected: the same.
     """
     if not detected:
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from ..telemetry import Rows
 from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
 from ..traces.static_gpu import gpu_of
-from .epoch_matching import same, superseded
+from .known_epochs import KnownEpochs, News
 from .same_job import LONGEST_HOLE_S, Hole, rest_s
 from .stream_metrics import PREFERENCE, chosen
 from .thinned_samples import ThinnedSamples
@@ -26,9 +26,6 @@ from .thinned_samples import ThinnedSamples
 log = logging.getLogger(__name__)
 
 Array = NDArray[np.float64]
-
-KNOWN = 1100
-"""Newest epochs of a GPU that its watch remembers: a few more than its stream does."""
 
 # The stream is updated after so many samples, so that no job in a long backlog is overlooked.
 _PORTION = 100
@@ -47,9 +44,6 @@ _LEAD_S, _LEAD_ROWS = 5.0, 5
 # two profiles of it; of one with epochs there is a new one with each, though not more often than the least seconds.
 _PROFILE_S, _PROFILE_ROWS, _LEAST_PROFILE_S = 60.0, 24, 10.0
 
-# Boundaries that a later search moves by so little (samples, share of the epoch) stay where they are.
-_MOVED_SAMPLES, _MOVED = 2.5, 0.01
-
 # The tracker puts its first boundary where the samples begin. If the GPU worked then (its activity above this share of what is
 # usual for it), and the boundary lies within this share of a period, that epoch had begun before anybody listened.
 _WORKING, _NEAR = 0.12, 0.2
@@ -60,24 +54,6 @@ _REMEMBERED = 10.0
 _LARGEST = 1e18
 
 _HELD = METRICS | frozenset(PREFERENCE)
-
-
-@dataclass(frozen=True)
-class News:
-    """What some samples brought.
-
-    Attributes:
-        epochs: that have ended, or whose boundaries were found anew, with their profiles.
-        instead_of: starts of epochs known before whose place these take.
-    """
-
-    epochs: tuple[EpochRecord, ...] = ()
-    instead_of: tuple[float, ...] = ()
-
-    def __add__(self, later: News) -> News:
-        """Both, as one change; an epoch of the first that the second takes the place of never was."""
-        kept = tuple(epoch for epoch in self.epochs if epoch.start not in later.instead_of)
-        return News((*kept, *later.epochs), (*self.instead_of, *later.instead_of))
 
 
 class GpuWatch:
@@ -100,9 +76,7 @@ class GpuWatch:
         self.device = device
         self._catalog = catalog
         self._before = before
-        self._known = [replace(epoch, profile=None) for epoch in known[-KNOWN:]]
-        self._settled = {(epoch.start, epoch.end) for epoch in self._known}
-        self._count = self._epochs_seen = 0 if before is None else before.epochs_seen
+        self._known = KnownEpochs(known, 0 if before is None else before.epochs_seen)
         self._owners: tuple[Owner, ...] = ()
         self._hole: Hole | None = None  # the last one
         self._same_job: bool | None = None  # whether the job goes on after it; None: not known yet
@@ -167,8 +141,8 @@ class GpuWatch:
             state="searching" if self._stream is None else self._stream.state,
             **Report.of_detection(self._detection),
             job_since=self._job_since,
-            epochs_seen=self._epochs_seen,
-            epochs=tuple(epoch for epoch in self._known[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
+            epochs_seen=self._known.seen,
+            epochs=tuple(epoch for epoch in self._known.newest[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
             profile=self._profile,
             owners=self._owners,
             last_sample=float(self._last) if np.isfinite(self._last) else None,
@@ -242,10 +216,7 @@ class GpuWatch:
         if self._same_job is not False or self._job_since is None or self._job_since >= hole.end:
             return News()
         news = self.close()
-        news += News((), tuple(epoch.start for epoch in self._known if epoch.end > hole.end))
-        self._known = [epoch for epoch in self._known if epoch.end <= hole.end]
-        self._settled = {(epoch.start, epoch.end) for epoch in self._known}
-        self._count -= len(news.instead_of)
+        news += self._known.withdraw_after(hole.end)
         since = self._samples.between(hole.end, np.inf)
         self._begin_anew()
         self._before, self._first = None, hole.end
@@ -390,30 +361,16 @@ class GpuWatch:
         return self._same_job is not False and hole.may_keep(before, since)
 
     def _settle(self, detection: Detection) -> News:
-        """Take over the epochs of an answer."""
-        fresh = [epoch for epoch in self._complete_epochs(detection) if (epoch.start, epoch.end) not in self._settled]
-        self._settled.update((epoch.start, epoch.end) for epoch in fresh)
-        fresh = [epoch for epoch in map(self._beside_the_earlier, fresh) if epoch is not None]
-        fresh = [epoch for epoch in map(self._joined, fresh) if not self._is_known(epoch)]
-        if not fresh:
-            return News()
-        gone = frozenset(superseded(self._known, fresh))
-        since = fresh[0].start if self._job_since is None else self._job_since
-        records = [
-            EpochRecord(
-                epoch.start, epoch.end, float(np.clip(epoch.confidence, 0, 1)), since, self._profile_of(detection, epoch)
-            )
-            for epoch in fresh
-        ]
-        # The count falls where two turn out to be one; the published count never does, and waits for it instead.
-        self._count += len(fresh) - len(gone)
-        self._epochs_seen = max(self._epochs_seen, self._count)
-        known = [epoch for epoch in self._known if epoch.start not in gone]
-        known += [replace(record, profile=None) for record in records]
-        self._known = sorted(known, key=lambda epoch: epoch.start)[-KNOWN:]
-        if gone or len(self._settled) > 4 * KNOWN:  # what went may be found again: an answer may be taken back
-            self._settled = {(epoch.start, epoch.end) for epoch in self._known}
-        return News(tuple(records), tuple(sorted(gone)))
+        """Publish the epochs of an answer."""
+        assert self._heard_since is not None
+
+        def record(epoch: Epoch, first: float) -> EpochRecord:
+            confidence = float(np.clip(epoch.confidence, 0, 1))
+            since = first if self._job_since is None else self._job_since
+            return EpochRecord(epoch.start, epoch.end, confidence, since, self._profile_of(detection, epoch))
+
+        epochs = self._complete_epochs(detection)
+        return self._known.settle(epochs, heard_since=self._heard_since, hertz=self._hertz, record=record)
 
     def _complete_epochs(self, detection: Detection) -> tuple[Epoch, ...]:
         """The epochs without the first, where that had begun before anybody listened."""
@@ -429,36 +386,6 @@ class GpuWatch:
             return False
         usual = self._samples.job()[1].get(self._metrics[0])
         return usual is not None and self._level_at_first > _WORKING * float(np.nanpercentile(usual, 90))
-
-    def _beside_the_earlier(self, epoch: Epoch) -> Epoch | None:
-        """The epoch, begun where one ends that an earlier watch saw, or None if it is that one: it was seen whole then."""
-        assert self._heard_since is not None
-        for earlier in reversed(self._known):
-            if earlier.end <= epoch.start:
-                return epoch
-            if earlier.start < self._heard_since and earlier.start < epoch.end:
-                return None if same(earlier, epoch) else replace(epoch, start=max(epoch.start, earlier.end))
-        return epoch
-
-    def _joined(self, epoch: Epoch) -> Epoch:
-        """The epoch with known boundaries in place of its own where these hardly differ: later searches move them a little."""
-        near = max(_MOVED_SAMPLES / self._hertz, _MOVED * (epoch.end - epoch.start))
-        start, end = epoch.start, epoch.end
-        for known in reversed(self._known):
-            if known.end < epoch.start - near:
-                break
-            for boundary in (known.start, known.end):
-                start = boundary if abs(boundary - epoch.start) <= near else start
-                end = boundary if abs(boundary - epoch.end) <= near else end
-        return replace(epoch, start=start, end=end)
-
-    def _is_known(self, epoch: Epoch) -> bool:
-        for known in reversed(self._known):
-            if known.end < epoch.end:
-                return False
-            if (known.start, known.end) == (epoch.start, epoch.end):
-                return True
-        return False
 
     def _profile_of(self, detection: Detection, epoch: Epoch) -> Profile | None:
         """The profile of one epoch."""

@@ -16,8 +16,9 @@ from ...regressor import Catalog
 from ..telemetry import NodeReport, Rows, TelemetrySource
 from ..telemetry.gpu_report import EpochRecord, Report
 from .epoch_matching import superseded
-from .gpu_watch import KNOWN, GpuWatch, News
+from .gpu_watch import GpuWatch
 from .health import SourceStatus, WatcherHealth, WatcherReport
+from .known_epochs import KNOWN, News
 from .polling import Polled, Polling
 from .state_store import GpuChange, StateStore
 

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.answers.sources import profile_of
-from epochcast.analyzer.live.gpu_watch import GpuWatch, News
+from epochcast.analyzer.live.gpu_watch import GpuWatch
+from epochcast.analyzer.live.known_epochs import News
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 from epochcast.analyzer.traces.trace import Trace
