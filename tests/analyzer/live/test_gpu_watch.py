@@ -11,7 +11,7 @@ import pytest
 
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.live.gpu_watch import GpuWatch
-from epochcast.analyzer.live.known_epochs import News
+from epochcast.analyzer.live.known_epochs import KnownEpochs, News
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 from epochcast.analyzer.traces.trace import Trace
@@ -130,14 +130,14 @@ def test_a_restart_without_any_history_leaves_out_what_it_did_not_see_whole(play
         ((210.0, 300.0), (210.0, 300.0)),
     ],
 )
-def test_what_an_earlier_watch_saw_whole_stays_as_it_was(
-    catalog: Catalog, found: tuple[float, float], told: tuple[float, float] | None
-) -> None:
-    known = [EpochRecord(start, start + 100.0, 0.9, 0.0) for start in (0.0, 100.0)]
-    watch = GpuWatch(device(), catalog, known=known)
-    watch._heard_since = 145.0
-    epoch = watch._beside_the_earlier(Epoch(*found, 0.9))
-    assert (None if epoch is None else (epoch.start, epoch.end)) == told
+def test_what_an_earlier_watch_saw_whole_stays_as_it_was(found: tuple[float, float], told: tuple[float, float] | None) -> None:
+    known = KnownEpochs([EpochRecord(start, start + 100.0, 0.9, 0.0) for start in (0.0, 100.0)], 2)
+
+    def record(epoch: Epoch, _first: float) -> EpochRecord:
+        return EpochRecord(epoch.start, epoch.end, epoch.confidence, 0.0)
+
+    news = known.settle([Epoch(*found, 0.9)], heard_since=145.0, hertz=10.0, record=record)
+    assert [(epoch.start, epoch.end) for epoch in news.epochs] == ([] if told is None else [told])
 
 
 def test_an_epoch_that_had_begun_before_anybody_listened_is_not_told(play: Play) -> None:
