@@ -110,5 +110,6 @@ def _idle(truth: pd.DataFrame, gpus: pd.DataFrame) -> str:
     away = (found_s - true_s)[known].abs()
     return (
         f"- Idle time: {found_s[known].sum() / 3600:.1f} GPU-hours detected, {true_s[known].sum() / 3600:.1f} true; within "
-        f"15 s on {(away <= 15).mean():.0%} of {len(away)} GPUs, at worst {away.max():.0f} s off; not known for {(~known).sum()}."
+        f"15 s on {(away <= 15).mean():.0%} of {len(away)} GPUs, at worst {away.max():.0f} s off; "
+        f"not known for {(~known).sum()}."
     )
