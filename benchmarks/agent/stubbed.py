@@ -14,7 +14,9 @@ from ..page import ROOT
 from ..processes import Server, listening
 
 GPUS = 8
-EVERYTHING_FAST = "[tiers]\n" + "".join(f'{metric.name} = "fast"\n' for metric in read_metrics().values() if metric.scope == "gpu")
+EVERYTHING_FAST = "[tiers]\n" + "".join(
+    f'{metric.name} = "fast"\n' for metric in read_metrics().values() if metric.scope == "gpu"
+)
 """Settings under which every metric of a GPU is read in each tick."""
 
 
