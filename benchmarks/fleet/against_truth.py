@@ -27,7 +27,7 @@ def compared(fleet: Path, findings: Path) -> Iterator[str]:
     broken, failed = set(truth["trace"]) - set(readable["trace"]), set(tables["failures"]["trace"])
     yield from _epochs(readable, tables["spans"])
     yield ""
-    yield "A GPU counts once for each thing that it did."
+    yield "A GPU counts once for each kind of work that it did."
     yield ""
     yield _together(readable, tables["jobs"])
     yield _stragglers(readable, tables["jobs"])
@@ -83,8 +83,8 @@ def _together(truth: pd.DataFrame, jobs: pd.DataFrame) -> str:
     wrong = found_pairs - _pairs(frozenset(rows["trace"]) for _, rows in truth.groupby("job"))
     return (
         f"- Jobs of several GPUs, with {LEAST_EPOCHS} epochs or more: {sum(job in found for job in true_jobs)} of "
-        f"{len(true_jobs)} with exactly their GPUs; {len(true_pairs & found_pairs)} of {len(true_pairs)} pairs of GPUs put "
-        f"together, and {len(wrong)} of {len(found_pairs)} pairs that are no pair."
+        f"{len(true_jobs)} with exactly their GPUs; {len(true_pairs & found_pairs)} of {len(true_pairs)} pairs of GPUs "
+        f"grouped; {len(wrong)} of {len(found_pairs)} grouped pairs are wrong."
     )
 
 
@@ -109,6 +109,7 @@ def _idle(truth: pd.DataFrame, gpus: pd.DataFrame) -> str:
     known = found_s.notna()
     away = (found_s - true_s)[known].abs()
     return (
-        f"- Idle time: {found_s[known].sum() / 3600:.1f} GPU-hours found, {true_s[known].sum() / 3600:.1f} true; within 15 s "
-        f"on {(away <= 15).mean():.0%} of {len(away)} GPUs, at worst {away.max():.0f} s off; not known of {(~known).sum()}."
+        f"- Idle time: {found_s[known].sum() / 3600:.1f} GPU-hours detected, {true_s[known].sum() / 3600:.1f} true; within "
+        f"15 s on {(away <= 15).mean():.0%} of {len(away)} GPUs, at worst {away.max():.0f} s off; "
+        f"not known for {(~known).sum()}."
     )

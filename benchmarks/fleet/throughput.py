@@ -178,8 +178,8 @@ class Fleet:
         self.analyse("killed", "--processes", 2, stop=half)
         again = json.loads(self.analyse("killed", "--processes", 2).output)["run"]
         return (
-            "Of the run that was killed (SIGKILL) in the middle the next one took over "
-            f"{again['taken_over']} of {self.gpus} traces, and did {again['done']}."
+            "A run was killed (SIGKILL) in the middle. The next run reused "
+            f"{again['taken_over']} of {self.gpus} traces and analysed {again['done']}."
         )
 
     def differences(self, name: str, other: str) -> list[str]:
@@ -208,7 +208,7 @@ class Fleet:
     def beside_truth(self, name: str) -> Iterator[str]:
         """Yield what an analysis found beside what is true."""
         each = self.trace_cpu_s(name)
-        yield f"{self.gpus} GPUs beside the truth, which the simulation knows ({each:.2f} processor seconds per trace):"
+        yield f"{self.gpus} GPUs compared with the simulation's truth ({each:.2f} processor seconds per trace):"
         yield ""
         yield from compared(self.folder, self.base / name)
         yield ""
@@ -221,7 +221,7 @@ def _by_dask(workers: int) -> str:
 def every_way(fleet: Fleet, minutes: float) -> Iterator[str]:
     """Yield what each way to analyse the fleet takes, and whether their tables are equal."""
     yield f"*Simulated*: {fleet.gpus} GPUs for {minutes:g} minutes each, 26 metrics at 10 Hz, on {os.cpu_count()} cores."
-    yield "Where others used it (its load), the seconds that passed are theirs too; processor seconds count."
+    yield "Other programs ran at the same time (see the load), so compare processor seconds, not seconds passed."
     yield ""
     first, two = "1 process", "2 processes"
     runs = {first: fleet.analyse(first, "--processes", 1), two: fleet.analyse(two, "--processes", 2)}

@@ -147,7 +147,7 @@ def setting(data: PublicQuestions, market: Market) -> Iterator[str]:
     )
     unpriced = sorted(set(data.public.sources) - set(data.instances))
     if unpriced:
-        yield f"Left out, for want of a price: {', '.join(unpriced)}."
+        yield f"Left out, because they have no price: {', '.join(unpriced)}."
     for objective, what in zip(OBJECTIVES, ("cheapest", "fastest"), strict=True):
         choices = data.following(data.public.actual, objective)
         best = Counter(question.gpus[choice] for question, choice in zip(data.asked, choices, strict=True))
@@ -191,7 +191,7 @@ def table(data: PublicQuestions, objective: Objective, predicted: Mapping[str, S
     yield (
         f"Target (median 0 %, mean at most half of the best constant choice's): "
         f"{'kept' if median == 0 and mean <= best / 2 else 'missed'}; "
-        f"median {median:.2f} %, mean {mean:.2f} % beside {best:.2f} %, {mean / best:.2f} of it."
+        f"median {median:.2f} %, mean {mean:.2f} %, {mean / best:.2f} of the constant choice's {best:.2f} %."
     )
     of_question, workloads = 100 * ours.mean(axis=0), np.array([question.source.workload for question in data.asked])
     worst = max(sorted(set(workloads)), key=lambda name: float(of_question[workloads == name].sum()))

@@ -84,9 +84,9 @@ def table(pairs: int, first_seed: int) -> Iterator[str]:
         if silent:
             rows[-1] = (f"{name} (up to {silent} show no epochs yet)", *rows[-1][1:])
     first, *others = AFTER
-    yield from markdown_table((f"pairs put together, of {pairs}", f"after {first} epochs", *map(str, others)), rows)
+    yield from markdown_table((f"pairs grouped, of {pairs}", f"after {first} epochs", *map(str, others)), rows)
     yield ""
-    yield f"(Seeds {first_seed} to {first_seed + pairs - 1}; the limits were chosen on others.)"
+    yield f"(Seeds {first_seed} to {first_seed + pairs - 1}; the thresholds were chosen on other seeds.)"
 
 
 def main() -> None:

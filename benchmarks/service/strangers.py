@@ -193,13 +193,13 @@ def measured(seconds: float) -> Iterator[str]:
     """Yield the table."""
     heads, bodies, clients = (half_head, HEADS, 8), (slow_body, BODIES, BODIES), (client, CLIENTS, CLIENTS)
     cases: list[tuple[str, list[tuple[Stranger, int, int]]]] = [
-        ("nobody", []),
+        ("none", []),
         (f"{HEADS} half-sent heads", [heads]),
         (f"{BODIES} slow bodies", [bodies]),
         (f"{CLIENTS} clients", [clients]),
-        ("all of them", [heads, bodies, clients]),
+        ("all three", [heads, bodies, clients]),
     ]
-    header = ("beside", "health, median / p99", "page", "upload", "clients answered", "clients refused (503)")
+    header = ("strangers", "health, median / p99", "page", "upload", "clients answered", "clients refused (503)")
     rows = []
     upload = request("POST", "/api/v1/traces/detections", trace(), "text/csv")
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""docs/tutorial.md, followed literally: every command block runs, in order, in one shell, and prints what the page shows.
+"""docs/tutorial.md and docs/llm-jobs.md, followed literally: every block runs, in order, and prints what is shown.
 
 A ``bash`` block runs; the ``text`` block behind it is what it prints. A line of ``…`` stands for any number of lines, a ``…``
 at the end of a line for its rest. Numbers may differ by two per cent; after ``<!-- figures vary -->`` they may be any.
@@ -122,6 +122,12 @@ def test_the_tutorial_with_what_is_installed(root: Path, tmp_path: Path) -> None
         Step(s.commands.replace("python train.py", "sleep 2"), None, False, None, False) if s.slow else s
         for s in on_free_port(steps)
     ]
+    compare(steps, follow(steps, tmp_path, f"{Path(sys.executable).parent}:{os.environ['PATH']}"))
+
+
+def test_the_page_on_llm_jobs(root: Path, tmp_path: Path) -> None:
+    steps = [step for step in steps_of((root / "docs/llm-jobs.md").read_text(encoding="utf-8")) if step.left_out is None]
+    assert len(steps) == 2
     compare(steps, follow(steps, tmp_path, f"{Path(sys.executable).parent}:{os.environ['PATH']}"))
 
 

@@ -33,7 +33,7 @@ def test_every_endpoint_is_in_the_table(page: str, client: TestClient) -> None:
 
 
 def test_every_setting_is_named(page: str) -> None:
-    part = page.split("## Configuration")[1].split("## What is told")[0]
+    part = page.split("## Configuration")[1].split("## What it answers")[0]
     missing = [name for name in Settings.model_fields if f"`{name}`" not in part and f"[{name}" not in part]
     assert missing == []
     assert LimitSettings().body_bytes == 16 * 2**20 and "16 MiB" in part
