@@ -64,8 +64,6 @@ CONTESTANTS = (
     Contestant("notebook", "notebook"),
     Contestant("PELT rbf", "pelt"),
     Contestant("PELT rbf, every second", "pelt", {"every": 2}),
-    Contestant("PELT l2", "pelt", {"cost": "l2"}),
-    Contestant("PELT l2, every second", "pelt", {"cost": "l2", "every": 2}),
     Contestant("Dynp l2", "dynp"),
     Contestant("Dynp l2, every second", "dynp", {"every": 2}),
     Contestant("Binseg l2", "binseg"),
@@ -73,7 +71,6 @@ CONTESTANTS = (
     Contestant("Jenks", "jenks"),
     Contestant("autocorrelation", "autocorrelation"),
     Contestant("harmonic", "harmonic"),
-    Contestant("*oracle:* Dynp, true number", "dynp", {}, true_number),
     Contestant("*oracle:* Dynp, true number, every second", "dynp", {"every": 2}, true_number),
 )
 
