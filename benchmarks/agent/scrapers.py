@@ -116,10 +116,10 @@ def measured(seconds: float, many: int) -> Iterator[str]:
         time.sleep(WARM_UP_S)
         page = agent.text("/metrics")
         rows = [case(agent, seconds, *each) for each in (*cases, (f"{many}, without a pause", many, 0.0))]
-        for whose, addresses in (("others", OTHERS), ("the scraper's own address", ["127.0.0.1"])):
-            beside = f"beside {STRANGERS} connections of {whose}"
-            rows.append(case(agent, seconds, f"1, once a second, {beside}", 1, 1.0, "/metrics", addresses))
-            rows.append(case(agent, seconds, f"health, ten times a second, {beside}", 1, 0.1, "/healthz", addresses))
+        for whose, addresses in (("other addresses", OTHERS), ("its own address", ["127.0.0.1"])):
+            crowd = f"with {STRANGERS} connections from {whose}"
+            rows.append(case(agent, seconds, f"1, once a second, {crowd}", 1, 1.0, "/metrics", addresses))
+            rows.append(case(agent, seconds, f"health, ten times a second, {crowd}", 1, 0.1, "/healthz", addresses))
     yield from markdown_table(HEADER, rows)
     yield ""
     yield f"The page of 8 GPUs: {page.count(chr(10))} lines, {len(page) / 1e3:.0f} kB."

@@ -24,7 +24,7 @@ def lines(draw: bool) -> Iterator[str]:
     largest = points["batch"].max()
     yield (
         f"Steps of {points['network'].nunique()} networks on one thread of a CPU, each network left out, batch "
-        f"{largest:.0f}; MAPE in per cent:"
+        f"{largest:.0f}; MAPE in percent:"
     )
     yield ""
     rows = []

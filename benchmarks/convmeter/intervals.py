@@ -67,11 +67,11 @@ def lines() -> Iterator[str]:
     header = ("family left out", "n", "MAPE %", "interval", "inside", "mean of families", *(f"less {one}" for one in SIMPLER))
     yield from markdown_table(header, rows)
     yield ""
-    yield f"Of all {len(every)} rows {100 * every.mean():.1f} % lie inside."
+    yield f"Of all {len(every)} rows {100 * every.mean():.1f} % are inside."
 
 
 def judged(points: pd.DataFrame, phase: str, protocol: str) -> pd.DataFrame:
-    """Per point: its fold, error in per cent of `default` and the simpler forms, the interval and whether it holds."""
+    """Per point: its fold, error in percent of `default` and the simpler forms, the interval and whether it holds."""
     asked = points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
     seconds, folds = asked[f"{phase}_seconds"].to_numpy(dtype=float), folds_of(asked, protocol)
     parts = []

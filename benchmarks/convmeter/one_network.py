@@ -28,7 +28,7 @@ def lines() -> Iterator[str]:
     points = points[points.groupby("network")["batch"].transform("size") > FEWEST_POINTS_OF_NETWORK].reset_index(drop=True)
     yield (
         f"{points['network'].nunique()} networks with more than {FEWEST_POINTS_OF_NETWORK} points each ({len(points)} in all) "
-        "on one thread of a CPU; each point predicted by a fit that did not see it. MAPE in per cent:"
+        "on one thread of a CPU; each point predicted by a fit that did not see it. MAPE in percent:"
     )
     yield ""
     rows = [

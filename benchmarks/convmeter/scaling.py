@@ -63,7 +63,7 @@ def data_parallel(answers: Mapping[str, Answers]) -> Iterator[str]:
     cells, networks = list(by_cell(answers["default"])), answers["default"].points["network"].nunique()
     yield (
         f"torch DataParallel on 1 to 4 GPUs, {networks} networks, 12 images of 224 pixels per "
-        "GPU: step of a network that was left out, MAPE in per cent on 1 GPU / on 2, 3 and 4."
+        "GPU: step of a network that was left out, MAPE in percent on 1 GPU / on 2, 3 and 4."
     )
     yield ""
     rows = []
@@ -82,7 +82,7 @@ def by_cell(answer: Answers) -> Mapping[str, Figures]:
 def further(points: pd.DataFrame) -> Iterator[str]:
     """Errors on more devices than any network was fitted on."""
     yield (
-        "More GPUs than were measured, network left out as well, MAPE in per cent (in brackets: median of predicted over "
+        "More GPUs than were measured, network left out as well, MAPE in percent (in brackets: median of predicted over "
         "measured); all six cells:"
     )
     yield ""
@@ -94,7 +94,7 @@ def further(points: pd.DataFrame) -> Iterator[str]:
             more = answer.only((answer.points["devices"] > most).to_numpy())
             row.append(f"{more.figures.mape:.1f} ({np.nanmedian(more.predicted / more.measured):.2f})")
         rows.append(row)
-    yield from markdown_table(("form", "fitted on 1 and 2, asked for 3 and 4", "fitted on 1, 2 and 3, asked for 4"), rows)
+    yield from markdown_table(("form", "fitted on 1 and 2, predicting 3 and 4", "fitted on 1, 2 and 3, predicting 4"), rows)
 
 
 def turning(answers: Mapping[str, Answers]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def turning(answers: Mapping[str, Answers]) -> Iterator[str]:
         (
             "form",
             "right",
-            "one count beside",
+            "off by one count",
             "number of the highest throughput right",
             "throughput lost by taking the predicted one, mean",
         ),
@@ -148,7 +148,7 @@ def processes(points: pd.DataFrame) -> Iterator[str]:
     yield (
         f"DistributedDataParallel with gloo between processes of one CPU ({asked['device'].iloc[0]}), "
         f"{asked['network'].nunique()} networks, {len(asked)} points; they share the memory's bandwidth, and this is no "
-        "cluster. Step of a network that was left out, MAPE in per cent:"
+        "cluster. Step of a network that was left out, MAPE in percent:"
     )
     yield ""
     rows = [(form, *(f"{one.mape:.1f}" for one in answer.by("devices").values())) for form, answer in answers.items()]

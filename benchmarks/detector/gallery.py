@@ -34,8 +34,8 @@ REAL_TRACES = {
     "wandb_11291996_naver-bert-sentiment_qozohwal": "BERT, read by wandb every 30 s",
     "wandb_boostcampaitech5_level2_objectdetection-cv-12_3hhsnai0": "object detection, every 30 s: eight readings an epoch",
     "wandb_boostcampaitech2_object-detection-level2-cv-15_3gtfz1qv": "object detection, every 30 s: four epochs in noise",
-    "wandb_AbrahamWG_bridge-rna_6305cvve": "a sequence model, every 15 s: nobody sees its epochs in the plot",
-    "more/wandb2_bhoomeendra_Email_Subject_Line_Generation_hk40ia8l_gpu0": "evaluates every so many steps, which is no epoch",
+    "wandb_AbrahamWG_bridge-rna_6305cvve": "a sequence model, every 15 s: its epochs do not show in the plot",
+    "more/wandb2_bhoomeendra_Email_Subject_Line_Generation_hk40ia8l_gpu0": "evaluates by number of steps, not by epoch",
 }
 
 #: What each class of the gallery shows.

@@ -228,7 +228,7 @@ def report(seed: int, traces: int, write: bool) -> Iterator[str]:
     yield from ("", "### By GPU (Table II)", "")
     yield from (
         "Simulated `paper` traces, cropped to ten epochs, by simulated GPU. The paper's MAPE: T4 11.66, A10G 7.59,",
-        "V100 10.59, A100 9.51, A10 8.66 %. No public trace of a GPU at 10 Hz exists to repeat that on.",
+        "V100 10.59, A100 9.51, A10 8.66 %. No public trace of these GPUs at 10 Hz exists.",
         "",
     )
     yield from grouped_table([(run[0].trace.gpu or "", run) for run in crops], "simulated GPU")

@@ -219,7 +219,7 @@ def lines(rows: pd.DataFrame) -> Iterator[str]:
         )
         for row in rows.itertuples(index=False)
     ]
-    measured = ("measured ms (IQR)", "predicted ms", "of it not computing", "error")
+    measured = ("measured ms (IQR)", "predicted ms", "not computing, ms", "error")
     yield from markdown_table(("parallelism", "hidden", "batch", "micro-batches", *measured), table)
     yield ""
     for name, group in [*rows.groupby("parallelism", sort=False), ("all", rows)]:

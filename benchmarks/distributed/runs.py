@@ -33,7 +33,7 @@ def lines() -> Iterator[str]:
     sizes = sorted({run.group for run in runs}, key=lambda name: float(name.rstrip("B")))
     strategies = sorted({strategy(run) for run in runs})
     answers = {name: by_size(evaluator, runs, name) for name in RECIPES}
-    yield f"{len(runs)} runs; coefficients fitted without the size that is told. Percent."
+    yield f"{len(runs)} runs; coefficients fitted without the predicted size. Percent."
     yield ""
     rows = []
     for name, answer in answers.items():
@@ -44,11 +44,11 @@ def lines() -> Iterator[str]:
     costs = regret(default)
     told = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
     yield ""
-    yield f"What the configuration predicted to be fastest takes longer than the fastest (default, unseen size): {told} %."
+    yield f"Slowdown of the configuration predicted to be fastest (default, unseen size): {told} %."
     yield ""
     learnt = {f"{rows} random runs, 12 seeds": by_rows(evaluator, runs, rows) for rows in (5, 10, 20)}
     floor = by_split(evaluator, runs, runs)
-    learnt = {"no run: what is believed": by_rows(evaluator, runs, 0), **learnt, "all, told themselves (the floor)": floor}
+    learnt = {"no run: the priors": by_rows(evaluator, runs, 0), **learnt, "all, predicted themselves (the floor)": floor}
     draws = [[draw.mape for draw in one.by_test().values()] for one in learnt.values()]
     spreads = [f"{min(own):.1f} to {max(own):.1f}" if len(own) > 1 else "" for own in draws]
     yield from markdown_table(
@@ -68,7 +68,7 @@ def lines() -> Iterator[str]:
     yield ""
     yield (
         f"Memory, by the model: {unfit['none']} of the {len(runs)} would not fit without recomputation, {unfit['selective']} "
-        f"with selective, {unfit['full']} with full recomputation, which is why the runs are taken to have used it."
+        f"with selective, {unfit['full']} with full recomputation, so the runs are assumed to have used it."
     )
 
 

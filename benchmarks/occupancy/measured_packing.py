@@ -146,7 +146,7 @@ def results(compared: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     run = (f"{policy}: run / alone" for policy in (*SHARING, UNKNOWING))
     yield from markdown_table(("jobs: slowdown", *gains, *nvml, *run), means)
     yield ""
-    yield "Makespans run by run, in per cent of slot-packing's: mean ± half of its 95 % interval (standard deviation of runs):"
+    yield "Makespans run by run, in percent of slot-packing's: mean ± half of its 95 % interval (standard deviation of runs):"
     yield ""
     orders = ("occu < nvml-util < slot in", "occu fastest in", "occu's NVML the highest in")
     yield from markdown_table(
@@ -177,7 +177,7 @@ def with_interval(mean: RunStatistics, scale: float = 1.0) -> str:
 
 
 def deciles(ratios: ArrayLike) -> str:
-    """10th, 50th and 90th percentile in per cent."""
+    """10th, 50th and 90th percentile in percent."""
     low, middle, high = (f"{100 * value:.0f}" for value in np.quantile(ratios, [0.1, 0.5, 0.9]))
     return f"{low}, {middle}, {high} %"
 

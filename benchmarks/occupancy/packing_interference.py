@@ -266,7 +266,7 @@ def lines() -> Iterator[str]:
     yield ""
     yield from markdown_table(("left out: rule", "MAPE %", "median %", "decided rightly", "throughput of chosen"), rows)
     yield ""
-    yield f"Gain over slot-packing, per cent, on {GPUS} GPUs; all jobs arrive at once, {sizes()}:"
+    yield f"Gain over slot-packing, percent, on {GPUS} GPUs; all jobs arrive at once, {sizes()}:"
     yield ""
     header = [name for count in STREAMS for name in (f"{count} jobs: makespan", "sd", "mean JCT")]
     yield from markdown_table(("left out: policy", *header), gains)

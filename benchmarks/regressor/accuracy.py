@@ -3,7 +3,8 @@
     EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.accuracy [PART]... [--write]
 
 What `epochcast evaluate regressor` measures, for all recipes but the paper's models, which take minutes for one shuffle (see
-`paper.py`), and all protocols but those of rates, which are P3 and P4 here. Five minutes, most of it shuffles of the default.
+`paper.py`), and the protocols P2 to P4. P1 leaks (`paper.py` shows it); the protocols of rates are P3 and P4 here. Five
+minutes, most of them for shuffles of the default.
 """
 
 from collections import Counter
@@ -21,6 +22,7 @@ from ..page import REGRESSOR, markdown_table, part_options, publish_parts
 from .public_pairs import DATA, PROFET, SEED
 
 ANCHORS = (5, 10, 20)
+ANCHORED_RECIPES = ("default", "speeds", "prior")
 LATENCY_RECIPES = ("same-latency", "flops-ratio", "bandwidth-ratio", "pair-median", "latency-only")
 SPLITS = 10
 
@@ -41,16 +43,16 @@ def accuracy() -> Iterator[str]:
     quick = [name for name, make in RECIPES.items() if not isinstance(make(), RawSecondsRecipe)]
     results: list[Titled] = []
     for protocol in PROTOCOLS:
-        if protocol not in ("new-workload", "new-gpu"):
-            results += evaluated(profiles, protocol, quick)
+        if protocol not in ("P1", "new-workload", "new-gpu"):
+            results += evaluated(profiles, protocol, ANCHORED_RECIPES if protocol == ANCHORED else quick)
     yield from markdown_table(("protocol", "recipe", *COLUMNS), map(figures, results))
     default = [(title, result) for title, result in results if result.recipe == "default"]
     yield ""
     yield "90 % intervals, calibrated fold by fold; the score is in log seconds, smaller is better:"
     yield ""
     yield from markdown_table(("protocol", "recipe", *INTERVALS), map(interval_figures, default))
-    yield from by_gpu("source", default)
-    yield from by_gpu("target", [(title, result) for title, result in default if title.startswith("P4")])
+    yield from by_gpu("source", [(title, result) for title, result in default if title in ("P2", "P3", "P4")])
+    yield from by_gpu("target", [(title, result) for title, result in default if title == "P4"])
 
 
 def evaluated(profiles: Sequence[Profile], protocol: str, recipes: Sequence[str]) -> Iterator[Titled]:
@@ -58,8 +60,7 @@ def evaluated(profiles: Sequence[Profile], protocol: str, recipes: Sequence[str]
     catalog = load_catalog()
     for anchors in ANCHORS if protocol == ANCHORED else (0,):
         for recipe in recipes:
-            seeds = (SEED,) if protocol == "P1" else None  # it only shows the leak; one shuffle does
-            result = evaluate(profiles, catalog, protocol=protocol, recipe=recipe, seeds=seeds, anchors=anchors)
+            result = evaluate(profiles, catalog, protocol=protocol, recipe=recipe, anchors=anchors)
             yield f"P4, {anchors} anchors" if anchors else protocol, result
 
 

@@ -96,7 +96,6 @@ def outcomes(pairs: Sequence[Pair], simulated: SimulatedRow, predictor: LatencyP
         yield {
             "workload": row.workload,
             "source": pair.source_gpu.name,
-            "cls": simulated.cls,
             "telemetry": simulated.telemetry,
             "band": band_of(row.epoch_s),
             "epoch_s": row.epoch_s,
@@ -142,13 +141,13 @@ def lines(count: int) -> Iterator[str]:
     table = pd.DataFrame([record for job in jobs for record in outcomes(*job, by_workload[job[0][0].source.workload or ""])])
     yield (
         f"Simulated traces of {len(jobs)} public rows, {len(table)} pairs, {table.workload.nunique()} workloads; measured "
-        "seconds. Errors in percent: mean (median); held: share of pairs inside the 90 % interval. No recorded trace counts "
-        "here: the recordings at hand are of CPUs, whose telemetry has no GPU metric, so nothing can be predicted from them."
+        "seconds. Errors in percent: mean (median); held: share of pairs inside the 90 % interval. Recorded traces of "
+        "CPUs are not included, because their telemetry has no GPU metric."
     )
     yield ""
     nameable = table[table.epoch_s >= _SHORTEST_S]
     parts = {"all": table, f"true epochs from {_SHORTEST_S:g} s": nameable}
-    groups = {f"{by} {name}": part for by in ("unit", "source", "band", "telemetry", "cls") for name, part in table.groupby(by)}
+    groups = {f"{by} {name}": part for by in ("unit", "source", "band", "telemetry") for name, part in table.groupby(by)}
     rows = [cells(name, part) for name, part in (parts | groups).items()]
     yield from markdown_table(("rows", "pairs", *UNITS.values(), *ERRORS), rows)
     yield ""
@@ -157,7 +156,7 @@ def lines(count: int) -> Iterator[str]:
     for unit in ("epoch", "step"):
         off = table.length[table.unit == unit].abs()
         within = f"{np.mean(off <= _RIGHT):.0%} of the pairs within {_RIGHT:.0%}"
-        yield f"- Length of a found {unit} against the true epoch: {within}, median {100 * off.median():.2f} % off."
+        yield f"- Length of a detected {unit} against the true epoch: {within}, median {100 * off.median():.2f} % off."
 
 
 if __name__ == "__main__":

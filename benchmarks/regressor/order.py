@@ -48,7 +48,7 @@ def lines() -> Iterator[str]:
             ordered += violations({answer.gpu: answer.ratio for answer in predictor.predict(profile)}, catalog, precision)
         worst = f"{max(by_recipe):.2f}x" if by_recipe else ""
         rows.append((kind, f"{len(by_recipe)}", worst, f"{len(ordered)}"))
-    header = ("asked from", "pairs in which the better one is predicted slower, by the recipe", "worst", "in order")
+    header = ("predicted from", "pairs in which the better one is predicted slower, by the recipe", "worst", "in order")
     yield from markdown_table(header, rows)
     yield ""
     pairs = make_pairs([*load_corpus(DATA), *load_corpus(RATES)], catalog)

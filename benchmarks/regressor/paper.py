@@ -137,7 +137,7 @@ def ablation_stacking(data: PublicPairs) -> Iterator[str]:
         if protocol == "P2":
             figures = data.figures(data.predicted(InOrder(), protocol), protocol)
             rows.append((protocol, "`paper`, inner folds in order", *figures, "–", "–"))
-    yield from markdown_table(("protocol", "model", *FIGURES, "the stack's MAPE beside it", "the paper's claim"), rows)
+    yield from markdown_table(("protocol", "model", *FIGURES, "the stack's MAPE against it", "the paper's claim"), rows)
 
 
 def _change(data: PublicPairs, stack: NDArray[np.float64], other: NDArray[np.float64]) -> str:
