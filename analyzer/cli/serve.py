@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from ...common.errors import in_one_line
 from ...extras import how_to_install
 from ..errors import InputError
+from . import terminal
 
 
 @click.command()
@@ -18,14 +20,25 @@ from ..errors import InputError
 )
 @click.option("--node", is_flag=True, help="Run only detection, beside this node's agent (see `serve --node --help`).")
 @click.option("--shard", metavar="I/N", help="Watch one share of the sources only; N is the number of `shards` in the file.")
-def serve(config: Path | None, node: bool, shard: str | None) -> int:
+@click.option("--demo", is_flag=True, help="Serve simulated GPUs; needs no GPU, agent or settings.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="With --demo: the port. [default: a free one]")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --demo: the file of its state. [default: a scratch file]",
+)
+def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: int | None, state: Path | None) -> int:
     """Run the analyzer as a service: it reads the telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
 
     It listens on http://127.0.0.1:9913 by default: a web page at /, the API under /api/v1 (described at /openapi.json), metrics
     at /metrics. The package's file systemd/analyzer.toml shows every setting. SIGTERM ends it with exit code 0.
 
+    With --demo it watches ten simulated GPUs whose jobs began ten minutes ago, and removes what it wrote when it ends.
+
     \b
     Example: epochcast serve --config /etc/epochcast/analyzer.toml
+             epochcast serve --demo
     """
     if node:  # `entry` has dispatched it before; only a caller of this command line comes here
         raise InputError("--node is the command's first option: epochcast serve --node")
@@ -34,14 +47,25 @@ def serve(config: Path | None, node: bool, shard: str | None) -> int:
     if missing:
         raise InputError(f"the service is not installed here ({', '.join(missing)} missing); {how_to_install('service')}")
     from ...regressor.errors import InputError as CatalogueError
-    from ..service.config import load_settings
+    from ..service.config import DemoServiceSettings, load_settings
     from ..service.process import serve as run
     from ..service.shard_process import serve_shard
     from ..telemetry.shard import Shard
 
+    if demo and (config is not None or shard is not None):
+        raise InputError("--demo takes neither --config nor --shard; give only --port or --state beside it")
+    if not demo and (port is not None or state is not None):
+        raise InputError("--port and --state are for --demo; set port and state in the configuration instead")
     try:
         if shard is not None:
             return serve_shard(load_settings(config), Shard.parse(shard))
-        return run(load_settings(config))
+        if not demo:
+            return run(load_settings(config))
+        with tempfile.TemporaryDirectory(prefix="epochcast-demo-") as scratch:
+            return run(DemoServiceSettings(port=port or 0, state=state or Path(scratch, "state.db")), _show_demo)
     except (InputError, CatalogueError) as error:
         raise InputError(in_one_line(error)) from error
+
+
+def _show_demo(address: str) -> None:
+    terminal.say(f"Simulated GPUs: open {address} in a browser; Ctrl-C ends the demo.")

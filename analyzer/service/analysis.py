@@ -116,6 +116,11 @@ class Analysis:
         return self._snapshot
 
     @property
+    def finished(self) -> float | None:
+        """When the last round ended, well or not, by the monotonic clock; None before the first."""
+        return self._finished
+
+    @property
     def health(self) -> health.Health:
         """Of the service, now."""
         snapshot, report = self._snapshot, self.watcher()

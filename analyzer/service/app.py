@@ -18,6 +18,7 @@ from ... import __version__
 from ...common.settings_file import remedy
 from . import problems
 from .auth import Auth
+from .change_streams import ChangeStreams
 from .limits import Places, RateLimit
 from .page.routes import router as page
 from .parts import Parts
@@ -72,6 +73,7 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     app.state.predicting = asyncio.Lock()
+    app.state.changes = ChangeStreams(lambda: parts.analysis.finished, parts.registry, metrics)
     problems.install(app)
     api = (gpus.router, jobs.router, traces.profiles, traces.router, tables.router, sources.router)
     for routes in (*api, backends.router(parts.backends)):

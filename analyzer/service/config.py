@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationErro
 
 from ...common.settings_file import is_local, read_toml, remedy
 from ..errors import InputError
-from ..telemetry.settings import AgentSettings, FilesSettings, NodeSettings, PrometheusSettings, SourceSettings
+from ..telemetry.settings import (
+    AgentSettings,
+    DemoSettings,
+    FilesSettings,
+    NodeSettings,
+    PrometheusSettings,
+    SourceSettings,
+)
 
 Name = Annotated[str, Field(max_length=200)]
 
@@ -104,6 +112,18 @@ class Settings(_Table):
     def local(self) -> bool:
         """Whether only this machine can reach the service."""
         return is_local(self.host)
+
+
+class DemoServiceSettings(Settings):
+    """Settings of ``epochcast serve --demo``, whose only source is simulated. ``began``: when it did [unix s]."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    began: float = Field(default_factory=time.time)
+
+    @property
+    def sources(self) -> list[SourceSettings]:
+        """The simulated one."""
+        return [DemoSettings(began=self.began)]
 
 
 def load_settings(path: Path | None) -> Settings:

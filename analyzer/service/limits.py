@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...common.http_clients import Clients
 from .auth import OPEN
+from .change_streams import PATH as CHANGES
 from .config import LimitSettings
 from .problems import problem
 from .request_metrics import RequestMetrics
@@ -84,7 +85,7 @@ class Places:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] != "http" or scope["path"] in OPEN or scope["path"] == CHANGES:
             await self._app(scope, receive, send)
             return
         client, kind = _client(scope), _kind(scope)

@@ -12,11 +12,12 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -106,8 +107,8 @@ def _view(analysis: Analysis) -> View:
     return View({uuid: snapshot.reports[uuid] for uuid in snapshot.detected_here - snapshot.gone}, sources, health)
 
 
-def serve(settings: Settings) -> int:
-    """Run the service until SIGTERM or SIGINT; return the exit code.
+def serve(settings: Settings, listens: Callable[[str], object] = lambda address: None) -> int:
+    """Run the service until SIGTERM or SIGINT; return the exit code. ``listens`` is called with its address.
 
     Raises:
         InputError: see `build`; also where another process listens at the address, or has the state.
@@ -118,16 +119,16 @@ def serve(settings: Settings) -> int:
     for source in opened(settings.watched):  # what the watcher would refuse is refused here, where somebody reads it
         source.close()
     with alone_with(settings.state):
-        _run(settings, build(settings))
+        _run(settings, build(settings), listens)
     return 0
 
 
-def _run(settings: Settings, parts: Parts) -> None:
+def _run(settings: Settings, parts: Parts, listens: Callable[[str], object]) -> None:
     sys.setswitchinterval(_TURN_S)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(_DESCRIPTORS, most), most))
     with listening(settings) as listener:
-        _tell(settings, listener)
+        listens(_announced(settings, listener))
         watcher = WatcherProcess(settings.watched, settings.state, settings.keep_days, settings.gpus)
         parts.registry.register(ProcessMetrics(watcher, parts.workers, parts.store))
         ProcessCollector(registry=parts.registry)
@@ -151,9 +152,9 @@ def _run(settings: Settings, parts: Parts) -> None:
 class _Server(uvicorn.Server):
     """Writes the port file, and tells systemd, once requests are answered."""
 
-    def __init__(self, app: object, listener: socket.socket, settings: Settings) -> None:
+    def __init__(self, app: FastAPI, listener: socket.socket, settings: Settings) -> None:
         config = uvicorn.Config(
-            app,  # type: ignore[arg-type]
+            app,
             log_config=None,
             access_log=False,  # requests are counted, and a line for each would fill the journal
             server_header=False,
@@ -166,6 +167,7 @@ class _Server(uvicorn.Server):
             ws="none",
         )
         super().__init__(config)
+        self._app = app
         self._listener = listener
         self._port_file = settings.port_file
 
@@ -175,6 +177,10 @@ class _Server(uvicorn.Server):
         self._listener.listen(_WAITING)  # asyncio has one number for both
         write_port(self._port_file, self._listener.getsockname()[1])
         notify("READY=1")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.changes.end()
+        await super().shutdown(sockets)
 
 
 class ProcessMetrics(Collector):
@@ -225,9 +231,11 @@ def listening(settings: Settings) -> socket.socket:
     return listener
 
 
-def _tell(settings: Settings, listener: socket.socket) -> None:
-    port = listener.getsockname()[1]
-    log.info("the service listens on http://%s:%d", f"[{settings.host}]" if ":" in settings.host else settings.host, port)
+def _announced(settings: Settings, listener: socket.socket) -> str:
+    """Log where it listens, and what is wrong with that; return the address."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{listener.getsockname()[1]}"
+    log.info("the service listens on %s", address)
     if settings.token_file is None and not settings.local:
         log.warning(
             "anyone who reaches %s can query this service; set token_file in its configuration to require a token",
@@ -237,3 +245,4 @@ def _tell(settings: Settings, listener: socket.socket) -> None:
         log.warning(
             "no telemetry source is configured, so the page stays empty; add [[nodes]], [[agents]], [[prometheus]] or [[files]]"
         )
+    return address

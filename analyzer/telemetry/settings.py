@@ -168,7 +168,14 @@ class FilesSettings(PlaceSettings):
         _check_interval(self.path, self.interval, 3600.0)
 
 
-SourceSettings = AgentSettings | NodeSettings | PrometheusSettings | FilesSettings
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings:
+    """The simulated jobs of ``epochcast serve --demo``, which no configuration names. ``began``: when it did [unix s]."""
+
+    began: float
+
+
+SourceSettings = AgentSettings | NodeSettings | PrometheusSettings | FilesSettings | DemoSettings
 
 
 def _check_interval(of: str, interval: float, longest: float) -> None:
@@ -182,6 +189,7 @@ SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
     AgentSettings: ("agents", "AgentSource"),
     PrometheusSettings: ("prometheus", "PrometheusSource"),
     FilesSettings: ("files", "FilesSource"),
+    DemoSettings: (".demo.simulated_fleet", "DemoSource"),
 }
 
 

@@ -314,6 +314,7 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield Series("epochcast_analyzer_left_out_jobs", {**service, "part": part}, always(number))
     yield Series("epochcast_analyzer_watcher_up", service, always(1.0))
     yield Series("epochcast_analyzer_damaged_state_files", service, always(0.0))
+    yield Series("epochcast_analyzer_open_streams", service, always(3.0))
     yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, always(end - 40 * 86400.0))
     for name, steps in (("watcher_restarts", 1), ("analysis_errors", 2), ("worker_restarts", 3)):
         yield Series(f"epochcast_analyzer_{name}_total", service, lambda t, n=steps: float(n if t > end - 1800 else 0))

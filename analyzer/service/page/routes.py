@@ -22,6 +22,8 @@ from .... import __version__
 from ... import words
 from ...answers.answer_schema import RecommendationAnswer
 from ...style import style_sheet, templates
+from ..change_streams import PATH as CHANGES
+from ..change_streams import ChangeStreams
 from ..parts import Parts, Served
 from ..routes.query import After, Words
 from ..workers import WorkersBusyError
@@ -152,6 +154,13 @@ def show_reference(request: Request, parts: Served) -> HTMLResponse:
         chapters=_chapters(request.app.openapi()),
         unavailable=parts.backends.unavailable,
     )
+
+
+@router.get(CHANGES)
+async def stream_changes(request: Request) -> Response:
+    """An event for open pages whenever they may have changed."""
+    changes: ChangeStreams = request.app.state.changes
+    return changes.answer(request)
 
 
 @router.api_route("/page/{name}", methods=_READ)

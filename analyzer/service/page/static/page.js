@@ -1,8 +1,10 @@
-// Keeps what is live on a page up to date: fetches the page again and changes only what differs, so that focus, scrolling,
-// what is unfolded and what is selected stay as they are. Without this script the page reloads itself now and then.
+// Keeps what is live on a page up to date: the service sends an event when something has changed (/changes); the page is
+// fetched again, and only what differs is changed, so that focus, scrolling, what is unfolded and what is selected stay as they
+// are. Without this script the page reloads itself now and then.
 "use strict";
 
-const EVERY_MS = 5000;
+const AGAIN_MS = 30000; // after a refusal, as its Retry-After has it
+const CHANGES = new URL("../changes", document.currentScript.src);
 const lost = document.getElementById("lost");
 
 function become(old, fresh) {
@@ -47,8 +49,9 @@ function children(old, fresh) {
   }
 }
 
+let events, again;
+
 async function refresh() {
-  if (document.hidden) return;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
     if (!answer.ok) throw new Error(String(answer.status));
@@ -68,5 +71,18 @@ async function refresh() {
   }
 }
 
-setInterval(refresh, EVERY_MS);
-document.addEventListener("visibilitychange", refresh);
+// A hidden page has no stream: the service has a limit of them, and browsers one of connections to a host.
+function listen() {
+  events?.close();
+  clearTimeout(again);
+  if (document.hidden) return;
+  events = new EventSource(CHANGES);
+  events.onmessage = refresh;
+  events.onerror = () => {
+    refresh(); // shows whether the service still answers
+    if (events.readyState === EventSource.CLOSED) again = setTimeout(listen, AGAIN_MS); // else the browser connects again
+  };
+}
+
+listen();
+document.addEventListener("visibilitychange", listen);
