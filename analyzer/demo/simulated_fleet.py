@@ -67,13 +67,11 @@ class DemoJobs:
 
 
 JOBS = (
-    DemoJobs("NVIDIA A10G", ("demo-a",) * 4, ("g5.12xlarge", "aws", "us-east-1"), 31.0, 2700.0, 90.0, 580.0, slow_clock=0.85),
-    DemoJobs(
-        "NVIDIA A100-SXM4-40GB", ("demo-b", "demo-c"), ("a2-highgpu-1g", "gcp", "us-central1"), 47.0, 3600.0, 120.0, 590.0
-    ),
-    DemoJobs("NVIDIA H100 80GB HBM3", ("demo-d", "demo-e"), ("p5.4xlarge", "aws", "us-east-1"), None, 3000.0, 60.0, 595.0),
-    DemoJobs("Tesla V100-SXM2-16GB", ("demo-f",), ("p3.2xlarge", "aws", "us-east-1"), 22.0, 900.0, 120.0, 590.0),
-    DemoJobs("Tesla T4", ("demo-g",), ("g4dn.xlarge", "aws", "us-east-1"), 15.0, 240.0, 1200.0, 590.0, holds=True),
+    DemoJobs("NVIDIA A10G", ("demo1",) * 4, ("g5.12xlarge", "aws", "us-east-1"), 31.0, 2700.0, 90.0, 580.0, slow_clock=0.85),
+    DemoJobs("NVIDIA A100-SXM4-40GB", ("demo2", "demo3"), ("a2-highgpu-1g", "gcp", "us-central1"), 47.0, 3600.0, 120.0, 590.0),
+    DemoJobs("NVIDIA H100 80GB HBM3", ("demo4", "demo5"), ("p5.4xlarge", "aws", "us-east-1"), None, 3000.0, 60.0, 595.0),
+    DemoJobs("Tesla V100-SXM2-16GB", ("demo6",), ("p3.2xlarge", "aws", "us-east-1"), 22.0, 900.0, 120.0, 590.0),
+    DemoJobs("Tesla T4", ("demo7",), ("g4dn.xlarge", "aws", "us-east-1"), 15.0, 240.0, 1200.0, 590.0, holds=True),
 )
 
 
@@ -139,7 +137,7 @@ class _Gpu:
             owner = Owner(number % 30_000 + 2000, "python", "ada", slurm_job=str(number))
             for part, owners in ((new & (self._time <= ends), (owner,)), (new & (self._time > ends), ())):
                 if part.any():
-                    values = {name: column[part] for name, column in self._values.items()}
+                    values = {name: column[part].astype(np.float64) for name, column in self._values.items()}
                     yield Rows(self._device, self._time[part], values, _HERTZ, owners)
 
     def _draw(self, shift: int) -> None:

@@ -38,6 +38,7 @@ class Service:
 
     url: str
     parts: Parts
+    server: uvicorn.Server
 
     def api(self, path: str) -> Any:
         """What the API tells."""
@@ -88,14 +89,14 @@ def serving(parts: Parts) -> Iterator[Service]:
     """Answer from these parts on a free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(create_app(parts), log_config=None, lifespan="off")
+        config = uvicorn.Config(create_app(parts), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:
             assert thread.is_alive(), "the server has ended"
             time.sleep(0.02)
-        yield Service(f"http://127.0.0.1:{listener.getsockname()[1]}", parts)
+        yield Service(f"http://127.0.0.1:{listener.getsockname()[1]}", parts, server)
         server.should_exit = True
         thread.join(timeout=20)
 

@@ -16,6 +16,7 @@ from PIL import Image
 
 from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.live.state_store import GpuChange
+from epochcast.analyzer.service import change_streams
 
 from .conftest import Service
 from .test_words import read_length
@@ -48,8 +49,8 @@ ROW = """rows => rows.map(row => [
     ([drawn, place]) => parseFloat(row.querySelector(drawn).getAttribute(place))),
 ])"""
 
-# A page that asks for news when the test does, and not every five seconds too.
-NO_TIMER = "for (let timer = setInterval(() => 0, 1e6); timer > 0; timer--) clearInterval(timer)"
+# A page that asks for news when the test does, and not when the service tells of some too.
+NO_STREAM = "events.close()"
 # Whether it no longer scrolls.
 AT_REST = "() => new Promise(done => { const before = scrollY; setTimeout(() => done(scrollY === before), 200); })"
 
@@ -215,9 +216,50 @@ def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
         before = one["seconds"]
 
 
+def sure_by(service: Service, confidence: float) -> None:
+    """Let GPU 0 of node 1 be so sure."""
+    before = service.parts.store.reports()["GPU-node-1-0"]
+    service.parts.store.write_gpus([GpuChange(replace(before, confidence=confidence))])
+    service.parts.analysis.round()
+
+
+@pytest.mark.parametrize("path", ["/jobs/slurm-1234", "/"])
+def test_a_page_changes_when_the_fleet_does_and_is_not_loaded_again(desktop: Watched, path: str) -> None:
+    page = desktop.open(path)
+    page.evaluate("loaded = 'once'")
+    before = desktop.service.parts.store.reports()["GPU-node-1-0"].confidence
+    try:
+        sure_by(desktop.service, 0.83)
+        page.get_by_text("83 %").first.wait_for(timeout=20_000)
+    finally:
+        sure_by(desktop.service, before)
+    page.get_by_text("83 %").first.wait_for(state="detached", timeout=20_000)
+    assert page.evaluate("loaded") == "once"
+
+
+def test_a_page_without_a_stream_fetches_itself_now_and_then(desktop: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_streams, "MOST", 0)
+    page = desktop.page
+    page.clock.install()
+    desktop.open("/jobs/slurm-1234")
+    page.wait_for_function("events.readyState === EventSource.CLOSED")
+    before = desktop.service.parts.store.reports()["GPU-node-1-0"].confidence
+    try:
+        sure_by(desktop.service, 0.83)
+        assert page.get_by_text("83 %").count() == 0
+        page.clock.run_for(1000 * change_streams.AGAIN_S)
+        page.get_by_text("83 %").first.wait_for()
+    finally:
+        sure_by(desktop.service, before)
+    assert not page.locator("#lost").is_visible()
+    page.evaluate(f"{NO_STREAM}; clearTimeout(again)")
+    assert {"503" in complaint for complaint in desktop.complaints} == {True}
+    desktop.complaints.clear()
+
+
 def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watched) -> None:
     page = desktop.open("/jobs/slurm-1234")
-    page.evaluate(NO_TIMER)
+    page.evaluate(NO_STREAM)
     tab_to(page, "All ")
     page.keyboard.press("Enter")
     tab_to(page, "/gpus/GPU-node-1-3")
