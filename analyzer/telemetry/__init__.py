@@ -57,7 +57,7 @@ class TelemetrySource(Protocol):
     """What the watcher polls.
 
     Attributes:
-        kind: ``agent``, ``node``, ``prometheus`` or ``files``.
+        kind: ``agent``, ``node``, ``prometheus`` or ``files``; ``simulated`` of a demo.
         name: its address; with ``kind`` the labels of its metrics.
         interval_s: seconds between two polls.
         problems: sentences on what is wrong at what it reads, by its last answer: a node's agent that does not answer.
