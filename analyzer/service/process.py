@@ -17,7 +17,6 @@ from functools import partial
 
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -134,7 +133,8 @@ def _run(settings: Settings, parts: Parts, listens: Callable[[str], object]) -> 
         ProcessCollector(registry=parts.registry)
         parts.analysis.watcher = lambda: watcher.report
         parts.analysis.problems = lambda: _problems(watcher, parts.store)
-        server = _Server(create_app(parts), listener, settings)
+        app = create_app(parts)
+        server = _Server(app, listener, settings, app.state.changes.end)
         try:
             watcher.start()
             parts.analysis.start()
@@ -152,9 +152,11 @@ def _run(settings: Settings, parts: Parts, listens: Callable[[str], object]) -> 
 class _Server(uvicorn.Server):
     """Writes the port file, and tells systemd, once requests are answered."""
 
-    def __init__(self, app: FastAPI, listener: socket.socket, settings: Settings) -> None:
+    def __init__(
+        self, app: object, listener: socket.socket, settings: Settings, ends: Callable[[], object] = lambda: None
+    ) -> None:
         config = uvicorn.Config(
-            app,
+            app,  # type: ignore[arg-type]
             log_config=None,
             access_log=False,  # requests are counted, and a line for each would fill the journal
             server_header=False,
@@ -167,7 +169,7 @@ class _Server(uvicorn.Server):
             ws="none",
         )
         super().__init__(config)
-        self._app = app
+        self._ends = ends
         self._listener = listener
         self._port_file = settings.port_file
 
@@ -179,7 +181,7 @@ class _Server(uvicorn.Server):
         notify("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.state.changes.end()
+        self._ends()  # or it would wait for open pages
         await super().shutdown(sockets)
 
 
