@@ -46,7 +46,7 @@ class ChangeStreams:
         self._open: Counter[str] = Counter()  # by address
         self._ending = asyncio.Event()
         metric = catalog()["epochcast_analyzer_open_streams"]
-        Gauge(metric.name, metric.help, registry=registry).set_function(self._open.total)
+        self._gauge = Gauge(metric.name, metric.help, registry=registry)
 
     def end(self) -> None:
         """End all of them, now and in future: the service ends."""
@@ -61,9 +61,11 @@ class ChangeStreams:
         """Count a stream of this address meanwhile; False where there is no room for it."""
         has_room = self._open.total() < MOST and self._open[client] < MOST // 2
         self._open[client] += has_room
+        self._gauge.inc(has_room)
         try:
             yield has_room
         finally:
+            self._gauge.dec(has_room)
             self._open[client] -= has_room
             self._open += Counter()  # forgets addresses without any
 
