@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..held_idle import ACTIVITY, held_idle
 from .catalog import catalog
 from .sources import Device
 from .windows import READING_LIFE
@@ -12,28 +13,19 @@ from .windows import READING_LIFE
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]
 
-HELD_BYTES = 2.0**30
-"""A GPU with less memory in use counts as free. By choice: drivers keep up to 0.7 GB for themselves, a training takes more."""
-
-LEAST_ACTIVITY = 0.01
-"""Below this nothing runs: NVML gives utilisation in whole per cent."""
-
-# Of the first that a device has: how busy it is.
-_ACTIVITY = ("gr_engine_active", "gpu_utilization")
-
 
 class DerivedColumns:
     """The derived columns that one device's readings allow; none is guessed from less.
 
     - ``ofu``, overall FLOP utilization (arXiv 2605.20799): ``tensor_active`` times SM clock over the highest SM clock.
-    - ``held_idle``: 1 while at least `HELD_BYTES` of memory are used and nothing runs, else 0.
+    - ``held_idle``: 1 while memory is held and nothing runs, else 0 (`epochcast.held_idle`).
 
     ``metrics``: those columns, in the order of `of`.
     """
 
     def __init__(self, device: Device) -> None:
         self._position = {metric.name: position for position, metric in enumerate(device.metrics)}
-        self._activity = next((name for name in _ACTIVITY if name in self._position), None)
+        self._activity = next((name for name in ACTIVITY if name in self._position), None)
         self._highest_clock = float(device.static["max_sm_clock"].value) if "max_sm_clock" in device.static else math.nan
         has = self._position.keys()
         allowed = {
@@ -57,8 +49,7 @@ class DerivedColumns:
         assert self._activity is not None
         memory = self._held("memory_used", time, values)
         activity = self._held(self._activity, time, values)
-        idle = (memory >= HELD_BYTES) & (activity < LEAST_ACTIVITY)
-        return np.where(np.isnan(memory) | np.isnan(activity), np.nan, idle)
+        return np.asarray(held_idle(memory, activity))
 
     def _held(self, name: str, time: Vector, values: Table) -> Vector:
         """A column with its readings held until the next is due."""

@@ -47,6 +47,15 @@ METRICS = frozenset(NVML_METRICS + DCGM_METRICS)
 
 RATIOS = frozenset(name for name in METRICS if name.endswith(("_utilization", "_active", "_occupancy")))
 
+THROTTLED = {
+    f"throttled_{reason}": reason
+    for reason in (
+        *("power_cap", "thermal", "hardware_thermal", "power_brake", "board_limit", "reliability"),
+        "clock_setting",
+    )
+}
+"""Column of the metric catalogue, a share of time -> why clocks are reduced."""
+
 LONGEST_NAME = 200
 """Letters of the name of a GPU, a workload or a group, as a model file holds it. By choice, as the bounds below."""
 
@@ -96,6 +105,9 @@ class Profile:
         origin: the collection of measurements that a training profile comes from; jobs of one share software and habits.
         gpus: how many GPUs of one machine the job ran on, this one included.
         tensor_clock: mean over the samples of `tensor_active` times `sm_clock` [Hz]; ``None`` without either of them.
+        throttled: reason (of :data:`THROTTLED`) -> share of time in which it held the clocks down, 0..1, mean over the samples;
+            several may hold at once. ``None`` where the telemetry has no reasons.
+        held_idle_s: seconds of the job in which memory was held and nothing ran; ``None`` where that is not known.
         wait_share: 0..1, the part of its time in which the job waits for its checkpoints, which another GPU does not shorten.
 
     Raises:
@@ -124,6 +136,8 @@ class Profile:
     gpus: int = 1
     wait_share: float = 0.0
     tensor_clock: float | None = None
+    throttled: Mapping[str, float] | None = None
+    held_idle_s: float | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
@@ -152,6 +166,9 @@ class Profile:
             raise InputError(f"the profile's wait_share is {self.wait_share!r:.60}; it must be a number from 0 to 1")
         if self.tensor_clock is not None and not (_is_number(self.tensor_clock) and 0 <= self.tensor_clock <= _LARGEST):
             raise InputError(f"the profile's tensor_clock is {self.tensor_clock!r:.60}; it must be a number of hertz, or null")
+        if self.held_idle_s is not None and not (_is_number(self.held_idle_s) and 0 <= self.held_idle_s <= _LARGEST):
+            raise InputError(f"the profile's held_idle_s is {self.held_idle_s!r:.60}; it must be a number of seconds, or null")
+        _check_throttled(self.throttled)
         for key in ("workload", "group", "origin"):
             value = getattr(self, key)
             if value is not None and not (isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME):
@@ -195,8 +212,9 @@ class Profile:
     def to_json(self) -> dict[str, Any]:
         """Return the profile as JSON values under schema ``epochcast.profile/v1``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        if self.tensor_clock is None:  # older profiles, and the fingerprints of models fitted on them, stay as they were
-            del plain["tensor_clock"]
+        for name in _LEFT_OUT:  # older profiles, and the fingerprints of models fitted on them, stay as they were
+            if plain[name] is None:
+                del plain[name]
         return {"schema": SCHEMA} | plain | {"metrics": {name: dict(values) for name, values in self.metrics.items()}}
 
     @classmethod
@@ -222,6 +240,7 @@ class Profile:
         return profile
 
 
+_LEFT_OUT = ("tensor_clock", "throttled", "held_idle_s")
 _OPTIONAL = {f.name for f in fields(Profile) if f.default is not MISSING}
 
 
@@ -236,6 +255,17 @@ def _is_integer(value: object, least: float, most: float) -> bool:
 
 def _is_duration(value: object) -> bool:
     return _is_number(value) and 1 / _LARGEST <= value <= _LARGEST  # type: ignore[operator]
+
+
+def _check_throttled(throttled: object) -> None:
+    if throttled is None:
+        return
+    known = isinstance(throttled, Mapping) and set(throttled) <= set(THROTTLED.values())
+    if not known or not all(_is_number(share) and 0 <= share <= 1 for share in throttled.values()):  # type: ignore[attr-defined]
+        raise InputError(
+            f"the profile's throttled is {throttled!r:.60}; give reason -> share of time from 0 to 1, or null; reasons are "
+            f"{', '.join(THROTTLED.values())}"
+        )
 
 
 def _check_metric(name: str, statistics: object) -> None:

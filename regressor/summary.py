@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from .errors import InputError
-from .profile import METRICS, Profile, Unit, feature_set
+from .profile import METRICS, THROTTLED, Profile, Unit, feature_set
 from .scoring import LEVEL
 
 # A stall is longer than any scatter of the others explains (five robust standard deviations: of 3 million normal epochs one)
@@ -87,6 +87,7 @@ def summarise(
         stalls=int(stalls.sum()),
         stall_s=latency.get("stall_s", 0.0),
         tensor_clock=_tensor_clock(metrics, inside),
+        throttled=_throttled(metrics, inside),
     )
 
 
@@ -163,6 +164,16 @@ def _tensor_clock(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -
     products = (np.asarray(metrics["tensor_active"], dtype=np.float64) * clock[newest])[inside]
     products = products[np.isfinite(products)]
     return float(products.mean()) if products.size else None
+
+
+def _throttled(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -> dict[str, float] | None:
+    """Mean of each reason's share of time that has a reading; a driver's counter may run a hair ahead of the clock."""
+    shares = {}
+    for column, reason in THROTTLED.items():
+        readings = np.asarray(metrics.get(column, ()), dtype=np.float64)
+        if readings.size and (readings := readings[inside & np.isfinite(readings)]).size:
+            shares[reason] = float(np.clip(readings.mean(), 0, 1))
+    return shares or None
 
 
 def _statistics(readings: NDArray[np.float64]) -> dict[str, float]:

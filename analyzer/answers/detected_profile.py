@@ -15,6 +15,7 @@ from ...detector import Cycle, Detection
 from ...detector.confidence import SURE
 from ...regressor.profile import Profile
 from ...regressor.summary import summarise
+from ..traces.held_idle import held_idle_s
 
 LEAST_CONFIDENCE = SURE
 """Epochs and steps that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""
@@ -50,7 +51,8 @@ def profile_of_detection(
     (`widened`). Epochs and steps that are too unsure give no seconds. Steps have a length but no boundaries, so their
     statistics span from the GPU's first activity to its last, and so do those where neither is found. Without seconds the
     profile still gives ratios between GPUs. Where two jobs share the GPU, the profile is of the main one, though in its epochs
-    the metrics are those of both. What the job waits for its checkpoints is known where they show as a cycle.
+    the metrics are those of both. What the job waits for its checkpoints is known where they show as a cycle. Seconds held
+    but idle count from the GPU's first activity to its last.
 
     Args:
         gpu: its name in the catalogue.
@@ -64,6 +66,7 @@ def profile_of_detection(
         InputError (of the regressor): values that no profile can hold.
     """
     sure = detection is not None and detection.confidence >= LEAST_CONFIDENCE
+    work = busy_part(time, metrics)
     if detection is not None and detection.epochs:
         spans = [(epoch.start, epoch.end) for epoch in detection.epochs]
         profile = summarise(gpu, time, metrics, spans, exclude_first=first_epoch, simulated=simulated)
@@ -74,7 +77,8 @@ def profile_of_detection(
         else:  # they still show where the job is
             profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     else:
-        profile = summarise(gpu, *busy_part(time, metrics), [], simulated=simulated)
+        profile = summarise(gpu, *work, [], simulated=simulated)
+    profile = replace(profile, held_idle_s=held_idle_s(*work))
     if detection is None:
         return profile
     if detection.verdict == "steps" and sure:

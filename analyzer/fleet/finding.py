@@ -79,6 +79,8 @@ class Finding:
         device: which GPU.
         start, end: unix seconds of its first and last tick.
         idle_s: seconds of it in which the GPU did no work, holes not counted; None where no metric shows it.
+        held_idle_s: seconds of it in which memory was held and nothing ran, between stretches of work too, holes not counted;
+            None where no metric shows that.
         spans: stretches of work, oldest first.
         quality: of the data.
         cpu_s: processor seconds that it took.
@@ -93,6 +95,7 @@ class Finding:
     spans: tuple[JobSpan, ...]
     quality: Quality
     cpu_s: float = 0.0
+    held_idle_s: float | None = None
 
     @property
     def seconds(self) -> float:

@@ -13,10 +13,11 @@ import numpy as np
 
 from ...detector.signals import PREFERENCE
 from ...regressor import Catalog
-from ...regressor.profile import METRICS
+from ...regressor.profile import METRICS, THROTTLED
 from ..csv_text import one_line
 from ..errors import InputError
 from ..telemetry.gpu_report import GpuDevice
+from ..traces.held_idle import HELD_IDLE_COLUMNS
 from .finding import Failure, Finding, JobSpan
 from .quality import TraceQuality
 from .span_finding import HeldStretch, span_of
@@ -31,7 +32,7 @@ _BIN_S = 1.0
 
 # Metrics that are looked at: twice what the agent exports. Memory grows with rows times metrics, and a log may have thousands.
 _MOST_METRICS = 64
-_KNOWN = METRICS | frozenset(PREFERENCE) | {"energy"}
+_KNOWN = METRICS | THROTTLED.keys() | HELD_IDLE_COLUMNS | frozenset(PREFERENCE) | {"energy"}
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def finding_of(name: str, version: str, device: GpuDevice, rows: TraceRows, look
         spans=tuple(spans),
         quality=quality.result(rows.late, simulated=device.simulated, worked=bool(work.stretches), analysed=bool(spans)),
         cpu_s=time.thread_time() - began,
+        held_idle_s=quality.held_idle.seconds,
     )
 
 

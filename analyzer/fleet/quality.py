@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ...detector.stream.work import HOLE_S
 from ...regressor.profile import METRICS
+from ..traces.held_idle import HeldIdle
 from .finding import SIMULATED, Quality
 from .stretches import SHORTEST_S
 from .trace_rows import Late, Piece
@@ -34,6 +35,7 @@ class TraceQuality:
         step_s: median seconds between rows, of the first piece; None before two rows.
         beginnings: unix seconds at which rows begin: of the first one, and of each after a hole of 300 s.
         problems: sentences of others, reported with its own.
+        held_idle: how long the GPU was held but idle, of the readings so far.
     """
 
     def __init__(self) -> None:
@@ -42,6 +44,7 @@ class TraceQuality:
         self.step_s: float | None = None
         self.beginnings: list[float] = []
         self.problems: list[str] = []
+        self.held_idle = HeldIdle()
         self._longest = 0.0
         self._holes = 0
         self._holes_s = 0.0
@@ -66,7 +69,8 @@ class TraceQuality:
         self.rows, self.last = self.rows + time.size, float(time[-1])
 
     def add_readings(self, piece: Piece) -> None:
-        """Take in which metrics have a reading in the next piece."""
+        """Take in which metrics have a reading in the next piece, and whether the GPU is held but idle."""
+        self.held_idle.add(piece.time, piece.values)
         for name, values in piece.values.items():
             self._read[name] = self._read.get(name, False) or not np.isnan(values).all()
 

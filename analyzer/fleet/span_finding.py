@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...detector import Detection, detect
 from ...detector import InputError as DetectorError
 from ...regressor import Catalog
-from ...regressor.profile import METRICS, Profile
+from ...regressor.profile import Profile
 from ..answers.cycles import second_job
 from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from ..jobs.rhythm import rhythm_of
@@ -128,8 +128,7 @@ def _begun_before(detection: Detection, rows: Piece) -> bool:
 def _profile(device: GpuDevice, held: SpanRows, detection: Detection | None, catalog: Catalog, *, first_epoch: bool) -> Profile:
     gpu = gpu_of(device.name, device.static, catalog).name
     time, values = held.for_profile()
-    inside = {name: column for name, column in values.items() if name in METRICS}
-    return profile_of_detection(gpu, time, inside, detection, simulated=device.simulated, first_epoch=first_epoch)
+    return profile_of_detection(gpu, time, values, detection, simulated=device.simulated, first_epoch=first_epoch)
 
 
 def _records(detection: Detection | None, since: float) -> tuple[EpochRecord, ...]:

@@ -26,7 +26,7 @@ from .trace_folder import TraceFolder, version_of
 from .trace_rows import TraceRows
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made anew.
-_ANALYSIS = 3
+_ANALYSIS = 4
 
 _COLUMNS = ("node", "instance", "cloud", "region")
 

@@ -13,10 +13,11 @@ from ...detector import Detection, Epoch
 from ...detector.stream import Stream
 from ...detector.stream.work import hole_s
 from ...regressor import Catalog
-from ...regressor.profile import METRICS, Profile
+from ...regressor.profile import METRICS, THROTTLED, Profile
 from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from ..telemetry import Rows
 from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
+from ..traces.held_idle import HELD_IDLE_COLUMNS, HeldIdle
 from ..traces.static_gpu import gpu_of
 from .known_epochs import KnownEpochs, News
 from .same_job import LONGEST_HOLE_S, Hole, rest_s
@@ -53,7 +54,7 @@ _REMEMBERED = 10.0
 
 _LARGEST = 1e18
 
-_HELD = METRICS | frozenset(PREFERENCE)
+_HELD = METRICS | THROTTLED.keys() | HELD_IDLE_COLUMNS | frozenset(PREFERENCE)
 
 
 class GpuWatch:
@@ -252,6 +253,8 @@ class GpuWatch:
         self._working_since: float | None = None
         self._job_since: float | None = None
         self._job_is_new = False
+        self._held_idle = HeldIdle()  # since the job's begin
+        self._job_held_idle_s: float | None = None  # up to its last work
         self._forget_job()
 
     def _forget_job(self) -> None:
@@ -265,6 +268,9 @@ class GpuWatch:
         self._last = float(time[-1])
         working = self._stream is None or self._stream.state != "idle"
         self._samples.append(time, values, of_job=working)
+        self._held_idle.add(time, values)
+        if working:
+            self._job_held_idle_s = self._held_idle.seconds
         if any(np.isfinite(values[name]).any() for name in self._metrics if name in values):
             self._read_at = self._last
         if self._stream is None or self._last - self._read_at > self._longer(_DEAF_S, _DEAF_ROWS):
@@ -331,6 +337,9 @@ class GpuWatch:
             since = hole.end
         if self._goes_on(since):
             assert self._before is not None
+            if self._job_since != self._before.job_since:
+                earlier = self._before.profile
+                self._count_held_idle(self._before.last_sample, None if earlier is None else earlier.held_idle_s)
             self._job_since = self._before.job_since
         elif since != self._job_since:
             self._another_job(since)
@@ -340,6 +349,13 @@ class GpuWatch:
         self._before, self._job_since = None, since
         self._job_is_new = True
         self._forget_job()
+        self._count_held_idle(since)
+
+    def _count_held_idle(self, since: float | None, known_s: float | None = None) -> None:
+        """Count from then on the seconds in which the GPU is held but idle, beside those that are known of the job."""
+        self._held_idle = HeldIdle(known_s)
+        self._held_idle.add(*self._samples.between(since or -np.inf, np.inf))
+        self._job_held_idle_s = self._held_idle.seconds
 
     def _goes_on(self, since: float) -> bool:
         """Whether work since then may be of the job that an earlier watch, or this one before a hole, reported."""
@@ -412,17 +428,18 @@ class GpuWatch:
         if detection is not None and detection.verdict == "epochs":
             detection = replace(detection, epochs=self._complete_epochs(detection))
         first = self._before is None and not self._came_late()
-        self._profile = self._summarised(*self._samples.job(), detection, first_epoch=first) or self._profile
+        profile = self._summarised(*self._samples.job(), detection, first_epoch=first)
+        if profile is not None:  # its rows are thinned, and have no long pause
+            self._profile = replace(profile, held_idle_s=self._job_held_idle_s)
 
     def _summarised(
         self, time: Array, values: Mapping[str, Array], detection: Detection | None, *, first_epoch: bool
     ) -> Profile | None:
         """The profile, or None where the samples give none."""
         assert self._gpu is not None
-        inside = {name: column for name, column in values.items() if name in METRICS}
         try:
             return profile_of_detection(
-                self._gpu, time, inside, detection, simulated=self.device.simulated, first_epoch=first_epoch
+                self._gpu, time, values, detection, simulated=self.device.simulated, first_epoch=first_epoch
             )
         except ValueError as error:  # the regressor's InputError: no sample in the epochs, readings that cannot be
             log.warning("no profile of %s (%s): %s", self.device.uuid, self.device.node, error)

@@ -6,11 +6,8 @@ import math
 from typing import Literal, NamedTuple
 
 from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES
+from ...regressor.profile import THROTTLED
 
-_THROTTLE_REASONS = (
-    *("power_cap", "thermal", "hardware_thermal", "power_brake", "board_limit", "reliability"),
-    "clock_setting",
-)
 #: Column -> unit suffix of the agent's name for it. (The agent's catalogue is not ours to load; a test compares the two.)
 _GPU_SUFFIXES = {
     **dict.fromkeys(("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active"), "ratio"),
@@ -19,7 +16,7 @@ _GPU_SUFFIXES = {
     **dict.fromkeys(("power", "power_average", "power_limit"), "watts"),
     **dict.fromkeys(("sm_clock", "memory_clock"), "hertz"),
     **dict.fromkeys(("memory_used", "memory_free", "bar1_used", "bar1_free"), "bytes"),
-    **dict.fromkeys((f"throttled_{reason}" for reason in _THROTTLE_REASONS), "ratio"),
+    **dict.fromkeys(THROTTLED, "ratio"),
     **dict.fromkeys(("fan_speed", "encoder_utilization", "decoder_utilization", "ofu", "held_idle"), "ratio"),
     **dict.fromkeys(("temperature", "memory_temperature"), "celsius"),
     **dict.fromkeys(("xid_errors", "ecc_correctable_errors", "ecc_uncorrectable_errors", "pcie_replays"), "total"),
