@@ -21,6 +21,13 @@ Objective = Literal["cost", "time"]
 Market = Literal["on-demand", "spot"]
 Recipe = Literal["default", "paper"]
 
+_OFU = "Share of the GPU's peak of matrix products that the job reaches, 0 to 1; null without tensor activity and SM clock."
+
+_HELD_IDLE = "Seconds of the job in which memory was held and nothing ran; null where the telemetry does not show it."
+_HELD_IDLE_USD = "What held_idle_s cost, by each GPU's share of its machine; null where it is not known what is rented."
+_THROTTLED = "Reason -> share of time in which it held the clocks down, 0 to 1; several may hold at once. null without reasons."
+_REDUCED_CLOCK = "A sentence on the reason that held the clocks down most; null below 1 % of the time."
+
 
 class AnswerModel(BaseModel):
     """What all of them are: no unknown keys, no infinities."""
@@ -51,6 +58,7 @@ class GpuAnswer(AnswerModel):
     epochs_seen: int
     last_sample: float | None
     hertz: float
+    held_idle_s: float | None = Field(default=None, description=_HELD_IDLE)
 
 
 class DetectionAnswer(AnswerModel):
@@ -62,9 +70,6 @@ class DetectionAnswer(AnswerModel):
     confidence: float = Field(description="0 to 1, that the period is right; 0 without one.")
     reason: Reason | None = Field(description="With verdict `none`: why.")
     cycles: list[Cycle] = Field(description="From short to long.")
-
-
-_OFU = "Share of the GPU's peak of matrix products that the job reaches, 0 to 1; null without tensor activity and SM clock."
 
 
 class EnergyAnswer(AnswerModel):
@@ -154,6 +159,8 @@ class GpuOfJobAnswer(AnswerModel):
     feature_set: Literal["nvml", "dcgm", "none"]
     metrics: list[str] = Field(description="Metrics that were recorded.")
     ofu: float | None = Field(default=None, description=_OFU)
+    held_idle_s: float | None = Field(default=None, description=_HELD_IDLE)
+    throttled: dict[str, float] | None = Field(default=None, description=_THROTTLED)
     detection: DetectionAnswer | None = Field(description="null for a profile.")
     predictions: list[RatioAnswer] = Field(description="Of this GPU alone; empty for a job of one GPU.")
 
@@ -181,6 +188,10 @@ class PredictionAnswer(Answer):
     idle_at_boundaries: list[str] = Field(description="A sentence on each kind of boundary at which the job waits.")
     precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
     ofu: float | None = Field(default=None, description=f"{_OFU} Mean over the job's GPUs.")
+    held_idle_s: float | None = Field(default=None, description=f"{_HELD_IDLE} Sum over the job's GPUs.")
+    held_idle_usd: float | None = Field(default=None, description=_HELD_IDLE_USD)
+    throttled: dict[str, float] | None = Field(default=None, description=f"{_THROTTLED} Mean over the job's GPUs.")
+    reduced_clock: str | None = Field(default=None, description=_REDUCED_CLOCK)
     samples_per_s: float | None = Field(description="null unless the samples of a step were given and steps show.")
     tokens_per_s: float | None
     gpus: list[GpuOfJobAnswer] = Field(description="GPUs of the job that count.")
@@ -276,6 +287,7 @@ class CurrentInstance(PlaceAnswer):
     usd_per_hour: float
     seconds: float | None = Field(description="Of the same work as the recommendation's seconds.")
     usd: float | None
+    usd_per_gpu_hour: float | None = Field(default=None, description="One GPU's share of its machine's price.")
     assumed: bool = Field(description="Nobody said where the job runs: the cheapest instance with its GPU is assumed.")
 
 
@@ -350,6 +362,10 @@ class RecommendationAnswer(AnswerModel):
     idle_at_boundaries: list[str] = Field(description="A sentence on each kind of boundary at which the job waits.")
     precision: dict[Precision, float] = Field(description="How likely the job computes in each, adding up to 1.")
     ofu: float | None = Field(default=None, description=f"{_OFU} Mean over the job's GPUs.")
+    held_idle_s: float | None = Field(default=None, description=f"{_HELD_IDLE} Sum over the job's GPUs.")
+    held_idle_usd: float | None = Field(default=None, description=_HELD_IDLE_USD)
+    throttled: dict[str, float] | None = Field(default=None, description=f"{_THROTTLED} Mean over the job's GPUs.")
+    reduced_clock: str | None = Field(default=None, description=_REDUCED_CLOCK)
     samples_per_s: float | None
     tokens_per_s: float | None
     objective: Objective
@@ -411,6 +427,13 @@ class JobSummary(AnswerModel):
     )
     tokens_per_s: float | None = None
     ofu: float | None = Field(default=None, description=f"{_OFU} Mean over the job's GPUs.")
+    held_idle_s: float | None = Field(default=None, description=f"{_HELD_IDLE} Sum over the job's GPUs.")
+    held_idle_usd: float | None = Field(default=None, description=_HELD_IDLE_USD)
+    throttled: dict[str, float] | None = Field(default=None, description=f"{_THROTTLED} Mean over the job's GPUs.")
+    reduced_clock: str | None = Field(default=None, description=_REDUCED_CLOCK)
+    tensor_cores_idle: bool = Field(
+        default=False, description="SMs are busy in FP32 and no tensor core works; false where the telemetry does not show it."
+    )
 
 
 class JobAnswer(JobSummary):

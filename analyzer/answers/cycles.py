@@ -9,8 +9,8 @@ from typing import Any
 from ...detector import Cycle, Detection
 from ..words import length, money, number
 
-# An idle share below this is not worth a sentence.
-_LEAST_IDLE = 0.01
+LEAST_SHARE = 0.01
+"""A share of the time below this is not worth a sentence. By choice; the alert on the hardware's slowdown begins here, too."""
 
 _NAMES = {
     "step": "steps",
@@ -45,7 +45,7 @@ def waits(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[st
     sentences = []
     for cycle in cycles:
         share = 0.0 if cycle.boundary_idle_s is None else cycle.boundary_idle_s / cycle.period_s
-        if share < _LEAST_IDLE:
+        if share < LEAST_SHARE:
             continue
         cost = "" if usd_per_hour is None else f", {money(share * usd_per_hour)}/h"
         sentences.append(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from statistics import mean
 from typing import Any
 
 from ...detector import Detection
@@ -81,14 +80,10 @@ def _of_job(result: JobResult) -> dict[str, Any]:
         "simulated": result.simulated,
         "cycle": None if slowest.cycle is None else asdict(slowest.cycle),
         "precision": likely_precisions(slowest.profile, slowest.gpu)[0],
-        "ofu": mean(used) if (used := [share for source in result.sources if (share := _ofu(source)) is not None]) else None,
+        **vars(result.use),
         "idle_at_boundaries": result.idle_at_boundaries,
         **rates(result.throughput),
     }
-
-
-def _ofu(source: Source) -> float | None:
-    return overall_flop_utilization(source.profile, source.gpu)
 
 
 def _detection(detection: Detection | None) -> dict[str, Any] | None:
@@ -110,7 +105,9 @@ def _gpu(result: JobResult, place: int) -> dict[str, Any]:
         "source": source.profile.gpu,
         "simulated": source.profile.simulated,
         "metrics": sorted(source.profile.metrics),
-        "ofu": _ofu(source),
+        "ofu": overall_flop_utilization(source.profile, source.gpu),
+        "held_idle_s": source.profile.held_idle_s,
+        "throttled": source.profile.throttled,
         "cycle": None if source.cycle is None else asdict(source.cycle),
         **{key: getattr(source.profile, key) for key in _OF_PROFILE},
         "detection": _detection(source.detection),
@@ -142,6 +139,7 @@ def _current(row: Recommendation, on: Rented) -> dict[str, Any]:
         "usd_per_hour": row.usd_per_hour,
         "seconds": None if row.seconds is None else row.seconds.value,
         "usd": None if row.usd is None else row.usd.value,
+        "usd_per_gpu_hour": on.usd_per_gpu_hour,
         "assumed": on.assumed,
     }
 

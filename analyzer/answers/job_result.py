@@ -18,6 +18,7 @@ from ..instances import Instance
 from ..recommendation import MemoryNeed, Work
 from ..words import plain
 from .cycles import NO_STEP, Throughput
+from .gpu_use import GpuUse, use_of
 from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
 from .recommendations import Recommended, Renting, recommend_job
 from .sources import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
@@ -61,6 +62,7 @@ class JobResult:
         predictor: that made the answers; its catalogue has the GPUs of the sources.
         work: the whole job that answers are of; None: one epoch, cycle or step.
         throughput: of the job here; None where it is not known.
+        use: how well it uses its GPUs.
         idle_at_boundaries: a sentence on each kind of boundary at which the job waits, with what that costs.
         notes: a sentence on each thing that a reader should know of sources and times.
     """
@@ -71,6 +73,7 @@ class JobResult:
     predictor: LatencyPredictor | PaperPredictor
     work: Work | None
     throughput: Throughput | None
+    use: GpuUse
     idle_at_boundaries: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -161,6 +164,7 @@ def answer_job(
         recommended = recommend_job(sources, answers, predictor, instances, question.renting, work=work, need=need)
     current = None if recommended is None or recommended.on.assumed else recommended.current
     idle = waits_of(slowest, read, instances, None if current is None else current.usd_per_hour)
+    each = None if recommended is None or recommended.on.assumed else recommended.on.usd_per_gpu_hour
     return JobResult(
         tuple(sources),
         tuple(answers),
@@ -168,6 +172,7 @@ def answer_job(
         predictor,
         work,
         rate,
+        use_of(sources, [source.profile for source in read], each),
         tuple(map(plain, idle)),
         tuple(map(plain, notes)),
     )

@@ -10,6 +10,7 @@ from ..tables import interval_text, seconds_text, table, with_prefix
 from ..words import TimeUnit, time_unit
 from .answer_schema import EffectAnswer, GpuOfJobAnswer, PredictionAnswer, TargetAnswer, WholeJobAnswer
 from .cycles import rate_cells, rate_header, rates, rates_text
+from .gpu_use import use_lines
 
 # Targets of which a table is followed by what each rests on.
 _MOST_IN_FULL = 3
@@ -20,7 +21,7 @@ def prediction_text(answer: PredictionAnswer) -> str:
     gpus, targets = answer.gpus, [target for target in answer.predictions if target.fits is not False]
     several = len(gpus) > 1
     lines = [_seen(gpu, f"GPU {place}, {gpu.trace}: " * several) for place, gpu in enumerate(gpus)]
-    lines += [*_metrics(answer), *_arithmetic(answer), *answer.idle_at_boundaries, *_throughput(answer)]
+    lines += [*_metrics(answer), *use_lines(answer), *answer.idle_at_boundaries, *_throughput(answer)]
     units = (time_unit(each.seconds for each in targets), time_unit(each.job.seconds for each in targets if each.job))
     rows = [_row(target, answer, *units) for target in targets]
     lines += [table(_header(answer, targets), rows)] if rows else []
@@ -76,10 +77,6 @@ def _metrics(answer: PredictionAnswer) -> list[str]:
     left = sorted(held - used - ({"power"} if energy else set()))
     only = f"; recorded only: {', '.join(left)}" if left else ""
     return [f"used: {', '.join([*sorted(used), *energy]) or 'no metric'}{only}"]
-
-
-def _arithmetic(answer: PredictionAnswer) -> list[str]:
-    return [] if answer.ofu is None else [f"tensor cores: {100 * answer.ofu:.0f} % of their peak used (OFU)"]
 
 
 def _throughput(answer: PredictionAnswer) -> list[str]:

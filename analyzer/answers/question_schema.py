@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from ...regressor.precision import PRECISIONS
-from ...regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, Profile, Unit
+from ...regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, THROTTLED, Profile, Unit
 
 
 @cache
@@ -24,7 +24,7 @@ def example_profile() -> dict[str, Any]:
 
 
 def _schema() -> dict[str, Any]:
-    number = {"type": "number"}
+    number, ratio = {"type": "number"}, {"type": "number", "minimum": 0, "maximum": 1}
     positive = {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1e18}, {"type": "null"}]}
     name = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 100}, {"type": "null"}]}
     statistics = {
@@ -63,17 +63,22 @@ def _schema() -> dict[str, Any]:
         "batch": {**positive, "description": "Samples in one step."},
         "origin": name,
         "gpus": {"type": "integer", "minimum": 1, "maximum": MOST_GPUS, "default": 1, "description": "Of the job."},
-        "wait_share": {
-            "type": "number",
-            "minimum": 0,
-            "maximum": 1,
-            "default": 0,
-            "description": "Share of time in checkpoints.",
-        },
+        "wait_share": {**ratio, "default": 0, "description": "Share of time in checkpoints."},
         "tensor_clock": {
             "type": ["number", "null"],
             "minimum": 0,
             "description": "Mean of tensor activity times SM clock [Hz]; null without either.",
+        },
+        "throttled": {
+            "type": ["object", "null"],
+            "properties": dict.fromkeys(THROTTLED.values(), ratio),
+            "additionalProperties": False,
+            "description": "Reason -> share of time in which it held the clocks down; null without reasons.",
+        },
+        "held_idle_s": {
+            "type": ["number", "null"],
+            "minimum": 0,
+            "description": "Seconds of the job in which memory was held and nothing ran; null if unknown.",
         },
     }
     required = ["schema", "gpu", "epoch_s", "unit", "epochs", "metrics", "feature_set", "first_epoch_excluded"]

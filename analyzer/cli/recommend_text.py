@@ -6,6 +6,7 @@ from collections import Counter
 
 from ...regressor.prediction import by_data_sheet
 from ..answers.cycles import rate_cells, rate_header, rates
+from ..answers.gpu_use import use_lines
 from ..answers.job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
@@ -43,7 +44,7 @@ def recommend_text(result: JobResult) -> str:
         )
         if rows[0].job is not None:
             lines.append(_spent(rows[0], unit))
-    lines += [*result.idle_at_boundaries, *_left_out(ranking)]
+    lines += [*use_lines(result.use), *result.idle_at_boundaries, *_left_out(ranking)]
     if not rows:
         lines += _nearest(ranking)
     if need is not None:

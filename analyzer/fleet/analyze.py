@@ -118,7 +118,7 @@ def analyze(
         progress.jobs += jobs
         show(progress)
 
-    findings = tabulated(together.findings(), store.failures(), looking.catalog, out)
+    findings = tabulated(together.findings(), store.failures(), looking.catalog, GpuPrices(advisor), out)
     summary = write_answers(findings, store.failures(), advisor, out, analysed=what, workers=workers, advance=advance)
     return {**summary, "run": vars(replace(progress))}
 

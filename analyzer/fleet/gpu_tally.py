@@ -125,21 +125,24 @@ class GpuTally:
         usd = None
         if finding.idle_s is not None and price.usd_per_hour is not None:
             usd = finding.idle_s / _HOUR_S * price.usd_per_hour
-        self._idle.add(finding, usd)
-        self._models.setdefault(device.name, _Hours()).add(finding, usd)
+        held_idle_usd = price.held_idle_usd(finding.held_idle_s)
+        for hours in (self._idle, self._models.setdefault(device.name, _Hours())):
+            hours.add(finding, usd, held_idle_usd)
         self._assumed += price.assumed and usd is not None
         if finding.idle_s:
-            hours = finding.idle_s / _HOUR_S
+            idle_hours = finding.idle_s / _HOUR_S
             row = {
                 "trace": finding.trace,
                 "node": device.node,
                 "gpu": device.name,
                 "idle_ratio": finding.idle_s / finding.seconds if finding.seconds else None,
-                "idle_hours": hours,
+                "idle_hours": idle_hours,
                 "usd": usd,
                 "assumed": price.assumed,
+                "held_idle_hours": None if finding.held_idle_s is None else finding.held_idle_s / _HOUR_S,
+                "held_idle_usd": held_idle_usd,
             }
-            self._idlest.add(hours if usd is None else usd, finding.trace, row)
+            self._idlest.add(idle_hours if usd is None else usd, finding.trace, row)
 
     def _add_quality(self, finding: Finding) -> None:
         quality = finding.quality
@@ -161,7 +164,10 @@ class GpuTally:
 
 @dataclass
 class _Hours:
-    """Of some of the traces: how many, their seconds, those of which idleness is known, and what idleness cost."""
+    """Of some of the traces: how many, their seconds, those of which idleness is known, and what idleness cost.
+
+    ``held_``: the same of being held but idle; of ``held_unpriced_s`` it is not known what is rented.
+    """
 
     traces: int = 0
     seconds: float = 0.0
@@ -169,10 +175,19 @@ class _Hours:
     idle_s: float = 0.0
     usd: float = 0.0
     unpriced: int = 0
+    held_known_s: float = 0.0
+    held_idle_s: float = 0.0
+    held_usd: float = 0.0
+    held_unpriced_s: float = 0.0
 
-    def add(self, finding: Finding, usd: float | None) -> None:
+    def add(self, finding: Finding, usd: float | None, held_idle_usd: float | None) -> None:
         self.traces += 1
         self.seconds += finding.seconds
+        if finding.held_idle_s is not None:
+            self.held_known_s += finding.seconds
+            self.held_idle_s += finding.held_idle_s
+            self.held_usd += held_idle_usd or 0.0
+            self.held_unpriced_s += finding.held_idle_s if held_idle_usd is None else 0.0
         if finding.idle_s is None:
             return
         self.known_s += finding.seconds
@@ -189,6 +204,17 @@ class _Hours:
             "idle_ratio": self.idle_s / self.known_s if self.known_s else None,
             "idle_usd": self.usd,
             "unpriced": self.unpriced,
+            **self._held(),
+        }
+
+    def _held(self) -> dict[str, float | None]:
+        """Hours; nothing where no trace shows them, and no cost where none of them has a price."""
+        if not self.held_known_s:
+            return dict.fromkeys(("held_idle_hours", "held_idle_unpriced_hours", "held_idle_usd"))
+        return {
+            "held_idle_hours": self.held_idle_s / _HOUR_S,
+            "held_idle_unpriced_hours": self.held_unpriced_s / _HOUR_S,
+            "held_idle_usd": self.held_usd if self.held_unpriced_s < self.held_idle_s or not self.held_idle_s else None,
         }
 
 

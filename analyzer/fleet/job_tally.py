@@ -71,6 +71,8 @@ class JobTally:
         self._sure, self._unsure, self._stay = _Money(), _Money(), _Money()
         self._unknown = 0
         self._waits_gpu_s = 0.0
+        self._ofu_known_s = self._ofu_s = 0.0
+        self._tensor_cores_idle = self._reduced_clock = 0
         self._dearest, self._worst, self._stragglers = Largest(TABLE_ROWS), Largest(TABLE_ROWS), Largest(TABLE_ROWS)
 
     def add(self, job: FleetJob, columns: Mapping[str, Any]) -> None:
@@ -84,6 +86,11 @@ class JobTally:
         cycle = self._cycles[columns["cycle"] or job.answer.unit or NO_CYCLE]
         cycle.jobs += 1
         cycle.gpu_hours += columns["gpu_hours"]
+        if job.answer.ofu is not None:
+            self._ofu_known_s += job.gpu_s
+            self._ofu_s += job.answer.ofu * job.gpu_s
+        self._tensor_cores_idle += job.answer.tensor_cores_idle
+        self._reduced_clock += job.answer.reduced_clock is not None
         row = {name: value for name, value in columns.items() if name in _TABLE_COLUMNS}
         self._add_saving(job, row)
         if job.straggler is not None:
@@ -107,6 +114,12 @@ class JobTally:
             "job_gpu_hours": self._gpu_s / 3600,
             "job_verdicts": {verdict: self._verdicts[verdict] for verdict in ("epochs", "steps", "none")},
             "job_cycles": {kind: vars(self._cycles[kind]) for kind in (*get_args(Kind), NO_CYCLE) if kind in self._cycles},
+            "use": {
+                "ofu": self._ofu_s / self._ofu_known_s if self._ofu_known_s else None,
+                "ofu_gpu_hours": self._ofu_known_s / 3600,
+                "tensor_cores_idle_jobs": self._tensor_cores_idle,
+                "reduced_clock_jobs": self._reduced_clock,
+            },
             "job_sizes": [{"gpus": size, "jobs": count} for size, count in sorted(self._sizes.items())],
             "savings": {
                 "sure": vars(self._sure),
@@ -146,6 +159,7 @@ class JobTally:
 _TABLE_COLUMNS = frozenset(
     (
         *("job", "title", "gpu_count", "gpu_model", "nodes", "gpu_hours", "unit", "epoch_s", "simulated", "busy_ratio"),
+        *("ofu", "tensor_cores_idle", "held_idle_s", "held_idle_usd", "reduced_clock"),
         *("idle_at_boundaries", "action", "advice", "cheapest_by_data_sheet"),
         *("current_instance", "current_cloud", "current_assumed", "current_usd_per_hour"),
         *("cheapest_instance", "cheapest_cloud", "cheapest_region", "cheapest_gpu", "cheapest_instances"),

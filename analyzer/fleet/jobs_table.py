@@ -45,6 +45,11 @@ SCHEMA = pa.schema(
         _column("cycle", _TEXT, "kind of the cycle that epoch_s is of: step, checkpoint, evaluation, epoch, unknown"),
         _column("idle_ratio", _NUMBER, "share of the time in which its GPUs wait, over whole cycles of that kind, 0..1"),
         _column("idle_at_boundaries", _TEXTS, "what the time goes to in which they wait at the boundaries of cycles"),
+        _column("ofu", _NUMBER, "share of its GPUs' peak of matrix products, 0..1; empty without tensor activity and SM clock"),
+        _column("tensor_cores_idle", pa.bool_(), "SMs are busy in FP32 and no tensor core works"),
+        _column("held_idle_s", _NUMBER, "seconds in which memory was held and nothing ran, all GPUs; empty where one has none"),
+        _column("held_idle_usd", _NUMBER, "what these cost; empty where it is not known what the job runs on"),
+        _column("reduced_clock", _TEXT, "the reason that held the clocks down most; empty below 1 % of the time"),
         _column("confidence", _NUMBER, "of the detector, 0..1"),
         _column("epochs", _COUNT, "that were found, on the GPU that shows most"),
         _column("busy_ratio", _NUMBER, "mean of the activity metric, 0..1"),
@@ -97,7 +102,7 @@ SCHEMA = pa.schema(
 # Columns that are named as in the answer that the service gives of a job.
 _AS_ANSWERED = (
     *("title", "grouped_by", "gpus", "nodes", "gpu_model", "simulated", "verdict", "unit", "epoch_s", "epoch_s_low"),
-    *("epoch_s_high", "confidence", "spread"),
+    *("epoch_s_high", "confidence", "spread", "ofu", "tensor_cores_idle", "held_idle_s", "held_idle_usd", "reduced_clock"),
 )
 
 # Rows that are held before they are written: about 100 kB each, most of that the answer.

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from ...regressor import Catalog
 from ..errors import InputError
 from .finding import Failure, Finding, JobSpan
+from .savings import GpuPrices
 
 _TEXT, _NUMBER, _COUNT, _TEXTS = pa.string(), pa.float64(), pa.int64(), pa.list_(pa.string())
 
@@ -25,7 +26,7 @@ SCHEMAS = {
             **dict.fromkeys(("trace", "version", "uuid", "label", "node", "name", "model", "source"), _TEXT),
             "simulated": pa.bool_(),
             **dict.fromkeys(("instance", "cloud", "region"), _TEXT),
-            **dict.fromkeys(("start", "end", "seconds", "idle_s", "idle_ratio", "held_idle_s"), _NUMBER),
+            **dict.fromkeys(("start", "end", "seconds", "idle_s", "idle_ratio", "held_idle_s", "held_idle_usd"), _NUMBER),
             **dict.fromkeys(("spans", "epochs", "rows"), _COUNT),
             **dict.fromkeys(("hertz", "missing_ratio", "longest_hole_s"), _NUMBER),
             **dict.fromkeys(("metrics", "silent_metrics", "problems"), _TEXTS),
@@ -66,7 +67,9 @@ SCHEMAS = {
 _ROWS, _EPOCHS = 2_000, 20_000
 
 
-def tabulated(findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, out: Path) -> Iterator[Finding]:
+def tabulated(
+    findings: Iterable[Finding], failures: Iterable[Failure], catalog: Catalog, prices: GpuPrices, out: Path
+) -> Iterator[Finding]:
     """Yield each finding, and write all tables into the folder ``out``: each appears whole or not at all, and all at the end.
 
     Raises:
@@ -76,7 +79,7 @@ def tabulated(findings: Iterable[Finding], failures: Iterable[Failure], catalog:
         with tempfile.TemporaryDirectory(dir=out, prefix=".tables") as folder, ExitStack() as stack:
             writers = {name: stack.enter_context(_Writer(Path(folder), name)) for name in SCHEMAS}
             for finding in findings:
-                writers["gpus"].add(_gpu(finding, catalog))
+                writers["gpus"].add(_gpu(finding, catalog, prices))
                 for number, span in enumerate(finding.spans):
                     writers["spans"].add(_span(finding, number, span))
                     writers["epochs"].extend(_epochs(finding, number, span))
@@ -131,7 +134,7 @@ class _Writer:
             held.clear()
 
 
-def _gpu(finding: Finding, catalog: Catalog) -> dict[str, Any]:
+def _gpu(finding: Finding, catalog: Catalog, prices: GpuPrices) -> dict[str, Any]:
     device, quality = finding.device, finding.quality
     identity = {name: getattr(device, name) for name in ("uuid", "label", "node", "name", "source", "simulated")}
     place = {name: getattr(device, name) or None for name in ("instance", "cloud", "region")}
@@ -147,6 +150,7 @@ def _gpu(finding: Finding, catalog: Catalog) -> dict[str, Any]:
         "idle_s": finding.idle_s,
         "idle_ratio": None if finding.idle_s is None or not finding.seconds else min(1.0, finding.idle_s / finding.seconds),
         "held_idle_s": finding.held_idle_s,
+        "held_idle_usd": prices.of(device).held_idle_usd(finding.held_idle_s),
         "spans": len(finding.spans),
         "epochs": sum(len(span.epochs) for span in finding.spans),
         **{name: getattr(quality, name) for name in ("rows", "hertz", "missing_ratio", "longest_hole_s")},

@@ -80,6 +80,10 @@ class GpuPrice:
     usd_per_hour: float | None
     assumed: bool
 
+    def held_idle_usd(self, seconds: float | None) -> float | None:
+        """What so many seconds of being held but idle cost; None where either is not known."""
+        return None if seconds is None or self.usd_per_hour is None or self.assumed else seconds / _HOUR_S * self.usd_per_hour
+
 
 class GpuPrices:
     """Looks each kind up once."""
@@ -102,7 +106,4 @@ class GpuPrices:
         except ValueError:  # a GPU that nothing is known of
             return GpuPrice(None, assumed=True)
         on = rented(gpu, 1, self._advisor.instances, devices=(device,), market=self._advisor.renting.limits.market)
-        price = None if on.instance is None else on.instance.price(on.market)
-        if on.instance is None or price is None:
-            return GpuPrice(None, assumed=True)
-        return GpuPrice(price / on.instance.count, on.assumed)
+        return GpuPrice(on.usd_per_gpu_hour, on.assumed)

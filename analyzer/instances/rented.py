@@ -44,6 +44,12 @@ class Rented:
     notes: tuple[str, ...] = ()
     share: float = 1.0
 
+    @property
+    def usd_per_gpu_hour(self) -> float | None:
+        """One GPU's share of its machine's price; None where that is not known."""
+        price = None if self.instance is None else self.instance.price(self.market)
+        return None if self.instance is None or price is None else price / self.instance.count
+
 
 def rented(
     gpu: str,

@@ -11,9 +11,11 @@ from ...detector import elected
 from ...detector.confidence import ANSWERS
 from ...detector.methods.track.regimes import DIFFERENT
 from ...regressor import Catalog, Profile
+from ...regressor.precision import tensor_cores_idle
 from ..answers.answer_schema import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
 from ..answers.cycles import NO_STEP, throughput
 from ..answers.detected_profile import LEAST_CONFIDENCE
+from ..answers.gpu_use import use_of
 from ..answers.job_result import said_once
 from ..answers.predictions import comparable
 from ..answers.sources import Source, notes_on
@@ -144,6 +146,9 @@ def summed_up(
         sentences.append(NO_STEP)
     cheapest = None if recommendation is None else recommendation.cheapest
     savings = None if recommendation is None else recommendation.savings
+    now = None if recommendation is None else recommendation.current
+    each = None if now is None or now.assumed else now.usd_per_gpu_hour
+    use = vars(use_of(sources, [report.profile for report in reports], each))
     length_of: dict[str, Any] = {
         name: getattr(timed, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")
     }
@@ -170,10 +175,12 @@ def summed_up(
         cycles=list(cycles),
         samples_per_s=None if pace is None else pace.samples_per_s,
         tokens_per_s=None if pace is None else pace.tokens_per_s,
-        ofu=None if prediction is None else prediction.ofu,
+        **use,
+        tensor_cores_idle=any(tensor_cores_idle(source.profile, source.gpu) for source in sources),
         plan=plan,
-        prediction=prediction,
-        recommendation=recommendation,
+        # Both may be of fewer GPUs, or older.
+        prediction=prediction and prediction.model_copy(update=use),
+        recommendation=recommendation and recommendation.model_copy(update=use),
         notes=list(map(plain, sentences)),
     )
 
@@ -185,6 +192,7 @@ def gpu_answer(report: Report, job: str | None, catalog: Catalog) -> GpuAnswer:
         model=_model_or_none(device, catalog),
         job=job,
         cycles=list(report.cycles),
+        held_idle_s=None if report.profile is None else report.profile.held_idle_s,
         **{name: getattr(device, name) for name in ("uuid", "label", "name", "node", "source", "simulated")},
         **{name: getattr(report, name) for name in ("state", "verdict", "unit", "period_s", "confidence", "hertz")},
         **{name: getattr(report, name) for name in ("job_since", "epochs_seen", "last_sample")},

@@ -82,14 +82,9 @@ def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | 
     """
     from ..instances.rented import rented
 
-    prices = []
-    for gpu in gpus:
-        on = rented(gpu, 1, instances)
-        price = None if on.instance is None else on.instance.price(on.market)
-        if on.instance is None or price is None:
-            return None
-        prices.append(price / on.instance.count)
-    return sum(prices)
+    prices = [rented(gpu, 1, instances).usd_per_gpu_hour for gpu in gpus]
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None
 
 
 def usd_of(traces: Sequence[Trace]) -> float | None:

@@ -75,18 +75,26 @@ def _figures() -> list[Any]:
 def _sums() -> list[Any]:
     return [
         number(
+            "Held but idle",
+            "How many GPUs have memory in use while nothing runs, on average over the interval: they are paid for and not used.",
+            "short",
+            f"sum({with_node(mean_of('held_idle', 'uuid', ''))})",
+            width=6,
+            decimals=1,
+        ),
+        number(
             "Active jobs on all nodes",
             "Training jobs of which a GPU works now, whichever nodes are chosen, also those that have no metrics of their own.",
             "short",
             "sum(max by (instance) (epochcast_analyzer_active_jobs))",
-            width=8,
+            width=6,
         ),
         number(
             "Could be saved per hour on all nodes",
             "As above, of all active jobs, whichever nodes are chosen.",
             "currencyUSD",
             "sum(max by (instance) (epochcast_analyzer_possible_savings_usd_per_hour))",
-            width=8,
+            width=6,
             decimals=2,
         ),
         number(
@@ -95,7 +103,7 @@ def _sums() -> list[Any]:
             "page and API have all.",
             "short",
             'sum(max by (instance) (epochcast_analyzer_left_out_jobs{part="job"}))',
-            width=8,
+            width=6,
             steps=[(None, GREEN), (1, YELLOW)],
         ),
     ]

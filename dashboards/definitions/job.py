@@ -4,11 +4,14 @@ from typing import Any
 
 from frame import finished, frame, variable
 from panels import GREEN, RED, YELLOW, Column, bars, intervals, number, over_time, row, rows, words
-from queries import ACTIVE, TO_GPU, period
+from queries import ACTIVE, TO_GPU, mean_of, period, with_node
 
 JOB = 'training_job="$training_job"'
 # The GPUs of the job; group_left is not needed, for only their being there counts.
 ITS_GPUS = f"on (uuid) max by (uuid) (epochcast_gpu_training_job_info{{{JOB}}} == 1)"
+
+# How well a GPU is used: the agent's ratio -> title of its column.
+USE = {"ofu": "OFU", "held_idle": "held but idle", "throttled_power_cap": "power cap"}
 
 
 def dashboard() -> dict[str, Any]:
@@ -214,11 +217,13 @@ def _gpus() -> list[Any]:
         ),
         rows(
             "Its GPUs",
-            "A click on the UUID opens the GPU.",
+            "How well each is used now: OFU is the share of the tensor cores' peak; held but idle, and a clock that the power "
+            "limit holds down, are shares of the time. A click on the UUID opens the GPU.",
             {
                 "period": typical,
                 "confidence": f"max by (uuid, node, gpu) (epochcast_gpu_epoch_confidence_ratio) and {ITS_GPUS}",
                 "epochs": f"max by (uuid, node, gpu) (epochcast_gpu_epochs_total) and {ITS_GPUS}",
+                **{metric: f"({with_node(mean_of(metric, 'uuid', ''), '')}) and {ITS_GPUS}" for metric in USE},
             },
             [
                 Column("node", "node"),
@@ -227,6 +232,7 @@ def _gpus() -> list[Any]:
                 Column("period", "epoch, step or cycle", "s"),
                 Column("confidence", "confidence", "percentunit"),
                 Column("epochs", "epochs seen"),
+                *(Column(metric, title, "percentunit", decimals=0) for metric, title in USE.items()),
             ],
             width=12,
         ),

@@ -27,11 +27,9 @@ def state_of(by: str, selector: str) -> str:
     )
 
 
-def with_node(query: str) -> str:
+def with_node(query: str, selector: str = 'node=~"$node"') -> str:
     """Return a query by ``uuid`` for the chosen nodes, with labels ``node``, which agents do not know, and ``gpu``."""
-    return (
-        f'({query}) * on (uuid) group_left (node, gpu) max by (uuid, node, gpu) (epochcast_gpu_detector_state{{node=~"$node"}})'
-    )
+    return f"({query}) * on (uuid) group_left (node, gpu) max by (uuid, node, gpu) (epochcast_gpu_detector_state{{{selector}}})"
 
 
 def of_jobs(query: str) -> str:

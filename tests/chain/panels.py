@@ -26,6 +26,8 @@ EMPTY = {
     *(("epochcast-gpu", "Reduced clocks", ref_id) for ref_id in "ABCDEF"),
     *(("epochcast-gpu", "Errors", ref_id) for ref_id in "ABCD"),
     ("epochcast-fleet", "GPUs", "E"),
+    ("epochcast-job", "Its GPUs", "D"),
+    ("epochcast-job", "Its GPUs", "F"),
     ("epochcast-job", "Typical length", "B"),
     ("epochcast-job", "Typical length", "C"),
     ("epochcast-gpu", "Length of epochs", "D"),

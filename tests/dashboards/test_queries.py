@@ -84,6 +84,7 @@ class Truth:
             "Could be saved per hour": [
                 if_any(priced, sum(job.usd_per_hour * max(0.0, 1 - job.recommended["cost"][2]) for job in priced))
             ],
+            "Held but idle": [one(sum(self._mean(g, "held_idle") for g in gpus))],
             "Active jobs on all nodes": [one(len(self.jobs) + 3)],
             "Could be saved per hour on all nodes": [one(modelled_fleet.SAVINGS_OF_ALL)],
             "Jobs without metrics": [one(3)],
@@ -246,7 +247,12 @@ class Truth:
             "Cost of an epoch, step or cycle": [told(usd), spent],
             "Savings": [of("objective", saved)],
             "Behind the fastest": [by_gpu(lambda g: lengths[g.uuid] and lengths[g.uuid] / fastest - 1)],
-            "Its GPUs": [by_gpu(lambda g: lengths[g.uuid]), by_gpu(lambda g: g.confidence), by_gpu(lambda g: g.ended(now))],
+            "Its GPUs": [
+                by_gpu(lambda g: lengths[g.uuid]),
+                by_gpu(lambda g: g.confidence),
+                by_gpu(lambda g: g.ended(now)),
+                *(by_gpu(lambda g, ratio=ratio: self._mean(g, ratio)) for ratio in ("ofu", "held_idle", "throttled_power_cap")),
+            ],
         }
 
     def _agents(self, instances: re.Pattern[str]) -> dict[str, list[Expected]]:
