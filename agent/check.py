@@ -15,6 +15,9 @@ from .static import complete
 # A replay reads what was read elsewhere.
 LIVE_SOURCES = tuple(name for name in SOURCES if name != "replay")
 
+# How a reason ends, NVML's (nvmlErrorString) and DCGM's, where a GPU has none, of fans for instance: nobody can mend that.
+_NOT_THERE = ("Not Supported", "not supported by this GPU and driver")
+
 
 def report(config: Config) -> dict[str, Any]:
     """Return ``gpus`` (the devices with source, reason and what is measured), ``sources`` (which work) and ``problems``."""
@@ -35,12 +38,13 @@ def report(config: Config) -> dict[str, Any]:
 
 
 def _unmeasured(gpus: list[dict[str, Any]]) -> list[str]:
-    """Return a sentence for each reason why something is not measured, however many metrics and GPUs it holds for."""
+    """Return a sentence for each fault that keeps something from being measured, for all metrics and GPUs that it holds for."""
     where: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for gpu in gpus:
         metrics: defaultdict[str, list[str]] = defaultdict(list)
         for metric, why in gpu["unmeasured"].items():
-            metrics[why].append(metric)
+            if not why.endswith(_NOT_THERE):
+                metrics[why].append(metric)
         for why, names in metrics.items():
             where[why, tuple(names)].append("host" if gpu["source"] == "host" else f"GPU {gpu['label']}")
     return [f"{', '.join(labels)}: no {', '.join(names)}: {why}" for (why, names), labels in where.items()]
@@ -104,6 +108,8 @@ def text(result: dict[str, Any], columns: int | None = None) -> str:
             names = [name for name, own in gpu["metrics"].items() if own == tier]
             if names:
                 lines.append(f"   {tier}: {', '.join(names)}")
+        if absent := [name for name, why in gpu["unmeasured"].items() if why.endswith(_NOT_THERE)]:
+            lines.append(f"   not on this device: {', '.join(absent)}")
     lines.append("sources:")
     for name, reason in reasons.items():
         lines.append(f"   {name}: {'does not work: ' + reason.removeprefix(f'source {name!r} ') if reason else 'works'}")

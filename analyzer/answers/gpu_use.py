@@ -1,4 +1,4 @@
-"""How well a job uses its GPUs: their arithmetic, the time in which they are held but idle, and why their clocks are reduced."""
+"""How well a job uses its GPUs: their arithmetic, the time for which they are held but idle, why their clocks are reduced."""
 
 from __future__ import annotations
 

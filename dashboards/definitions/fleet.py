@@ -76,7 +76,7 @@ def _sums() -> list[Any]:
     return [
         number(
             "Held but idle",
-            "How many GPUs have memory in use while nothing runs, on average over the interval: they are paid for and not used.",
+            "How many GPUs have memory in use while nothing runs, on average over the interval: paid for and not used.",
             "short",
             f"sum({with_node(mean_of('held_idle', 'uuid', ''))})",
             width=6,

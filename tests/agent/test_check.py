@@ -25,6 +25,16 @@ def test_a_reason_is_told_once_for_all_metrics_and_gpus(nvml_driver: Callable[[s
     assert f"   {profiling}" in text(found).splitlines()
 
 
+def test_what_a_gpu_does_not_have_is_no_fault(nvml_driver: Callable[[str], None]) -> None:
+    nvml_driver("gpus 1\nfield 82 3 *\nfield 94 4 *")  # NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION
+    found = report(Config())
+    assert not [problem for problem in found["problems"] if "memory_temperature" in problem]
+    (refused,) = (problem for problem in found["problems"] if "pcie_replays" in problem)
+    (absent,) = (line for line in text(found).splitlines() if line.startswith("   not on this device: "))
+    assert "memory_temperature" in absent and "pcie_replays" not in absent
+    assert f"   {refused}" in text(found).splitlines()
+
+
 def test_gpus_come_in_their_order_each_with_its_instances(nvml_driver: Callable[[str], None]) -> None:
     nvml_driver("gpus 3\ngpu 1 a100\nmig 0 2:3g.71gb 1:1g.18gb")
     found = report(Config())

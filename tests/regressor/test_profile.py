@@ -32,6 +32,11 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
         ({"gpu": ""}, "gpu is ''"),
         ({"gpu": "A" * 201}, "at most 200 letters"),
         ({"precision": "int8"}, "precision is 'int8'; it must be one of fp32, tf32, mixed, fp8"),
+        ({"throttled": {"power_cap": 1.2}}, "throttled is {'power_cap': 1.2}; give reason -> share of time"),
+        ({"throttled": {"fan": 0.2}}, "reasons are power_cap, thermal, "),
+        ({"throttled": [0.2]}, "throttled is \\[0.2\\]"),
+        ({"held_idle_s": -1.0}, "held_idle_s is -1.0; it must be a number of seconds"),
+        ({"tensor_clock": "1 GHz"}, "tensor_clock is '1 GHz'; it must be a number of hertz"),
         ({"batch": 0}, "batch is 0; it must be a number above 0"),
         ({"origin": ""}, "origin is ''"),
         ({"epoch_s": 0.0}, "epoch_s is 0.0; it must be a number of seconds above 0"),
@@ -85,6 +90,13 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
 def test_bad_json(make_profile: Callable[..., Profile], change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Profile.from_json(make_profile().to_json() | change)
+
+
+def test_what_older_profiles_do_not_have_stays_out_of_the_json(make_profile: Callable[..., Profile]) -> None:
+    """Fingerprints of shipped models are of this JSON."""
+    new = {"tensor_clock": 1e9, "throttled": {"power_cap": 0.1}, "held_idle_s": 3.0}
+    assert not new.keys() & make_profile().to_json().keys()
+    assert Profile.from_json(make_profile(**new).to_json()) == make_profile(**new)
 
 
 def test_json_that_is_no_profile(make_profile: Callable[..., Profile]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.regressor import InputError
+from epochcast.regressor import InputError, Profile
 from epochcast.regressor.profile import STATISTICS
 from epochcast.regressor.summary import summarise, too_long
 
@@ -115,6 +115,22 @@ def test_without_spans_the_whole_trace_is_summarised() -> None:
 def test_columns_that_are_no_gpu_metric_or_have_no_reading_stay_out() -> None:
     profile = summarise("T4", [0.0, 1.0], {"load": [1.0, 2.0], "power": [np.nan, np.nan]}, [])
     assert profile.metrics == {} and profile.feature_set == "none"
+
+
+def test_reasons_of_reduced_clocks_are_means_over_the_epochs() -> None:
+    """Read once a second, and only in the spans; a reason without a reading is not there, and a hair above 1 is 1."""
+    time = np.arange(0.0, 4.0, 0.5)
+    nan = np.nan
+    columns = {
+        "throttled_power_cap": [0.9, nan, 0.2, nan, 0.4, nan, 0.9, nan],
+        "throttled_thermal": [0.0, nan, 0.0, nan, 0.0, nan, 0.5, nan],
+        "throttled_clock_setting": [nan, nan, 1.01, nan, 1.0, nan, nan, nan],
+        "throttled_reliability": [0.5, nan, nan, nan, nan, nan, 0.5, nan],
+    }
+    profile = summarise("T4", time, columns, [(1.0, 2.0), (2.0, 3.0)], exclude_first=False)
+    assert profile.throttled == {"power_cap": pytest.approx(0.3), "thermal": 0.0, "clock_setting": 1.0}
+    assert Profile.from_json(profile.to_json()) == profile
+    assert summarise("T4", time, {"sm_clock": np.full(8, 1e9)}, []).throttled is None
 
 
 def test_one_reading_has_no_spread() -> None:

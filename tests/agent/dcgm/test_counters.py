@@ -10,6 +10,8 @@ from epochcast.agent.catalog import catalog, read_metrics
 from epochcast.agent.config import Config
 from epochcast.agent.sources.dcgm_values import field_number
 
+from ..reduced_clock import reduced_clock
+
 # Field -> metric, and what the stand-in's 40 is in its unit.
 PLAIN = {
     140: ("memory_temperature", 40),
@@ -84,6 +86,19 @@ def test_counters_of_time_are_shares_of_it(reset: Any, open_dcgm: Any, read: Any
     assert not source.blanks
     host.overrides[0, number] = sys.modules["host_engine"].INT64_BLANK + NOT_SUPPORTED
     assert open_dcgm().devices[0].unmeasured[name] == "not supported by this GPU and driver"
+
+
+def test_why_an_epoch_ran_at_a_reduced_clock(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:
+    host = reset()
+    source = open_dcgm()
+    rows = read(source, host, 21)
+    names = ("throttled_power_cap", "throttled_thermal", "sm_clock")
+    columns = {name: column(source, rows, 0, name)[1][-20:] for name in names}
+    clock = 100 * np.mean(columns["sm_clock"]) / 1.98e9
+    expected = f"25 % of an epoch at reduced clock: power cap (SM clock at {clock:.0f} % of its highest)"
+    assert reduced_clock("H200 SXM", columns) == expected
+    assert reduced_clock("H200 SXM", {"sm_clock": columns["sm_clock"]}) is None, "a clock alone says nothing of why"
+    assert reduced_clock("H200 SXM", {name: columns[name] for name in names[:1]}) == expected.partition(" (")[0]
 
 
 @pytest.mark.parametrize(("bit", "name"), BITS.items())

@@ -11,6 +11,8 @@ from epochcast.agent.catalog import catalog
 from epochcast.agent.sources import nvml_fields
 from epochcast.agent.sources.nvml import NvmlSource
 
+from ..reduced_clock import reduced_clock
+
 NOT_SUPPORTED, UNKNOWN, NO_PERMISSION = (
     pynvml.NVML_ERROR_NOT_SUPPORTED,
     pynvml.NVML_ERROR_UNKNOWN,
@@ -97,6 +99,33 @@ def test_counters_of_time_are_shares_of_it(
     assert np.isnan(share(0, 1.0))  # the driver was reloaded
     assert source.blanks == {(0, name): 1}
     assert share(100_000_000, 1.0) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "sentence"),
+    [
+        ({74: 110_000_000}, "11 % of an epoch at reduced clock: power cap (SM clock at {} % of its highest)"),
+        (
+            {74: 110_000_000, 270: 250_000_000},
+            "25 % of an epoch at reduced clock: heat, by the hardware (SM clock at {} % of its highest)",
+        ),
+        ({74: 8_000_000}, None),  # 0.8 %
+        ({}, None),
+    ],
+)
+def test_why_an_epoch_ran_at_a_reduced_clock(
+    open_source: Open, nvml_driver: Driver, rows: Any, clock: list[float], nanoseconds: dict[int, int], sentence: str | None
+) -> None:
+    """Each driver's counter grows by so much in a second."""
+    nvml_driver("gpus 1")
+    source, read = open_source(), []
+    for second in range(21):  # the first reading of a rate is none
+        nvml_driver("gpus 1\n" + "\n".join(f"value {number} {second * grown} 0" for number, grown in nanoseconds.items()))
+        read.append(rows(source, clock[0] - 100, rare=False)["0"])
+        clock[0] += 1
+    columns = {name: [row[name] for row in read[1:]] for name in read[0]}
+    at = 100 * np.mean(columns["sm_clock"]) / 1.98e9
+    assert reduced_clock("H200 SXM", columns) == (sentence and sentence.format(f"{at:.0f}"))
 
 
 @pytest.mark.parametrize(("number", "name", "bit"), [(number, *each) for number, each in SHARES.items()])

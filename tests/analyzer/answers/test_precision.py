@@ -156,3 +156,20 @@ def test_the_arithmetic_that_a_job_uses(
         assert any(faster in note for note in found["notes"]) is (tensor == 0.0)
     assert f"tensor cores: {100 * tensor:.0f} % of their peak used (OFU)" in text("predict", job, *H100)
     assert answer("predict", save())["ofu"] is None
+
+
+def test_how_long_a_job_is_held_but_idle_and_why_its_clock_is_reduced(
+    save: Save, answer: Callable[..., Any], text: Callable[..., str]
+) -> None:
+    known = {"held_idle_s": 90.0, "throttled": {"power_cap": 0.11, "thermal": 0.02}}
+    pair = [save(**known), save(held_idle_s=30.0)]
+    sentence = "11 % of an epoch at reduced clock: power cap (SM clock at 92 % of its highest)"
+    for command in (("predict", *pair, *H100), ("recommend", *pair)):
+        found, printed = answer(*command), text(*command)
+        assert (found["held_idle_s"], found["held_idle_usd"]) == (120.0, None), "the price of what is only assumed is no price"
+        assert (found["throttled"], found["reduced_clock"]) == (known["throttled"], sentence)
+        assert "held but idle: 2 min\n" in printed and sentence in printed
+    assert [gpu["throttled"] for gpu in answer("predict", *pair, *H100)["gpus"]] == [known["throttled"], None]
+    assert answer("predict", save(**known), save(), *H100)["held_idle_s"] is None, "what one GPU shows is not the sum"
+    assert "held but idle" not in text("predict", save(), *H100)
+    assert answer("predict", save(throttled={"power_cap": 0.009}), *H100)["reduced_clock"] is None

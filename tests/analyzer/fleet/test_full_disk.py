@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.result_tables import SCHEMAS, tabulated
-from epochcast.regressor import load_catalog
+from epochcast.analyzer.fleet.savings import GpuPrices
 
 from .made_findings import fleet
 
 
-def write_tables(nodes: int, out: Path) -> None:
-    assert len(list(tabulated(fleet(nodes), [], load_catalog(), out))) == 8 * nodes
+def test_tables_are_those_of_one_run(tmp_path: Path, advisor: Advisor) -> None:
+    def write_tables(nodes: int, out: Path) -> None:
+        assert len(list(tabulated(fleet(nodes), [], advisor.catalog, GpuPrices(advisor), out))) == 8 * nodes
 
-
-def test_tables_are_those_of_one_run(tmp_path: Path) -> None:
     write_tables(12, tmp_path)
     sizes = {name: (tmp_path / f"{name}.parquet").stat().st_size for name in SCHEMAS}
     write_tables(1, tmp_path)

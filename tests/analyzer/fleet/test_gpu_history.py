@@ -64,6 +64,21 @@ def test_a_job_is_found_with_its_epochs_and_its_idle_time(tmp_path: Path, write_
     assert found.quality.missing_ratio == 0
 
 
+def test_a_gpu_that_is_held_but_idle_is_counted_also_outside_its_jobs(tmp_path: Path) -> None:
+    """Idle for 10 s, at work for 100 s with a rest of 2 s in the 50th, and idle for 10 s, all with 8 GB in use."""
+    frame = square_wave(120, 12).assign(memory_used=8e9)
+    frame.loc[(frame.time > 1_700_000_060) & (frame.time <= 1_700_000_062), "gr_engine_active"] = 0.0
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    found = look(tmp_path / "a.parquet")
+    (span,) = found.spans
+    assert span.report.profile is not None and span.report.profile.held_idle_s == pytest.approx(2, abs=0.01)
+    assert found.held_idle_s == pytest.approx(10 + 2 + 10, abs=0.5)
+    assert finding_from_json(finding_to_json(found)) == found
+    for name, column in (("without memory", {"memory_used": np.nan}), ("free", {"memory_used": 0.5e9})):
+        pq.write_table(pa.Table.from_pandas(frame.assign(**column)), tmp_path / "b.parquet")
+        assert look(tmp_path / "b.parquet").held_idle_s == (None if name == "without memory" else 0.0), name
+
+
 def test_every_format_and_every_portion_gives_the_same(
     tmp_path: Path, write_gpu: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

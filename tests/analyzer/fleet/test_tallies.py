@@ -24,6 +24,8 @@ from epochcast.analyzer.fleet.savings import GpuPrices, Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.instances.rented import rented
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.regressor.profile import STATISTICS
 
 from .made_findings import BEGAN, WHOLE, device, finding, span
 
@@ -59,6 +61,71 @@ def test_idle_hours_cost_the_share_of_a_machine(advisor: Advisor) -> None:
     assert told["known_hours"] == pytest.approx(3 * 600 / 3600)
     assert told["idle_ratio"] == pytest.approx(240 / 1800)
     assert told["gpu_hours"] == pytest.approx(4 * 600 / 3600)
+
+
+def test_held_but_idle_hours_cost_only_where_it_is_known_what_is_rented(advisor: Advisor) -> None:
+    v100, assumed = device("n", 0, "Tesla V100-SXM2-16GB", **RENTED), device("n", 2)
+    whole = next(one for one in advisor.instances if (one.name, one.region) == ("p3.16xlarge", "us-east-1"))
+    held = replace(finding(v100, idle_s=150.0), held_idle_s=120.0)
+    without_price = replace(finding(assumed, idle_s=100.0), held_idle_s=60.0)
+    told = gpus(advisor, held, without_price, finding(device("n", 3), idle_s=600.0))
+    usd = 120 / 3600 * (whole.usd_per_hour or 0) / 8
+    idle, models = told["idle"], {row["gpu"]: row for row in told["models"]}
+    assert (idle["held_idle_hours"], idle["held_idle_unpriced_hours"]) == (pytest.approx(180 / 3600), pytest.approx(60 / 3600))
+    assert idle["held_idle_usd"] == models["Tesla V100-SXM2-16GB"]["held_idle_usd"] == pytest.approx(usd)
+    assert models["Tesla T4"]["held_idle_usd"] is None and models["Tesla T4"]["held_idle_hours"] == pytest.approx(60 / 3600)
+    rows = {row["trace"]: row for row in idle["worst"]}
+    assert rows["n/0.parquet"]["held_idle_usd"] == pytest.approx(usd)
+    assert (rows["n/2.parquet"]["held_idle_usd"], rows["n/3.parquet"]["held_idle_hours"]) == (None, None)
+    assert GpuPrices(advisor).of(v100).held_idle_usd(None) is None
+    nothing = gpus(advisor, finding(v100))["idle"]
+    assert (nothing["held_idle_hours"], nothing["held_idle_usd"]) == (None, None)
+
+
+def used(of: GpuDevice, seconds: float = 600.0, period: float = 30.0, **use: Any) -> JobSpan:
+    """A stretch whose profile says how its GPU was used; a T4 has a boost clock of 1.59 GHz."""
+    one = span(of, seconds=seconds, period=period)
+    assert one.report.profile is not None
+    return replace(one, report=replace(one.report, profile=replace(one.report.profile, **use)))
+
+
+def test_how_well_jobs_use_their_gpus(advisor: Advisor, tmp_path: Path) -> None:
+    place = {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}
+    whole = next(one for one in advisor.instances if (one.name, one.region) == ("g4dn.xlarge", "us-east-1"))
+    throttled = {"power_cap": 0.11, "thermal": 0.02}
+    pair = [
+        used(device("n", at), tensor_clock=ofu * 1.59e9, held_idle_s=45.0, throttled=throttled)
+        for at, ofu in ((0, 0.3), (1, 0.5))
+    ]
+    half = used(device("m", 0, **place), seconds=1200.0, period=41.0, tensor_clock=0.1 * 1.59e9, held_idle_s=36.0)
+    silent = used(device("k", 0), seconds=900.0, period=17.0)
+    tally, rows = JobTally(), {}
+    for job in jobs(advisor, tmp_path, *pair, half, silent):
+        rows[job.answer.nodes[0]] = row_of(job)
+        tally.add(job, rows[job.answer.nodes[0]])
+        for part in (job.answer.prediction, job.answer.recommendation):
+            assert part is not None and (part.ofu, part.held_idle_s) == (job.answer.ofu, job.answer.held_idle_s)
+    assert (rows["n"]["ofu"], rows["n"]["held_idle_s"], rows["n"]["held_idle_usd"]) == (pytest.approx(0.4), 90.0, None)
+    assert rows["n"]["reduced_clock"].startswith("11 % of an epoch at reduced clock: power cap (SM clock at ")
+    assert rows["m"]["held_idle_usd"] == pytest.approx(36 / 3600 * (whole.usd_per_hour or 0))
+    assert [rows["k"][name] for name in ("ofu", "held_idle_s", "held_idle_usd", "reduced_clock")] == [None] * 4
+    use = tally.to_json(1.0, None)["use"]
+    # 0.4 of 1200 GPU-seconds and 0.1 of as many; the job without tensor activity does not count.
+    assert use["ofu"] == pytest.approx(0.25) and use["ofu_gpu_hours"] == pytest.approx(2400 / 3600)
+    assert (use["tensor_cores_idle_jobs"], use["reduced_clock_jobs"]) == (0, 1)
+
+
+def test_tensor_cores_that_idle_are_counted(advisor: Advisor, tmp_path: Path) -> None:
+    one = used(device("n", 0), tensor_clock=0.0)
+    profile = one.report.profile
+    assert profile is not None
+    flat = {name: dict.fromkeys(STATISTICS, mean) | {"std": 0.0} for name, mean in (("sm_active", 0.9), ("fp32_active", 0.6))}
+    nothing = dict.fromkeys(STATISTICS, 0.0)
+    busy = replace(profile, metrics={**profile.metrics, **flat, "tensor_active": nothing})
+    (job,) = jobs(advisor, tmp_path, replace(one, report=replace(one.report, profile=busy)))
+    tally = JobTally()
+    tally.add(job, row_of(job))
+    assert tally.to_json(1.0, None)["use"]["tensor_cores_idle_jobs"] == 1 and job.answer.tensor_cores_idle
 
 
 def test_a_price_is_that_of_the_place(advisor: Advisor) -> None:

@@ -19,7 +19,7 @@ from epochcast.detector import Detection, Epoch
 from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 from epochcast.regressor import Catalog
 
-from .conftest import Played, device, joined, of, rows
+from .conftest import FEW, Played, device, joined, of, rows
 
 Play = Callable[[], Played]
 
@@ -61,6 +61,26 @@ def test_ends_with_the_profile_of_the_whole_trace(play: Play, catalog: Catalog) 
     for name, statistics in whole.metrics.items():
         spread = statistics["max"] - statistics["min"]
         assert report.profile.metrics[name]["mean"] == pytest.approx(statistics["mean"], rel=0.01, abs=0.01 * spread), name
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_is_held_but_idle_in_a_job_is_counted_sample_by_sample(play: Play, again: bool) -> None:
+    """Two seconds at the begin of each of 12 epochs; a restart loses those since the newest profile."""
+    trace = whole_job()
+    idle = np.zeros(trace.time.size, dtype=bool)
+    for start in trace.epoch_starts:
+        idle |= (trace.time > start) & (trace.time <= start + 2)
+    metrics = {name: trace.metrics[name] for name in FEW}
+    metrics |= {"memory_used": np.full(idle.size, 5 * 2.0**30), "gr_engine_active": np.where(idle, 0.0, 0.9)}
+    trace, played = replace(trace, metrics=metrics), play()
+    reports = []
+    for number, report in enumerate(played.play(trace)):
+        reports.append(report)
+        if again and number == 30:
+            played.restart()
+    counted = [one.profile.held_idle_s for one in reports if one.profile is not None]
+    assert all(later >= earlier for earlier, later in pairwise(counted) if later is not None and earlier is not None)
+    assert counted[-1] == pytest.approx(2 * 12, abs=0.5) if not again else 2 * 10 <= counted[-1] < 2 * 12
 
 
 def test_every_epoch_is_told_once_with_its_own_profile(play: Play) -> None:

@@ -194,6 +194,20 @@ def test_the_share_of_the_tensor_cores_is_shown_where_it_is_known(client_of: Any
     assert re.sub("<[^>]+>", " ", tile).split() == ["41", "%", "of", "their", "peak", "(OFU)"]
 
 
+def test_time_held_but_idle_and_reduced_clocks_are_shown_where_they_are_known(client_of: Any) -> None:
+    rented = {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}
+    shown = []
+    for known in ({}, {"held_idle_s": 1800.0, "throttled": {"power_cap": 0.11}}):
+        report = _report(profile=replace(Profile.from_json(example_profile()), **known))
+        report = replace(report, device=replace(report.device, **rented))
+        shown.append(_pages(client_of(lambda store, own=report: store.write_gpus([GpuChange(own)]))))
+    for name, tiles in (("job", r"30 min \$0\.\d+"), ("gpu", "30 min of its job")):
+        assert "held but idle" not in shown[0][name] and "reduced clock" not in shown[0][name]
+        tile = shown[1][name].partition("<dt>held but idle</dt>")[2].partition("</div>")[0]
+        assert re.fullmatch(tiles, " ".join(re.sub("<[^>]+>", " ", tile).split())), tile
+    assert "of an epoch at reduced clock: power cap (SM clock at " in shown[1]["job"]
+
+
 def test_green_is_only_what_is_sure(fleet_client: TestClient) -> None:
     overview = fleet_client.get("/").text.partition('<section id="gpus"')[0]
     rows = {row.partition('"')[0]: row for row in overview.split('href="/jobs/')[1:]}
