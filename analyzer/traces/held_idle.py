@@ -58,6 +58,8 @@ class HeldIdle:
         """1 for held but idle, 0 for not, NaN for unknown, of each row."""
         nothing = np.full(time.size, np.nan)
         recorded = values.get("held_idle", nothing)
+        if not np.isnan(recorded).any():
+            return recorded
         activity = next((name for name in ACTIVITY if name in self._read or _any(values.get(name, nothing))), None)
         if activity is None:
             return recorded
