@@ -14,14 +14,14 @@ GPU = "replay-four-0"
 # What the replayed jobs have none of: steps and other cycles, refusals, silent or failing parts, alerts (no rules are loaded),
 # profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, which OFU needs.
 EMPTY = {
-    ("epochcast-fleet", "Alerts that fire", "A"),
+    ("epochcast-fleet", "Firing alerts", "A"),
     ("epochcast-gpu", "Length of epochs", "C"),
     ("epochcast-gpu", "Power", "B"),
     ("epochcast-gpu", "Power", "C"),
     ("epochcast-gpu", "PCIe and NVLink", "C"),
     ("epochcast-gpu", "PCIe and NVLink", "D"),
-    ("epochcast-gpu", "Readings that are missing", "B"),
-    ("epochcast-gpu", "What works on the chip", "G"),
+    ("epochcast-gpu", "Missing readings", "B"),
+    ("epochcast-gpu", "Activity on the chip", "G"),
     ("epochcast-gpu", "Temperature", "B"),
     *(("epochcast-gpu", "Reduced clocks", ref_id) for ref_id in "ABCDEF"),
     *(("epochcast-gpu", "Errors", ref_id) for ref_id in "ABCD"),
