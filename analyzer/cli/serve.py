@@ -53,7 +53,7 @@ def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: 
     from ..telemetry.shard import Shard
 
     if demo and (config is not None or shard is not None):
-        raise InputError("--demo takes neither --config nor --shard; give only --port or --state beside it")
+        raise InputError("--demo takes neither --config nor --shard; give only --port or --state next to it")
     if not demo and (port is not None or state is not None):
         raise InputError("--port and --state are for --demo; set port and state in the configuration instead")
     try:

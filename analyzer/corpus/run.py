@@ -98,7 +98,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recorded_at": (lambda value: isinstance(value, float), "unix seconds"),
     **dict.fromkeys(_INTEGERS, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
     **dict.fromkeys(
-        ("source", "precision", "marks", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")
+        ("source", "precision", "marks", "trace"), (lambda value: value is None or isinstance(value, str), "text, or empty")
     ),
 }
 

@@ -181,7 +181,7 @@ def test_a_table_that_pandas_rewrote_is_still_one(tmp_path: Path, record_run: Re
         ("device", "tpu", "has device 'tpu'; it must be 'gpu' or 'cpu'"),
         ("recorded_at", None, "has recorded_at None; it must be unix seconds"),
         ("samples", "many", "has samples 'many'; it must be a whole number"),
-        ("trace", 5, "has trace 5; it must be a text"),
+        ("trace", 5, "has trace 5; it must be text"),
         ("power_min", None, "row 1 of .* metric 'power' holds"),
     ],
 )
