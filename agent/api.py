@@ -20,7 +20,7 @@ from .samples import FORMATS, SCHEMA, Selection, identity
 from .store import DeviceStore
 from .ticks_first import ticks_first
 
-# Seconds without a sample after which a source is no longer healthy, whatever it promises itself.
+# Seconds without a sample after which a source is no longer healthy, regardless of its own interval.
 SILENCE_S = 5.0
 
 
@@ -56,7 +56,7 @@ class Api(Routes):
         only_known(query, "from", "to", "gpu", "metric", "format")
         start, stop = _moment(query, "from", -math.inf), _moment(query, "to", math.inf)
         if start > stop:
-            raise InputError(f"'from' ({start}) lies after 'to' ({stop}); swap them")
+            raise InputError(f"'from' ({start}) is after 'to' ({stop}); swap them")
         stores = self._chosen_stores(query.get("gpu", []))
         metrics = _chosen_metrics(stores, query.get("metric", []))
         form = _single(query, "format", "json")
@@ -100,7 +100,7 @@ class Api(Routes):
 
     def _processes(self, _: Query, __: WSGIEnvironment) -> Answer:
         if self._watcher is None:
-            error = "which processes use the GPUs is not looked at; set processes = 1 (seconds) in the configuration"
+            error = "processes on the GPUs are not sampled; set processes = 1 (seconds) in the configuration"
             return refusal(HTTPStatus.NOT_FOUND, error)
         return json_answer(
             {"schema": "epochcast.processes/v1", "processes": [asdict(process) for process in self._watcher.processes()]}
@@ -161,14 +161,14 @@ def _zipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _chosen_metrics(stores: list[DeviceStore], names: list[str]) -> list[str] | None:
-    """Return the metrics asked for, None for all; one that only some of the devices measure is theirs alone."""
+    """Return the requested metrics, None for all; a metric of only some devices applies to those."""
     measured = dict.fromkeys(metric.name for store in stores for metric in store.device.metrics)
     for name in names:
         if name not in measured:
             what = f"metric {name!r} is not measured here" if name in catalog() else f"unknown metric {name!r}"
             reasons = {store.device.unmeasured[name] for store in stores if name in store.device.unmeasured}
             why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
-            raise InputError(f"{what}{why}; choose of {', '.join(measured)}")
+            raise InputError(f"{what}{why}; choose from {', '.join(measured)}")
     return list(dict.fromkeys(names)) or None
 
 

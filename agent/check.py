@@ -84,12 +84,10 @@ def unsupported(root: Path = Path("/")) -> list[str]:
     """Return a sentence for each accelerator of this machine that no source reads."""
     problems = []
     if (root / "dev/kfd").exists():
-        problems.append(
-            "an AMD GPU is present (/dev/kfd): AMD GPUs are not supported, only NVIDIA's; nothing of it is measured"
-        )
+        problems.append("an AMD GPU is present (/dev/kfd) but not measured: only NVIDIA GPUs are supported")
     if any((root / "dev").glob("accel[0-9]*")) or any((root / "dev/accel").glob("accel[0-9]*")):
         problems.append(
-            "an accelerator that is no GPU is present (/dev/accel*), a TPU perhaps: not supported, nothing is measured"
+            "an accelerator other than a GPU is present (/dev/accel*), perhaps a TPU, but not measured: it is not supported"
         )
     return problems
 

@@ -14,12 +14,12 @@ log = logging.getLogger(__name__)
 MERITS = {
     "gpm": "every metric at 10 Hz, straight from the driver",
     "dcgm": "profiling metrics at 10 Hz from NVIDIA's host engine",
-    "dcgm-exporter": "profiling metrics, at the exporter's own pace",
+    "dcgm-exporter": "profiling metrics, at the exporter's interval",
     "nvml": "utilisation, power and memory; before Hopper the driver itself has no profiling metrics",
 }
 # Sources that lack nothing: where one of them is active, another is no better (GPM is for Hopper and newer anyway).
 FULL = ("gpm", "dcgm")
-# The metric that tells whether a source gives profiling metrics of a GPU at all.
+# The metric that shows whether a source has profiling metrics of a GPU.
 PROFILING = "sm_active"
 
 
@@ -39,7 +39,7 @@ class Choice:
 
     @property
     def fallback(self) -> bool:
-        """Whether it stands in for a source that would tell more."""
+        """Whether it replaces a source with more metrics."""
         return bool(self.refused) and self.source not in FULL
 
 
@@ -48,7 +48,7 @@ def choose(config: Config, silent: Collection[str] = ()) -> tuple[list[Source], 
 
     Where a process or cgroup is to be measured, the host comes on top.
     ``silent``: sources that ``auto`` is not to take, because they open and then say nothing. Raises InputError when a source
-    asked for by name cannot work here, or nothing at all.
+    requested by name cannot work here, or nothing at all.
     """
     sources, choices = _choose(config, silent)
     if config.process_root is not None and not any(source.name == "host" for source in sources):
@@ -65,8 +65,8 @@ def choose(config: Config, silent: Collection[str] = ()) -> tuple[list[Source], 
 def _choose(config: Config, silent: Collection[str]) -> tuple[list[Source], list[Choice]]:
     if config.chosen_source != AUTO:
         source = open_source(config.chosen_source, config)
-        return [source], [_choice(device, "asked for by name", {}) for device in source.devices]
-    refused = dict.fromkeys(silent, "it opens, but said nothing for long")
+        return [source], [_choice(device, "chosen by name", {}) for device in source.devices]
+    refused = dict.fromkeys(silent, "it opens, but has delivered nothing for long")
     sources = _best_for_gpus(config, refused, silent)
     if sources:
         return sources, [
@@ -151,7 +151,7 @@ def _why_not(name: str, config: Config, gpus: frozenset[str]) -> str:
         open_source(name, config, gpus).close()
     except InputError as problem:
         return str(problem)
-    return "it did not find this GPU at first"
+    return "it did not find this GPU at the start"
 
 
 def _profiled(source: Source) -> frozenset[str]:

@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings; flags win over it")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file with settings; flags override it")
     parser.add_argument("--source", choices=(AUTO, *SOURCES), help=f"source to read samples from (default {Config.source})")
     parser.add_argument(
         "--replay",
@@ -44,21 +44,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="trace (CSV or Parquet) to play, or a folder of them; implies --source replay",
     )
-    parser.add_argument(
-        "--speed", type=float, metavar="X", help="play the trace X times as fast as it was recorded (default 1)"
-    )
+    parser.add_argument("--speed", type=float, metavar="X", help="play the trace X times as fast as recorded (default 1)")
     parser.add_argument("--pid", type=int, metavar="N", help="also measure what this process and its descendants use")
     parser.add_argument(
         "--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use; not with --pid"
     )
-    parser.add_argument("--compat", metavar="NAME", help="also export the names of dcgm-exporter=4.8 or dcgm-exporter=4.9")
+    parser.add_argument("--compat", metavar="NAME", help="also export metric names of dcgm-exporter=4.8 or dcgm-exporter=4.9")
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {Config.host})")
-    parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {Config.port})")
+    parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on; 0: any free port (default {Config.port})")
     parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")
     parser.add_argument(
         "--while-stdin",
         action="store_true",
-        help="stop when standard input closes, so when the program that started the agent ends",
+        help="stop when standard input closes, that is, when the parent program ends",
     )
     parser.add_argument(
         "--retention", type=float, metavar="SECONDS", help=f"seconds to keep samples for (default {Config.retention:g})"

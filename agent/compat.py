@@ -54,7 +54,7 @@ AVERAGE, INSTANT = "power_average", "power"
 class DcgmExporterCollector(Collector):
     """``DCGM_FI_*`` families: the last value of each device that is not silent.
 
-    As there, a GPU with MIG instances is not listed beside them: each has what is measured of the whole card, its power too.
+    As there, a GPU with MIG instances is not listed next to them: each has what is measured of the whole card, its power too.
     """
 
     def __init__(self, node: Node, generation: str) -> None:

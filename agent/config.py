@@ -21,11 +21,11 @@ FASTEST = 1e9
 
 @dataclass(frozen=True)
 class Web:
-    """Who may ask over HTTP, and how.
+    """HTTP access to the agent.
 
-    ``certificate`` and ``key``: PEM files that turn TLS on. ``client_ca``: PEM file of the authorities one of which must have
-    signed a client's certificate. ``users``: file of ``name:bcrypt-hash`` lines (``htpasswd -B``) that turns basic
-    authentication on. ``connections``: most requests answered at once; more wait for a moment, then are told to come back.
+    ``certificate`` and ``key``: PEM files that turn TLS on. ``client_ca``: PEM file of the authorities that must have signed
+    a client's certificate. ``users``: file of ``name:bcrypt-hash`` lines (``htpasswd -B``) that turns basic authentication on.
+    ``connections``: maximum number of requests answered at once; more wait for a moment, then are refused.
     """
 
     certificate: Path | None = None
@@ -45,11 +45,11 @@ class Web:
 
 @dataclass(frozen=True)
 class Dcgm:
-    """Where DCGM is.
+    """How to reach DCGM.
 
     ``address``: ``host:port`` or ``unix:/path`` of a standalone host engine. ``embedded``: run the engine inside the agent
-    instead (before Hopper that needs root). ``bindings``: folder of NVIDIA's Python bindings; None searches $DCGM_BINDINGS and
-    the packages' own places.
+    instead (before Hopper this needs root). ``bindings``: folder of NVIDIA's Python bindings; None searches $DCGM_BINDINGS and
+    the folders of DCGM's packages.
     """
 
     address: str = "127.0.0.1:5555"
@@ -58,18 +58,18 @@ class Dcgm:
 
     def __post_init__(self) -> None:
         if self.bindings is not None and not self.bindings.is_dir():
-            raise InputError(f"dcgm.bindings is {str(self.bindings)!r}, which is no folder; name the one that has pydcgm.py")
+            raise InputError(f"dcgm.bindings is {str(self.bindings)!r}, which is not a folder; name the folder of pydcgm.py")
 
 
 @dataclass(frozen=True)
 class Push:
     """Remote write to a Prometheus-compatible store.
 
-    ``url``: the whole address to write to, as in ``http://prometheus:9090/api/v1/write``; empty: off. ``interval``: seconds of
-    samples per request. ``queue``: most samples that wait while the store does not answer; beyond that the oldest are dropped
-    and counted. ``quantise``: round ratios to 1/1024, which a time-series database stores four times smaller. ``user`` and
-    ``password_file``: basic authentication; ``token_file``: a bearer token. ``ca``: PEM file to check the store's certificate
-    with. ``labels``: added to every series.
+    ``url``: the full address to write to, as in ``http://prometheus:9090/api/v1/write``; empty: off. ``interval``: seconds
+    of samples per request. ``queue``: maximum number of samples that wait while the store does not answer; beyond it the
+    oldest are dropped and counted. ``quantise``: round ratios to 1/1024, which a time-series database stores four times
+    smaller. ``user`` and ``password_file``: basic authentication; ``token_file``: a bearer token. ``ca``: PEM file to check
+    the store's certificate with. ``labels``: added to every series.
     """
 
     url: str = ""
@@ -84,7 +84,7 @@ class Push:
 
     def __post_init__(self) -> None:
         if self.url and whole_url(self.url) is None:
-            raise InputError(f"push.url is {self.url!r}; give the whole address, as in http://prometheus:9090/api/v1/write")
+            raise InputError(f"push.url is {self.url!r}; give the full address, as in http://prometheus:9090/api/v1/write")
         if not 0.5 <= self.interval <= 60:
             raise InputError(f"push.interval is {self.interval} s; give 0.5 to 60 seconds")
         if not 1000 <= self.queue <= 100_000_000:
@@ -104,18 +104,16 @@ class Push:
 class Config:
     """Settings of the daemon, checked.
 
-    ``source``: a source's name, or ``auto`` (the best per GPU, else the host). ``replay``: the trace to replay, or a
-    folder of them. ``speed``: how much faster than life. ``pid``: a process whose own use of
-    the machine, with its descendants', the source ``host`` adds, 0 for none; ``cgroup``: the folder of a cgroup, for the use of
-    its processes. ``host``, ``port``: where to listen, port 0 takes a free one.
-    ``port_file``: written with the bound port once samples flow. ``retention``: seconds of samples kept per device (a replayed
-    trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``; five by default, so that a metric that is
-    read once a second has five readings in each. ``tick_budget``: CPU seconds per GPU that a tick's readings may take before
-    the rate steps down.
-    ``compat``: ``dcgm-exporter=4.8`` or ``dcgm-exporter=4.9`` adds its names to ``/metrics``. ``processes``: seconds between
-    two looks at which processes use each GPU, 0 for never; ``process_users``: whether to say who their users are.
-    ``log_format``: ``text`` or ``json``.
-    ``tiers``: another tier than the catalogue's by metric name, ``off`` for not at all. ``exporter``: page of a dcgm-exporter.
+    ``source``: a source's name, or ``auto`` (each GPU's best source, else the host). ``replay``: the trace to replay, or a
+    folder of traces. ``speed``: its speed, relative to real time. ``pid``: a process to measure with its descendants, in
+    the source ``host``; 0: none; ``cgroup``: the folder of a cgroup, to measure its processes. ``host``, ``port``: address
+    to listen on; port 0: any free port. ``port_file``: file to write the port to once samples flow. ``retention``: seconds
+    of samples kept per device (a replayed trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``;
+    five by default, so a metric that is read once a second has five readings in each. ``tick_budget``: CPU seconds per GPU
+    that a tick's readings may take before the rate steps down. ``compat``: ``dcgm-exporter=4.8`` or ``dcgm-exporter=4.9``
+    adds its names to ``/metrics``. ``processes``: seconds between checks of the processes on each GPU; 0: never;
+    ``process_users``: whether to export their users. ``log_format``: ``text`` or ``json``. ``tiers``: tier by metric name,
+    instead of the catalogue's; ``off`` disables it. ``exporter``: page of a dcgm-exporter.
     """
 
     source: str = AUTO
@@ -148,10 +146,10 @@ class Config:
             raise InputError(f"a trace to replay ({self.replay}) and the source {self.source!r} exclude each other; drop one")
         if not 0 < self.speed <= FASTEST:
             raise InputError(
-                f"speed is {self.speed}; give a number greater than 0 (at most {FASTEST:g}), 1 plays a trace as fast as life"
+                f"speed is {self.speed}; give a number greater than 0 (at most {FASTEST:g}), 1 plays a trace in real time"
             )
         if self.speed != 1 and self.replay is None:
-            raise InputError(f"speed is {self.speed}, but only a replay has one; name a trace with --replay FILE")
+            raise InputError(f"speed is {self.speed}, but speed applies only to a replay; name a trace with --replay FILE")
         if self.pid < 0:
             raise InputError(f"pid is {self.pid}; give the number of a process, or 0 for none")
         if self.pid and self.cgroup is not None:
@@ -166,11 +164,13 @@ class Config:
         if self.compat and self.compat not in COMPATIBLE:
             raise InputError(f"compat is {self.compat!r}; give one of {', '.join(COMPATIBLE)}")
         if self.processes and not 1 <= self.processes <= 3600:
-            raise InputError(f"processes is {self.processes} s; give 0 (off) or 1 to 3600 seconds: the driver is slow to tell")
+            raise InputError(
+                f"processes is {self.processes} s; give 0 (off) or 1 to 3600 seconds: the driver is slow to answer"
+            )
         if self.log_format not in ("text", "json"):
             raise InputError(f"log_format is {self.log_format!r}; choose text or json")
         if whole_url(self.exporter) is None:
-            raise InputError(f"exporter is {self.exporter!r}; give the whole address, as in {Config.exporter}")
+            raise InputError(f"exporter is {self.exporter!r}; give the full address, as in {Config.exporter}")
         for name, tier in self.tiers.items():
             if name not in (known := read_metrics()):
                 raise InputError(f"tiers names the unknown metric {name!r}; known: {', '.join(known)}")
@@ -184,7 +184,7 @@ class Config:
 
     @property
     def chosen_source(self) -> str:
-        """The source asked for: naming a trace is asking for its replay."""
+        """The requested source: naming a trace requests its replay."""
         return "replay" if self.replay is not None else self.source
 
     def metrics(self) -> dict[str, Metric]:

@@ -56,11 +56,11 @@ class Driver:
             count = ctypes.c_int()
             self._call("cuDeviceGetCount", ctypes.byref(count))
         except DriverError as error:
-            raise InputError(f"the CUDA driver does not start: {error}; see whether nvidia-smi works") from error
+            raise InputError(f"the CUDA driver does not start: {error}; check whether nvidia-smi works") from error
         self.count = count.value
 
     def attributes(self, index: int) -> tuple[str, dict[str, float | int | str]]:
-        """Return the UUID of a device and what the driver tells of it; raise DriverError when it does not answer."""
+        """Return the UUID of a device and its attributes from the driver; raise DriverError when it does not answer."""
         device = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(device), index)
         identity = (ctypes.c_ubyte * 16)()
@@ -117,7 +117,7 @@ def main() -> int:
         try:
             identity, facts = driver.attributes(index)
         except DriverError as error:
-            sys.stderr.write(f"CUDA device {index} is left out: {error}\n")
+            sys.stderr.write(f"CUDA device {index} is skipped: {error}\n")
             continue
         answers[identity] = facts
     json.dump(answers, sys.stdout)

@@ -30,16 +30,16 @@ SWITCH_INTERVAL_S = 0.0005
 SUPERVISION_S = 1.0
 # While it waits for the first sample, `LONGEST_START_S` at most, the main thread looks more often.
 FIRST_SAMPLE_S = 0.02
-# Without a sample by then the agent tells systemd all the same that it is up; /readyz says that it waits.
+# Without a sample by then the agent still reports to systemd that it is up; /readyz says that it waits.
 LONGEST_START_S = 20.0
 # A sampler that did not tick for so long hangs in the driver; the watchdog then restarts the agent.
 LONGEST_TICK_S = 15.0
-# Settings that take hold only at a start: whoever listens has bound its port and may have dropped its rights.
+# Settings that take hold only at a start: the server has bound its port and may have dropped its rights.
 FIXED = ("host", "port", "port_file", "web")
 
 
 class Daemon:
-    """An agent from opening its sources to closing them. ``load`` returns the settings, anew at each call."""
+    """An agent from opening its sources to closing them. ``load`` reads the settings at each call."""
 
     def __init__(self, load: Callable[[], Config]) -> None:
         self._load = load
@@ -88,7 +88,7 @@ class Daemon:
         self._watch_processes(Config())
 
     def _attend(self) -> None:
-        """Look after everything until told to stop."""
+        """Look after everything until stopped."""
         clock = self._node.clock
         began = clock.monotonic()
         watchdog = watchdog_interval()
@@ -99,7 +99,7 @@ class Daemon:
                 number = self._signals.get(timeout=pause if ready else FIRST_SAMPLE_S)
             except Empty:
                 number = None
-            # Of several hangups the last is enough: each costs the ticks while the sources are opened anew.
+            # Of several hangups the last is enough: each costs the ticks while the sources are reopened.
             while number == signal.SIGHUP and not self._signals.empty():
                 number = self._signals.get()
             if number == signal.SIGHUP:
@@ -109,7 +109,7 @@ class Daemon:
                 return
             if not sampled and self._node.last_sample_time is not None:
                 sampled = True
-                # Only now: whoever waits for the file may ask for samples at once.
+                # Only now: a program that waits for the file may request samples at once.
                 write_port(self._config.port_file, self._server.server_port)
             if not ready and (sampled or clock.monotonic() - began > LONGEST_START_S):
                 ready = True
@@ -123,22 +123,22 @@ class Daemon:
         try:
             self._node.supervise()
         except Exception:
-            # What is read now goes on being read, whatever looking for something better ran into.
-            log.exception("looking after the sources failed")
+            # Current readings continue even if the search for a better source fails.
+            log.exception("a check of the sources failed")
 
     def _say_ready(self) -> None:
         sources = ", ".join(f"{len(sampler.stores)} by {sampler.source.name}" for sampler in self._node.samplers)
         notify(f"READY=1\nSTATUS=sampling {sources}")
 
     def _reload(self) -> None:
-        """Read the settings anew; where they are wrong, say so and go on with the old ones."""
+        """Read the settings again; where they are wrong, say so and go on with the old ones."""
         notify(reloading())
         try:
             config = self._load()
             # Before anything is changed: a push that cannot work is refused here.
             pusher = Pusher(self._node, config.push) if config.push.url and config.push != self._config.push else None
         except InputError as problem:
-            log.error("the settings were not read anew: %s", in_one_line(problem))
+            log.error("the settings were not reloaded: %s", in_one_line(problem))
         else:
             if self._reopen(config):
                 self._adopt(config, pusher)
@@ -149,7 +149,7 @@ class Daemon:
         sampled = bool(self._node.samplers)
         self._node.reopen(config)
         if sampled and not self._node.samplers:
-            log.error("the settings were not read anew: what they want to be read cannot be; going on with the old ones")
+            log.error("the settings were not reloaded: the devices that they name cannot be read; keeping the old settings")
             self._node.reopen(self._config)
             return False
         return True
@@ -157,7 +157,7 @@ class Daemon:
     def _adopt(self, config: Config, pusher: Pusher | None) -> None:
         for name in FIXED:
             if getattr(config, name) != getattr(self._config, name):
-                log.warning("the setting %s takes hold only when the agent is restarted", name)
+                log.warning("the setting %s takes effect only after a restart", name)
         logs.setup(config.log_format)
         if config.push != self._config.push:
             self._exchange(pusher)
@@ -165,7 +165,7 @@ class Daemon:
             self._watch_processes(config)
         self._config = config
         self._server.set_app(self._app(config))
-        log.info("the settings were read anew")
+        log.info("the settings were reloaded")
 
     def _exchange(self, pusher: Pusher | None) -> None:
         """Stop the pusher that runs; the new one sends what the old one could not."""
@@ -201,4 +201,4 @@ class Daemon:
     def _on_overrun(self) -> None:
         # Before anything else: the kernel kills the agent soon.
         self._node.leave_real_time()
-        log.error("a tick took more CPU time than real-time scheduling may: sampling goes on without it")
+        log.error("a tick took more CPU time than real-time scheduling allows: sampling continues without it")

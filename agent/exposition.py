@@ -1,4 +1,4 @@
-"""What stands on ``/metrics``: collectors that read the stores at each page and keep nothing between pages."""
+"""The content of ``/metrics``: collectors that read the stores for each page and keep nothing between pages."""
 
 import math
 import platform
@@ -71,11 +71,11 @@ class DeviceCollector(Collector):
         up = GaugeMetricFamily("epochcast_gpu_up", "1 while samples of the device arrive, 0 while it is silent or gone.")
         missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.")
         dropped = CounterMetricFamily(
-            "epochcast_gpu_dropped_samples", "Samples that gave way because the clock was set back to before their time."
+            "epochcast_gpu_dropped_samples", "Samples dropped because the clock was set back to before their time."
         )
         unmeasured = GaugeMetricFamily(
             "epochcast_gpu_unmeasured_metrics",
-            "Metrics that the source cannot read of this device; /api/v1/gpus says why.",
+            "Metrics that the source cannot read from this device; /api/v1/gpus says why.",
         )
         present: list[_Present] = []
         for store, labels in zip(stores, plan.labels, strict=True):
@@ -93,7 +93,7 @@ class DeviceCollector(Collector):
             unmeasured.add_sample(unmeasured.name, labels, len(device.unmeasured))
         fallback = GaugeMetricFamily(
             "epochcast_gpu_source_fallback",
-            "1 while the device is read from another source than the best one for it; /api/v1/gpus says why.",
+            "1 while the device is not read from its best source; /api/v1/gpus says why.",
             labels=(*LABELS, "source"),
         )
         for choice in choices:
@@ -103,7 +103,7 @@ class DeviceCollector(Collector):
             yield from self._metric_families(metric, name, present)
 
     def _plan_for(self, devices: list[Device]) -> "_Plan":
-        """Return the names and label sets of these devices, which change only when the sources are opened anew."""
+        """Return the names and label sets of these devices, which change only when the sources are reopened."""
         plan = self._plan
         if len(plan.devices) != len(devices) or any(a is not b for a, b in zip(plan.devices, devices, strict=True)):
             plan = self._plan = _Plan(devices, unique_names([metric for device in devices for metric in device.metrics]))
@@ -118,7 +118,7 @@ class DeviceCollector(Collector):
             text = f"{word} over the last {self._window}: {metric.help}"
             yield _filled(GaugeMetricFamily(f"{name}_{suffix}", text), f"{name}_{suffix}", present, metric, field)
         if metric.unit == "ratio":
-            text = f"Integral over time, whose rate() is the exact mean: {metric.help}"
+            text = f"Integral over time; its rate() is the exact mean: {metric.help}"
             name = f"{name.removesuffix('_ratio')}_seconds"
             yield _filled(CounterMetricFamily(name, text), f"{name}_total", present, metric, "integral")
 
@@ -155,7 +155,7 @@ def _filled(family: Family, sample_name: str, present: Iterable[_Present], metri
 def unique_names(metrics: Iterable[Metric]) -> list[tuple[Metric, str]]:
     """Return each metric with its legal name on ``/metrics``, such that no two families share a name.
 
-    A metric of the catalogue keeps its documented name, whatever a replayed trace calls its other columns.
+    A metric of the catalogue keeps its documented name, regardless of the other columns of a replayed trace.
     """
     names: dict[str, tuple[Metric, str]] = {}
     taken = set(RESERVED)
@@ -192,25 +192,25 @@ def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
 # What is exported of each sampler: kind and name of the family, help, and what `add_metric` takes (None: no line).
 FIGURES: tuple[tuple[type[Any], str, str, Callable[[Sampler], tuple[Any, ...]]], ...] = (
     (GaugeMetricFamily, "effective_hertz", "Ticks per second over the last hundred ticks.", lambda of: (of.effective_hertz,)),
-    (GaugeMetricFamily, "target_hertz", "Ticks per second that the governor allows at present.", lambda of: (of.target_hertz,)),
-    (HistogramMetricFamily, "tick_seconds", "Wall time that a tick's readings took.", lambda of: _buckets(of.tick_seconds)),
+    (GaugeMetricFamily, "target_hertz", "Ticks per second that the governor allows now.", lambda of: (of.target_hertz,)),
+    (HistogramMetricFamily, "tick_seconds", "Wall time of a tick's readings.", lambda of: _buckets(of.tick_seconds)),
     (
         HistogramMetricFamily,
         "tick_lateness_seconds",
-        "Time between when a tick was due and when the sampler woke for it; with GPM, up to 0.05 s is the rest that GPUs need.",
+        "Delay between a tick's due time and its start; with GPM, up to 0.05 s of it is the pause that GPUs need.",
         lambda of: _buckets(of.lateness_seconds),
     ),
     (
         HistogramMetricFamily,
         "value_lateness_seconds",
-        "Time between a tick's first row and its last value: no value is more than this later than the time of its row.",
+        "Time between a tick's first row and its last value: the latest that a value can be read after its row's time.",
         lambda of: _buckets(of.value_lateness_seconds),
     ),
-    (CounterMetricFamily, "missed_ticks", "Ticks that were skipped, being too late.", lambda of: (of.missed_ticks,)),
+    (CounterMetricFamily, "missed_ticks", "Ticks skipped because they were too late.", lambda of: (of.missed_ticks,)),
     (
         CounterMetricFamily,
         "governed_ticks",
-        "Ticks that the governor left out because ticks took too much CPU time.",
+        "Ticks skipped by the governor because ticks took too much CPU time.",
         lambda of: (of.governed_ticks,),
     ),
     (CounterMetricFamily, "governor_steps", "Times the governor changed the rate.", lambda of: (of.governor.steps,)),
@@ -235,13 +235,13 @@ class AgentCollector(Collector):
         """Yield the families."""
         yield GaugeMetricFamily(
             "epochcast_agent_unanswering_gpus",
-            "GPUs that the driver counts and that did not answer when the sources were opened.",
+            "GPUs that the driver counts but that did not answer when the sources were opened.",
             self._node.unanswering,
         )
         families = [(kind(f"epochcast_agent_{name}", text, labels=("source",)), of) for kind, name, text, of in FIGURES]
         blanks = CounterMetricFamily(
             "epochcast_agent_blanks",
-            "Readings that were due and gave no value; no line where there was none yet.",
+            "Readings that were due but gave no value; absent until the first.",
             labels=("gpu", "uuid", "metric"),
         )
         for sampler in self._node.samplers:

@@ -33,7 +33,7 @@ ENVIRONMENT = Path("etc/epochcast/agent.env")
 # The command in the unit as it is shipped.
 SHIPPED_COMMAND = "/opt/epochcast/bin/epochcast-agent"
 REAL_TIME_COST = (
-    f"real time: a tick (on an H200 1.3 to 2.1 ms of CPU per GPU) runs before any other program; how to undo it: /{REAL_TIME}"
+    f"real time: a tick (on an H200 1.3 to 2.1 ms of CPU per GPU) runs before any other program; to undo it, see /{REAL_TIME}"
 )
 # What ProtectHome and PrivateTmp hide from the service.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
@@ -58,7 +58,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     remove = add_command(
         commands, "uninstall", "stop the service and remove its unit", "sudo epochcast-agent uninstall --purge"
     )
-    remove.add_argument("--purge", action="store_true", help="remove the settings and drop-ins too")
+    remove.add_argument("--purge", action="store_true", help="also remove the settings and drop-ins")
 
 
 def install(
@@ -88,12 +88,12 @@ def install(
         said += [_placed(root / REAL_TIME, _shipped(REAL_TIME.name)), REAL_TIME_COST]
     said.append(_placed(root / UNIT, unit(command)))
     if not _systemd_runs(root):
-        return [*said, f"systemd does not run here; where it does: systemctl daemon-reload && systemctl enable --now {NAME}"]
+        return [*said, f"systemd is not running here; where it is: systemctl daemon-reload && systemctl enable --now {NAME}"]
     _systemctl("daemon-reload")
     _systemctl("enable", NAME)
     # Not `enable --now`: an agent that runs already has to become the one just placed.
     _systemctl("restart", NAME)
-    return [*said, f"{NAME} runs, now and after every boot; its log: journalctl -u {NAME}"]
+    return [*said, f"{NAME} is running and starts at every boot; its log: journalctl -u {NAME}"]
 
 
 def uninstall(root: Path = Path("/"), purge: bool = False) -> list[str]:
@@ -130,7 +130,7 @@ def running_command() -> Path:
     """Return the path of the epochcast-agent that belongs to this Python; raise InputError where a service cannot use it."""
     command = Path(sysconfig.get_path("scripts")) / NAME
     if not command.exists():
-        raise InputError(f"there is no {command} that a service could start; install the package there: {how_to_install()}")
+        raise InputError(f"there is no {command} for the service to start; install the package there: {how_to_install()}")
     for path in (command, Path(sys.executable), Path(__file__)):
         for place in dict.fromkeys((path, path.resolve())):
             _require_reachable(place)
@@ -139,10 +139,10 @@ def running_command() -> Path:
 
 def _require_reachable(path: Path) -> None:
     """Raise InputError unless the service's user, who is nobody in particular, sees and may read ``path``."""
-    remedy = "make a virtual environment elsewhere, of the system's Python: /usr/bin/python3 -m venv /opt/epochcast"
+    remedy = "create a virtual environment elsewhere with the system's Python: /usr/bin/python3 -m venv /opt/epochcast"
     for hidden in map(Path, HIDDEN):
         if hidden in path.parents:
-            raise InputError(f"{path} lies in {hidden}, which the service does not see; {remedy}")
+            raise InputError(f"{path} is in {hidden}, which the service cannot see; {remedy}")
     for place in (*reversed(path.parents), path):
         needed = 0o001 if place.is_dir() else 0o004
         if not place.stat().st_mode & needed:
@@ -153,7 +153,7 @@ def _quoted(command: Path) -> str:
     """Return the first word of a command line in a unit: quoted for its spaces, ``%`` doubled; a ``$`` means nothing there."""
     text = str(command)
     if not text.isprintable() or set(text) & set("\"'\\"):
-        raise InputError(f"systemd starts no program with quotes or control characters in its path, as {text!r}; move it")
+        raise InputError(f"systemd cannot start a program with quotes or control characters in its path, {text!r}; move it")
     return f'"{text.replace("%", "%%")}"' if set(text) & set(" ;") else text.replace("%", "%%")
 
 
@@ -169,7 +169,7 @@ def _checked(config: Path) -> str:
 
 def _require_rights(root: Path, verb: str) -> None:
     if root == Path("/") and os.geteuid() != 0:
-        raise InputError(f"{verb} changes /etc, which only root may; run: sudo {sys.argv[0]} {verb}")
+        raise InputError(f"{verb} changes /etc, which needs root; run: sudo {sys.argv[0]} {verb}")
 
 
 def _kept_or_placed(path: Path, text: str) -> str:
@@ -181,7 +181,7 @@ def _placed(path: Path, text: str) -> str:
     try:
         missing = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
-        for folder in missing:  # whatever root's umask is
+        for folder in missing:  # regardless of root's umask
             folder.chmod(0o755)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error

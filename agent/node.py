@@ -1,4 +1,4 @@
-"""What the agent reads now: its sources, their samplers and stores; opened anew when the node or the settings change."""
+"""What the agent reads now: its sources, their samplers and stores; reopened when the node or the settings change."""
 
 import gc
 import logging
@@ -29,7 +29,7 @@ LONGEST_RETRY_S = 600.0
 
 
 class Node:
-    """The devices of this machine, each read by the best source that works (or the one asked for).
+    """The devices of this machine, each read by the best source that works (or the requested one).
 
     ``samplers``: one per source, each with a thread of its own, so that a source that hangs stalls no other. ``choices``: the
     source of each device and why. ``clock``: for moments of the same monotonic clock as the samplers'.
@@ -90,7 +90,7 @@ class Node:
     def ticks_since(self, moment: float) -> bool:
         """Whether every sampler that reads the driver itself has ticked since that moment of the monotonic clock.
 
-        A relay that hangs is left for another source, which starting the agent anew would not do.
+        A relay that hangs is left for another source, which starting the agent again would not do.
         """
         return all(
             sampler.finished or sampler.source.name in RELAYS or sampler.last_tick >= moment for sampler in self.samplers
@@ -120,13 +120,13 @@ class Node:
         self._open = {}
 
     def leave_real_time(self) -> None:
-        """Make the threads that sample ordinary ones, until the sources are opened anew."""
+        """Make the threads that sample ordinary ones, until the sources are reopened."""
         for thread in self._open.values():
             if thread is not None and thread.native_id is not None:
                 real_time.leave(thread.native_id)
 
     def reopen(self, config: Config, silent: Collection[str] = ()) -> None:
-        """Open the sources anew with these settings and go on sampling; samples of devices that stay are kept.
+        """Reopen the sources with these settings and go on sampling; samples of devices that stay are kept.
 
         ``silent``: sources that said nothing lately and are not to be chosen. Where the settings' source cannot be opened, the
         devices stay known and silent, and it is tried again later.
@@ -146,17 +146,17 @@ class Node:
         self.start()
 
     def supervise(self) -> None:
-        """Open the sources anew if the node changed: a GPU was added or is back, a source died, a better one works.
+        """Reopen the sources if the node changed: a GPU was added or is back, a source died, a better one works.
 
         Called about once a second.
         """
         now = self.clock.monotonic()
         outdated = [sampler.source.name for sampler in self.samplers if sampler.source.outdated]
         if outdated:
-            log.warning("the devices of source %s changed; opening the sources anew", ", ".join(outdated))
+            log.warning("the devices of source %s changed; reopening the sources", ", ".join(outdated))
             self.reopen(self.config)
         elif silent := self._silent(now):
-            log.warning("source %s has said nothing for long; opening the sources anew without it", ", ".join(silent))
+            log.warning("source %s has delivered nothing for long; reopening the sources without it", ", ".join(silent))
             self.reopen(self.config, silent)
         elif now >= self._retry_at:
             if not self.samplers or better_source_works(self.config, self.choices):
@@ -194,7 +194,7 @@ class Node:
             if source.name in samplers_before:
                 sampler.take_over(samplers_before[source.name])
             samplers.append(sampler)
-        # A GPU that is gone is missed until it is back or the agent starts anew. The host, which only stands in for GPUs, is
+        # A GPU that is gone is missed until it is back or the agent starts again. The host, which only stands in for GPUs, is
         # not; nor is a MIG instance whose GPU is there: somebody took it away.
         indices = {device.index for source in sources for device in source.devices}
         gone = [

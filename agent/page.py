@@ -1,4 +1,4 @@
-"""``/metrics`` as text: the families of a registry, put into lines once per newest sample, whoever asks how often."""
+"""``/metrics`` as text: the families of a registry, put into lines once per newest sample, for any number of requests."""
 
 import gzip
 import math
@@ -21,7 +21,7 @@ TEXT_TYPES = {"info": "gauge", "unknown": "untyped", "stateset": "gauge"}
 
 
 class MetricsPage:
-    """The newest page in each form that was asked for. Nothing is kept per scraper."""
+    """The newest page in each requested form. Nothing is kept per scraper."""
 
     def __init__(self, node: Node, registry: CollectorRegistry) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""Which processes use each GPU: asked of the driver once a second or less, in a thread of its own; off unless asked for.
+"""Which processes use each GPU: queried from the driver at most once a second, in its own thread; off by default.
 
 The driver takes milliseconds for a list of processes and holds its lock meanwhile, so no sampler waits for it. A process has
 its command name (15 characters), from its control group the container, Slurm job or Kubernetes pod, and, where the
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 PERCENT = 1e-2
 MICRO = 1e-6
 # Without an answer NVML is let go for so long, doubling: the driver's library starts afresh only when nobody in the process
-# holds it, so it must be free when a source of the agent, which tries every 1, 2, 4 … 60 s, opens it anew.
+# holds it, so it must be free when a source of the agent, which tries every 1, 2, 4 … 60 s, reopens it.
 FIRST_RETRY_S = 5.0
 LONGEST_RETRY_S = 60.0
 # A driver call that hangs must not keep the agent from stopping.
@@ -46,9 +46,9 @@ VENDOR_ERRORS = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError)
 class GpuProcess:
     """A compute process on a GPU or MIG instance.
 
-    ``gpu``: short name as everywhere (``0``, ``0.7``). ``memory_bytes``: of the GPU, None where the driver does not tell.
-    ``sm_utilization``: ratio of time in which it ran kernels, mean of the driver's samples since the last look; None where the
-    driver does not tell (MIG). The texts are empty where not known, where there is none, and ``user`` unless it is wanted.
+    ``gpu``: short name as everywhere (``0``, ``0.7``). ``memory_bytes``: of the GPU, None if the driver does not report it.
+    ``sm_utilization``: ratio of time in which it ran kernels, mean of the driver's samples since the last look; None if the
+    driver does not report it (MIG). The texts are empty where not known, where there is none, and ``user`` unless it is wanted.
     """
 
     gpu: str
@@ -76,7 +76,7 @@ class Part(NamedTuple):
 
 
 class ProcessWatcher:
-    """Looks every ``interval`` seconds at what runs on the GPUs. Needs NVML, whatever source the samples come from.
+    """Looks every ``interval`` seconds at what runs on the GPUs. Needs NVML, regardless of the samples' source.
 
     ``users``: whether to say whose the processes are.
     ``errors``: driver calls that failed. ``look_seconds``: how long the last look took. ``reason``: why something or all is
@@ -116,7 +116,7 @@ class ProcessWatcher:
         began = time.monotonic()
         processes: list[GpuProcess] = []
         owned = self._host_pids()
-        problem = "" if owned else "their owners are not told: the agent runs in a PID namespace of its own"
+        problem = "" if owned else "their owners are unknown: the agent runs in its own PID namespace"
         # A process on eight GPUs is looked up once.
         owner_of: OwnerOf = cache(lambda pid: read_owner(pid, self._proc, users=self._users) if owned else Owner())
         answered = False
@@ -136,7 +136,7 @@ class ProcessWatcher:
                 answered = True
             except VENDOR_ERRORS as error:
                 self.errors += 1
-                problem = f"GPU {index} does not tell: {error}"
+                problem = f"GPU {index} does not answer: {error}"
         self._looked = (time.monotonic(), processes)
         self.look_seconds = time.monotonic() - began
         if problem and problem != self.reason:
@@ -168,7 +168,7 @@ class ProcessWatcher:
         for part in _parts(index):
             for process in pynvml.nvmlDeviceGetComputeRunningProcesses(part.handle):
                 memory[part.gpu, part.uuid, process.pid][process.computeInstanceId] = process.usedGpuMemory
-            # The driver does not tell utilisation by process on a GPU with instances.
+            # The driver does not report utilisation by process on a GPU with instances.
             shares[part.uuid] = self._shares(part) if part.whole else None
         for (gpu, uuid, pid), used in memory.items():
             owner = owner_of(pid)
@@ -180,7 +180,7 @@ class ProcessWatcher:
             yield GpuProcess(gpu, uuid, pid, *owner, memory_bytes=sum(known) if known else None, sm_utilization=share)
 
     def _shares(self, part: Part) -> dict[int, float] | None:
-        """Return the share of time in which each process ran kernels since the last look, None where that is not told.
+        """Return the share of time in which each process ran kernels since the last look, None if it is not reported.
 
         The driver has samples of busy processes only: who is missing was idle.
         """
@@ -244,11 +244,11 @@ class ProcessCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
         """Yield the families."""
         memory = GaugeMetricFamily(
-            "epochcast_gpu_process_memory_bytes", "Memory of the GPU that a compute process uses.", labels=self.LABELS
+            "epochcast_gpu_process_memory_bytes", "GPU memory that a compute process uses.", labels=self.LABELS
         )
         utilization = GaugeMetricFamily(
             "epochcast_gpu_process_sm_utilization_ratio",
-            "Share of time in which a compute process ran kernels on the GPU, since the last look.",
+            "Share of time in which a compute process ran kernels on the GPU, since the last check.",
             labels=self.LABELS,
         )
         for seen in self._watcher.processes():
@@ -260,10 +260,10 @@ class ProcessCollector(Collector):
         yield memory
         yield utilization
         yield CounterMetricFamily(
-            "epochcast_agent_process_errors", "Calls about processes that the driver refused.", self._watcher.errors
+            "epochcast_agent_process_errors", "Calls for processes that the driver refused.", self._watcher.errors
         )
         yield GaugeMetricFamily(
             "epochcast_agent_process_look_seconds",
-            "Time that the last look at the processes of all GPUs took.",
+            "Duration of the last check of the processes on all GPUs.",
             self._watcher.look_seconds,
         )

@@ -31,7 +31,7 @@ def enter() -> None:
             # Threads that a driver's library starts from this one are ordinary again.
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
         except OSError as error:
-            log.warning("no real-time scheduling, sampling goes on without it: %s", error.strerror)
+            log.warning("no real-time scheduling, sampling continues without it: %s", error.strerror)
 
 
 def on_overrun(call: Callable[[], None]) -> None:

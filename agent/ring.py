@@ -33,7 +33,7 @@ class Ring:
     row after that, None where it never happened.
 
     Gauges are kept as float32: half the memory, and a memory size of 80 GB is still exact to 4 KiB. Counters are kept as
-    float64: after a month a GPU's energy counter stands at 10⁹ J, where float32 steps by 64 J, more than a tick adds.
+    float64: after a month a GPU's energy counter is at 10⁹ J, where float32 steps by 64 J, more than a tick adds.
     """
 
     def __init__(self, capacity: int, metrics: Sequence[Metric]) -> None:
@@ -46,7 +46,7 @@ class Ring:
         for table, positions in ((self._gauges, self._gauge_positions), (self._counters, self._counter_positions)):
             self._columns |= {metrics[position].name: table[:, column] for column, position in enumerate(positions.tolist())}
         self._names = tuple(metric.name for metric in metrics)
-        # Row numbers count from the first row ever; row n lies in slot n % capacity.
+        # Row numbers count from the first row ever; row n is in slot n % capacity.
         self._start = 0
         self._end = 0
         # They were numbered, so a reader's cursor counts them.

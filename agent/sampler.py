@@ -41,7 +41,7 @@ class Clock(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Sleep; return true when told to stop."""
+        """Sleep; return true when asked to stop."""
         ...
 
     def stop(self) -> None:
@@ -61,7 +61,7 @@ class SystemClock:
     cpu = staticmethod(time.thread_time)
 
     def wait(self, seconds: float) -> bool:
-        """Sleep; return true when told to stop."""
+        """Sleep; return true when asked to stop."""
         # Not an Event's wait: that takes a third more CPU time, and ten waits a second are a fifth of what the agent costs.
         end = time.monotonic() + seconds
         while not self._stopped and (left := end - time.monotonic()) > 0:
@@ -133,7 +133,7 @@ class Sampler:
         self._unlogged = 0
 
     def take_over(self, old: "Sampler") -> None:
-        """Go on counting where the sampler of the same source stood before it was opened anew."""
+        """Go on counting where the sampler of the same source stood before it was reopened."""
         self.missed_ticks, self.governed_ticks = old.missed_ticks, old.governed_ticks
         self.clock_steps, self.read_errors = old.clock_steps, old.read_errors
         self.tick_seconds, self.lateness_seconds = old.tick_seconds, old.lateness_seconds
@@ -205,12 +205,12 @@ class Sampler:
             with ticks_first:
                 rows = self.source.read(Tick(now + self._offset, elapsed, slow, rare))
         except Exception as error:
-            # Whatever a source does wrong, the others' samples and the next tick matter more.
+            # If a source fails, the others' samples and the next tick matter more.
             self.read_errors += 1
             self._log_error(error, now)
             rows = ()
         else:
-            # In this order: whoever saw a sample's time must find the agent healthy.
+            # In this order: a client that saw a sample's time must find the agent healthy.
             self.last_success = now
         if rows:
             self._in_hand.append((now, rows))
@@ -244,7 +244,7 @@ class Sampler:
     def hand_over(self) -> None:
         """Give the stores the rows that are in hand.
 
-        A tick leaves it to later, and to whoever wants to know: many rows at once cost less, for the code is in the cache then.
+        A tick leaves it to the readers: many rows at once cost less, because the code is then in the cache.
         """
         with self._handing:
             while self._in_hand:
@@ -275,14 +275,14 @@ class Sampler:
                 store.missed_ticks += missed
 
     def _count_interruption(self, tick_time: float) -> None:
-        """Count the ticks that passed while the source was opened anew."""
+        """Count the ticks that passed while the source was reopened."""
         if self.source.regular:
             for store in self.stores:
                 if store.counted_until is not None:
                     store.missed_ticks += max(0, round((tick_time - store.counted_until) / self.source.interval) - 1)
 
     def _count_until(self, position: int, time: float, rows: int, most: int) -> None:
-        """Count as missed what lies between the last row counted and ``time`` (unix seconds), at which there are ``rows``."""
+        """Count as missed the ticks between the last row counted and ``time`` (unix seconds), at which there are ``rows``."""
         tick = round(time / self.source.interval)
         counted = self._counted[position]
         if counted is None:
@@ -304,7 +304,7 @@ class Sampler:
             return False
         self.clock_steps += 1
         self._counted = [None] * len(self.stores)
-        log.warning("the wall clock was set by %+.3f s; sampling goes on at the new time", change)
+        log.warning("the wall clock was set by %+.3f s; sampling continues at the new time", change)
         return True
 
     def _log_error(self, error: Exception, now: float) -> None:

@@ -1,6 +1,6 @@
 """Samples put into bytes: JSON, CSV and NPY (``/api/v1/samples``), piece by piece.
 
-Formatting holds the interpreter, so whoever formats much at once makes the sampler late: every piece is small.
+Formatting holds the interpreter, so formatting much at once makes the sampler late: every piece is small.
 """
 
 import csv
@@ -25,7 +25,7 @@ LABEL_LENGTH = 8
 
 
 class Selection(NamedTuple):
-    """What was asked for: rows with times in ``[start, stop)`` (unix s); ``metrics`` None: all.
+    """The request: rows with times in ``[start, stop)`` (unix s); ``metrics`` None: all.
 
     ``intervals``: usual seconds from row to row by the UUID of each device that is being read.
     """

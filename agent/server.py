@@ -1,6 +1,6 @@
 """The agent's HTTP server: who may ask is answered, and waits while a sampler reads.
 
-TLS certificates and basic authentication are read anew when their files change.
+TLS certificates and basic authentication are read again when their files change.
 """
 
 import base64
@@ -37,7 +37,7 @@ LONGEST_PASSWORD = 72
 HASH = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 # One more doubles the time of a check: 14 is about a second.
 HIGHEST_COST = 14
-# Whoever restarts or drains a node by these has no password, and they tell nothing but whether samples flow.
+# Tools that restart or drain a node have no password, and these paths reveal only whether samples flow.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
@@ -68,13 +68,13 @@ def _warn_of_strangers(config: Config, port: int) -> None:
         return
     if web.users is None and web.client_ca is None:
         log.warning(
-            "anybody who reaches %s port %d may read this node's telemetry; set web.users or web.client_ca, "
+            "anyone who can reach %s port %d can read this node's telemetry; set web.users or web.client_ca, "
             "or listen on 127.0.0.1",
             config.host,
             port,
         )
     elif web.certificate is None:
-        log.warning("passwords and telemetry go to %s in the clear; set web.certificate and web.key", config.host)
+        log.warning("passwords and telemetry go to %s unencrypted; set web.certificate and web.key", config.host)
 
 
 def tls(web: Web) -> Reloaded[ssl.SSLContext] | None:
@@ -114,7 +114,7 @@ def _readable(path: Path, setting: str) -> None:
         path.open("rb").close()
     except OSError as error:
         raise InputError(
-            f"cannot read {setting} {path}: {error.strerror}; give a file that the agent's user (id {os.geteuid()}) may read"
+            f"cannot read {setting} {path}: {error.strerror}; give a file that the agent's user (id {os.geteuid()}) can read"
         ) from error
 
 
@@ -131,11 +131,11 @@ class Users:
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, bytes] = {}
         self._refused: dict[bytes, None] = {}
-        # One check at a time: whoever guesses passwords gets one core at most, not the training's.
+        # One check at a time: guessing passwords takes at most one core, not the training's.
         self._checking = threading.Lock()
 
     def admit(self, name: str, password: bytes) -> bool | None:
-        """Return whether this is the password of that user, None when too many are being checked to tell now."""
+        """Return whether this is the password of that user, None when too many are being checked at once."""
         digest = hashlib.blake2b(name.encode() + b"\0" + password, key=self._key).digest()
         if (known := self._known(name, digest)) is not None:
             return known
@@ -179,7 +179,7 @@ def basic_authentication(file: Path) -> Authentication:
         return scheme == "basic" and bool(colon) and users.get().admit(name, password)
 
     challenge = 'Basic realm="epochcast-agent", charset="UTF-8"'
-    sentence = "this agent answers only those who give a user name and its password"
+    sentence = "this agent requires a user name and password"
     return Authentication(admits, challenge, sentence, OPEN_PATHS)
 
 
@@ -200,16 +200,16 @@ def read_users(path: Path) -> dict[str, bytes]:
         name, _, stored = line.strip().partition(":")
         match = HASH.fullmatch(stored)
         if not name or match is None:
-            raise InputError(f"web.users {path} line {number} is no name:bcrypt-hash; make it with htpasswd -B")
+            raise InputError(f"web.users {path} line {number} is not name:bcrypt-hash; make it with htpasswd -B")
         if not 4 <= int(match[1]) <= HIGHEST_COST:
             raise InputError(
                 f"web.users {path} line {number} has bcrypt cost {int(match[1])}; use 4 to {HIGHEST_COST} (htpasswd -B -C 10)"
             )
         if name in hashes:
-            raise InputError(f"web.users {path} line {number} names a user for the second time; drop one")
+            raise InputError(f"web.users {path} line {number} names a user a second time; drop one")
         hashes[name] = stored.encode()
     if not hashes:
-        raise InputError(f"web.users {path} names no user, so nobody could ask; add one with htpasswd -B")
+        raise InputError(f"web.users {path} names no user, so nobody could log in; add a user with htpasswd -B")
     return hashes
 
 

@@ -1,4 +1,4 @@
-"""The static attributes of each GPU: what its source read, what CUDA tells, and what follows from its compute capability.
+"""The static attributes of each GPU: from its source, from CUDA, and from its compute capability.
 
 Names and units are those of the GPU catalogue (``regressor/gpus.toml``) wherever the thing is the same. What only that
 catalogue knows (TDP, nominal memory, tensor FLOP/s) is for the analyzer to add.
@@ -53,7 +53,7 @@ Facts = Mapping[str, float | int | str]
 
 
 class CudaReading(NamedTuple):
-    """What CUDA tells of each device, by UUID, and why that is nothing (empty otherwise)."""
+    """CUDA's attributes of each device, by UUID, and why there are none (empty otherwise)."""
 
     facts: Mapping[str, Facts]
     reason: str
@@ -62,7 +62,7 @@ class CudaReading(NamedTuple):
 def read_cuda(timeout: float = CUDA_TIMEOUT_S) -> CudaReading:
     """Ask the CUDA driver in a process of its own, for at most ``timeout`` seconds; never raises.
 
-    The answer does not change while the driver runs: one call serves as often as the node is looked at anew.
+    The answer does not change while the driver runs: one call serves as often as the node is looked at again.
     """
     environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
@@ -73,7 +73,7 @@ def read_cuda(timeout: float = CUDA_TIMEOUT_S) -> CudaReading:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
     except OSError as error:
-        return _nothing(f"the process that asks CUDA cannot be started: {error}")
+        return _nothing(f"the process that queries CUDA cannot be started: {error}")
     try:
         answer, complaint = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -83,11 +83,11 @@ def read_cuda(timeout: float = CUDA_TIMEOUT_S) -> CudaReading:
         return _nothing(f"the CUDA driver did not answer within {timeout:g} s")
     complaint = complaint.strip()
     if process.returncode != 0:
-        return _nothing(complaint.splitlines()[-1] if complaint else f"asking CUDA ended with status {process.returncode}")
+        return _nothing(complaint.splitlines()[-1] if complaint else f"the CUDA query ended with status {process.returncode}")
     try:
         facts = json.loads(answer)
     except ValueError as error:
-        return _nothing(f"asking CUDA gave no JSON: {error}")
+        return _nothing(f"the CUDA query gave no JSON: {error}")
     if complaint:
         log.warning("%s", complaint)
     return CudaReading(facts, "")
@@ -133,7 +133,7 @@ def merge(devices: Sequence[Device], cuda: Mapping[str, Facts]) -> dict[str, dic
 
 
 def _shown_by_cuda(device: Device, cuda: Mapping[str, Facts]) -> Facts:
-    """Return what CUDA tells of this device: found by UUID, else by PCI address."""
+    """Return CUDA's attributes of this device: found by UUID, else by PCI address."""
     for uuid, facts in cuda.items():
         # CUDA gives the sixteen bytes of a UUID; NVML writes GPU- before them, or MIG- for an instance.
         if uuid.partition("-")[2].lower() == device.uuid.partition("-")[2].lower():

@@ -1,4 +1,4 @@
-"""Ticks first: whoever serves HTTP waits while a sampler reads.
+"""Ticks first: the HTTP server waits while a sampler reads.
 
 All threads share one interpreter. A sampler gives it away at each driver call, dozens of times per tick, and a thread that puts
 an answer together then keeps it for a whole switch interval (`sys.setswitchinterval`): a tick of 1 ms took 10 ms, and the

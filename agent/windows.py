@@ -99,7 +99,7 @@ class Windows:
                 self._complete = (mean, self._low, self._high)
             else:
                 self._complete = (nothing, nothing, nothing)
-            # A clock that was set back begins anew: nothing would be shown until the new time is past the old.
+            # A clock that was set back starts again: nothing would be shown until the new time is past the old.
             if self._began is None or window < self._window:
                 self._began = window
             self._open(window)
@@ -109,7 +109,7 @@ class Windows:
         self._high = np.fmax(self._high, np.fmax.reduce(values, axis=0))
 
     def inherit(self, other: "Windows") -> None:
-        """Go on from where the windows of the same device stood before its source was opened anew."""
+        """Go on from where the windows of the same device stood before its source was reopened."""
         positions = {metric.name: position for position, metric in enumerate(other.metrics)}
         for position, metric in enumerate(self.metrics):
             if metric.name in positions:

@@ -67,7 +67,7 @@ def parse_csv(text: str, name: str, as_text: Sequence[str] = ()) -> pd.DataFrame
                 dtype=dict.fromkeys(as_text, str),
             )
     except pd.errors.EmptyDataError:
-        raise InputError(f"{name!r} is empty; a table needs a line of column names and one row at least") from None
+        raise InputError(f"{name!r} is empty; a table needs a line of column names and at least one row") from None
     except (UnicodeError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
 
@@ -88,7 +88,7 @@ def numeric_column(column: pd.Series[Any], title: str, name: str) -> pd.Series[A
         remedy = (
             "times are unix seconds, unix milliseconds or ISO 8601, the same in every row"
             if title.lower() in TIME_COLUMNS
-            else "metrics are finite numbers (leave the cell empty where there is no reading)"
+            else "metrics are finite numbers (leave the cell empty if there is no reading)"
         )
         raise InputError(f"column {title!r} of {name!r} holds {seen} in data row {row + 1}; {remedy}")
     return values

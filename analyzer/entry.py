@@ -17,7 +17,7 @@ def main() -> int:
     needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn", "catboost")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        extra, beside = ("service", ", or add --node beside an agent") if arguments[:1] == ["serve"] else ("analyzer", "")
+        extra, beside = ("service", ", or add --node next to an agent") if arguments[:1] == ["serve"] else ("analyzer", "")
         sys.stderr.write(
             f"epochcast: the analyzer is not installed here ({', '.join(missing)} missing); {how_to_install(extra)}{beside}\n"
         )

@@ -37,7 +37,7 @@ class _Result(ABC):
 
     @abstractmethod
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each thing that the result is about."""
+        """Return one row per epoch, GPU or instance."""
 
     def _repr_html_(self) -> str:
         first, *_ = repr(self).split("\n")
@@ -50,8 +50,8 @@ class Epochs(_Result):
     """The epochs of one GPU's telemetry.
 
     Attributes:
-        detection: all that was detected; its verdict, period, unit and confidence are attributes here, too.
-        trace: where; None for a profile, and for one GPU of several.
+        detection: the full detection; its verdict, period, unit and confidence are also attributes here.
+        trace: its telemetry; None for a profile, and for one GPU of several.
     """
 
     detection: Detection
@@ -81,7 +81,7 @@ class Epochs(_Result):
         """Draw the telemetry and its epochs.
 
         Raises:
-            InputError: the telemetry is not at hand.
+            InputError: there is no telemetry to draw.
         """
         if self.trace is None:
             raise InputError("this answer has no trace to draw; read the trace of one GPU")
@@ -110,7 +110,7 @@ class Predictions(_Result):
         return plain("\n".join([answer.text, *(f"note: {note}" for note in answer.remarks)]))
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each GPU, fastest first: those of ``epochcast predict --json``, without what each rests on in full."""
+        """A row for each GPU, fastest first, as in ``epochcast predict --json`` without the full explanations."""
         rows = [answer.prediction.to_json() | {"fits": answer.fits} for answer in self.result.answers]
         columns = ("gpu", "gpus", "ratio", "ratio_low", "ratio_high", "seconds", "low", "high", "fits", "route", "why")
         return pd.DataFrame([{name: row[name] for name in columns} for row in rows], columns=list(columns))
@@ -128,14 +128,14 @@ class Recommendations(_Result):
     """What can be rented for a job, best first.
 
     Attributes:
-        result: with `result.recommended`, its ranking and decision, and the predictions that it rests on.
+        result: with `result.recommended`, its ranking and decision, and the predictions behind it.
     """
 
     result: JobResult
 
     @property
     def found(self) -> Recommended:
-        """The instances, and how sure the first place is."""
+        """The instances, and the confidence in the first place."""
         assert self.result.recommended is not None
         return self.result.recommended
 
@@ -169,7 +169,7 @@ class Job:
 
     Attributes:
         sources: one for each GPU.
-        notes: sentences on how they were read.
+        notes: sentences on how the sources were read.
     """
 
     sources: tuple[Source, ...]
@@ -190,11 +190,11 @@ class Job:
         """The epochs of its first GPU.
 
         Raises:
-            InputError: it was read from profiles, which hold no telemetry.
+            InputError: it was read from profiles, which have no telemetry.
         """
         first = next((source for source in self.sources if source.detection is not None), None)
         if first is None or first.detection is None:
-            raise InputError("a profile holds no telemetry; read the trace to see its epochs")
+            raise InputError("a profile has no telemetry; read the trace to see its epochs")
         return Epochs(first.detection, read_trace(first.name) if len(self.sources) == 1 else None)
 
     def predict(
@@ -208,7 +208,7 @@ class Job:
         """Predict the job on these GPUs, or all: arguments and answers of ``epochcast predict``.
 
         Raises:
-            InputError: a GPU is not known, or there is nothing to predict from.
+            InputError: a GPU is unknown, or there is nothing to predict from.
         """
         names = None if targets is None else _several(targets)
         result = answer_job(
@@ -242,7 +242,7 @@ class Job:
         ``deadline`` is in seconds, or text such as ``10h``; ``budget`` in USD.
 
         Raises:
-            InputError: a limit that cannot be kept or read.
+            InputError: a limit is invalid, or no instance can meet it.
         """
         if objective not in get_args(Objective):
             raise InputError(f"the objective is {objective!r}; choose from {', '.join(get_args(Objective))}")
@@ -258,7 +258,7 @@ class Job:
 def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None = None) -> Job:
     """Read the telemetry of a job: traces, profiles, folders, or logs of other tools, as the commands take them.
 
-    ``gpu`` names the GPU where the file does not; ``precision`` is that of the job's matrix products, where it is known.
+    ``gpu`` names the GPU if the file does not; ``precision`` is the precision of the job's matrix products, if known.
 
     Raises:
         InputError: a file cannot be read, or names no known GPU.
@@ -267,7 +267,7 @@ def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None
         raise InputError("read needs the path of a trace or a profile")
     for path in paths:
         if not isinstance(path, str | Path):
-            raise InputError(f"read takes paths, and this is a {type(path).__name__}; a table goes to epochcast.detect")
+            raise InputError(f"read takes paths, but this is a {type(path).__name__}; a table goes to epochcast.detect")
     sources, notes = read_sources([str(path) for path in paths], load_catalog(), gpu)
     return Job(tuple(with_precision(source, precision) for source in sources), tuple(notes))
 
@@ -276,7 +276,7 @@ def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:
     """Find the epochs in telemetry of one GPU: a path, or a table with a column ``time`` [unix s] and one for each metric.
 
     Raises:
-        InputError: it is no such telemetry.
+        InputError: it is not such telemetry.
     """
     if isinstance(telemetry, pd.DataFrame):
         if "time" not in telemetry:

@@ -1,7 +1,7 @@
 """Numbers as people read them: lengths of time, money, shares and ages, each with its unit.
 
-What stands for a measured or predicted number also carries it in full (``<data value>``, ``<time datetime>``), so that whoever
-reads the page by a program gets what the API answers.
+The text of a measured or predicted number also carries it in full (``<data value>``, ``<time datetime>``), so that a
+program that reads the page gets what the API answers.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def times(value: float | None) -> Markup:
 
 
 def ago(moment: float | None, now: float) -> Markup:
-    """How long ago ``moment`` [unix s] was, with date and time beside it for whoever asks; ``never`` for None."""
+    """How long ago ``moment`` [unix s] was, with date and time as a tooltip; ``never`` for None."""
     if moment is None:
         return Markup("never")
     age = max(0.0, now - moment)
@@ -152,7 +152,7 @@ def count(many: int, singular: str, plural: str | None = None) -> str:
 def _at(moment: float) -> datetime:
     try:
         return datetime.fromtimestamp(moment, UTC)
-    except (OverflowError, ValueError, OSError):  # a clock that tells a year of six digits
+    except (OverflowError, ValueError, OSError):  # a clock that shows a year of six digits
         return datetime.fromtimestamp(0, UTC)
 
 

@@ -1,4 +1,4 @@
-"""How long commands take from start to end, in fresh processes with a warm disk cache, beside Python itself and pandas.
+"""How long commands take from start to end, in fresh processes with a warm disk cache, next to Python itself and pandas.
 
     python -m benchmarks.cold_start [--rounds 20] [--write]
 
@@ -52,7 +52,7 @@ def write_traces(folder: Path) -> None:
 
 
 def argv_of(command: str) -> list[str]:
-    """The command as a program beside this Python and its arguments."""
+    """The command as a program next to this Python and its arguments."""
     program, *rest = command.split(" ", 2) if command.startswith("python") else command.split()
     return [str(Path(sys.executable).parent / program), *(argument.strip('"') for argument in rest)]
 

@@ -63,7 +63,7 @@ def distributed() -> Iterator[str]:
 
 
 def convnets() -> Iterator[str]:
-    """Fitting, counting beside torch's own FLOP counter, predicting, and the command."""
+    """Fitting, counting next to torch's own FLOP counter, predicting, and the command."""
     own, timm = read_points(OWN / "points.csv.gz"), points_of("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv")
     predictor = convmeter.ConvNetPredictor.fit(own)
     (cell,) = predictor.cells

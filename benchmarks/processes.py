@@ -1,4 +1,4 @@
-"""Programs that a measurement runs beside itself: started, waited for, watched and ended."""
+"""Programs that a measurement runs next to itself: started, waited for, watched and ended."""
 
 import json
 import os

@@ -1,11 +1,11 @@
-"""The parser of the programs that run beside trainings, which start without click."""
+"""The parser of the programs that run next to trainings, which start without click."""
 
 import argparse
 from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in one line, not with argparse's usage block in front of it."""
+    """Refuses in one line, without argparse's usage block."""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments and leave with status 2."""

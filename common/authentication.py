@@ -1,4 +1,4 @@
-"""Who may ask: one door for every way to authenticate, the way of a bearer token, and files that are read anew."""
+"""Who may ask: one door for every way to authenticate, the way of a bearer token, and files that are read again."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LOOK_INTERVAL_S = 1.0
 
 @dataclass(frozen=True)
 class Authentication:
-    """A way to tell who may ask, and what is said to the others.
+    """Decides who has access, and how others are refused.
 
     ``admits``: whether scheme (in lower case) and credentials of a header ``Authorization`` come from somebody who may ask;
-    None when too many are being checked to tell now. ``challenge``: what a refusal says in ``WWW-Authenticate``;
+    None when too many are being checked at once. ``challenge``: what a refusal says in ``WWW-Authenticate``;
     ``sentence``: what it says in words. ``open_paths``: what anybody may ask, as a watchdog does.
     """
 
@@ -72,12 +72,12 @@ def _token(file: Path) -> bytes:
     except OSError as error:
         raise InputError(f"token_file {str(file)!r} cannot be read: {error.strerror}") from error
     if not token:
-        raise InputError(f"token_file {str(file)!r} is empty; write a long random text into it, or leave the setting out")
+        raise InputError(f"token_file {str(file)!r} is empty; write a long random text into it, or leave out the setting")
     return token
 
 
 class Reloaded(Generic[T]):
-    """What ``load`` makes of files, made anew when one of them changed; the old one stays while the new files are wrong."""
+    """What ``load`` makes of files, made again when one of them changed; the old one stays while the new files are wrong."""
 
     def __init__(self, load: Callable[[], T], files: Iterable[Path]) -> None:
         self._load = load
@@ -104,9 +104,9 @@ class Reloaded(Generic[T]):
             self._value = self._load()
         except InputError as problem:
             # Certificate and key are rarely replaced in one go: the second one's change leads here again.
-            log.warning("going on with what was read before: %s", problem)
+            log.warning("keeping what was read before: %s", problem)
         else:
-            log.info("read %s anew", ", ".join(map(str, self._files)))
+            log.info("reloaded %s", ", ".join(map(str, self._files)))
 
     def _look(self) -> list[object]:
         return [_state(path) for path in self._files]

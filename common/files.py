@@ -11,7 +11,7 @@ from .errors import InputError
 
 
 def write_port(path: Path | None, port: int) -> None:
-    """Tell whoever waits for the file at ``path`` on which port a program listens; None: nobody waits.
+    """Write the port that a program listens on to the file at ``path``; None: no file.
 
     Raises InputError as `write_whole`.
     """
@@ -20,7 +20,7 @@ def write_port(path: Path | None, port: int) -> None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> Path:
-    """Let ``write`` fill a file beside ``path``, bring it to the disk and move it there; a reader never sees a half.
+    """Let ``write`` fill a file next to ``path``, bring it to the disk and move it there; a reader never sees a half.
 
     Raises InputError if the folder is missing, cannot be written or is full, or if ``path`` is a folder itself.
     """

@@ -91,7 +91,7 @@ class AppAnswer:
         return sent + (b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
 
     def close(self) -> None:
-        """Tell the application that nobody takes more."""
+        """Signal to the application that the client takes no more."""
         with self._turn:
             self._done = True
             try:

@@ -228,7 +228,7 @@ class Server:
         if request.refusal:
             writer.write(request.refusal)
             await _say_goodbye(reader, writer)
-            raise ConnectionError("no request that can be read")
+            raise ConnectionError("the request cannot be read")
         return request
 
     async def _refuse(
@@ -281,9 +281,9 @@ def _listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            remedy = "is in use; choose another with --port, 0 takes a free one"
+            remedy = "is in use; choose another with --port, or 0 for any free port"
         else:
-            remedy = f"cannot be listened on ({error.strerror or error}); choose others with --host and --port"
+            remedy = f"cannot be used for listening ({error.strerror or error}); choose others with --host and --port"
         raise InputError(f"port {port} of {host} {remedy}") from error
     listener.setblocking(False)
     return listener
@@ -307,7 +307,7 @@ async def _flush(writer: asyncio.StreamWriter) -> None:
 
 
 async def _say_goodbye(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Tell the client that the answer is whole: over TLS the end of the connection alone does not."""
+    """Signal to the client that the answer is complete: over TLS the end of the connection alone does not."""
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(LONGEST_GOODBYE_S):
             if writer.can_write_eof():

@@ -36,7 +36,7 @@ def setup(log_format: str = "text") -> None:
 def _log_thread_end(ended: threading.ExceptHookArgs) -> None:
     name = ended.thread.name if ended.thread else "unknown"
     error = ended.exc_value or ended.exc_type()
-    log.error("the thread %r ended by an error", name, exc_info=(ended.exc_type, error, ended.exc_traceback))
+    log.error("the thread %r ended with an error", name, exc_info=(ended.exc_type, error, ended.exc_traceback))
 
 
 def stderr_is_the_journal() -> bool:

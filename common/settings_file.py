@@ -62,9 +62,9 @@ def remedy(name: str, known: Sequence[str], prefix: str = "") -> str:
 def check_address(host: str, port: int) -> None:
     """Raise InputError where nobody can listen on this address."""
     if not host:  # to the system it means every address, which nobody asks for by leaving a variable empty
-        raise InputError("host is empty; give an address, as in 127.0.0.1, or 0.0.0.0 for all of this machine's")
+        raise InputError("host is empty; give an address, as in 127.0.0.1, or 0.0.0.0 for all addresses of this machine")
     if not 0 <= port <= 65535:
-        raise InputError(f"port is {port}; give one from 0 (a free one) to 65535")
+        raise InputError(f"port is {port}; give 0 (any free port) to 65535")
 
 
 def is_local(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Epoch detection: arrays in, epochs (or steps) out; no input or output of its own."""
+"""Epoch detection: arrays in, epochs (or steps) out; it reads and writes no files."""
 
 from .detection import detect
 from .epochs import Cycle, Detection, Epoch, JobEpochs, Kind, Reason, Stretch, Unit, cycle_of, unit_of

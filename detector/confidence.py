@@ -5,7 +5,7 @@ and 97 % above (docs/accuracy.md, "Simulated"). Both are by choice, 0.6 since ..
 """
 
 ANSWERS = 0.6
-"""From here on an answer is given at all."""
+"""Below this confidence there is no answer."""
 
 SURE = 0.8
-"""From here on it gives seconds and money, and a wrong one counts double in our own tests."""
+"""From this confidence an answer gives seconds and money; a wrong answer counts double in our evaluation."""

@@ -27,13 +27,13 @@ def detect(
     Args:
         time: (n,) unix seconds, strictly increasing; need not be evenly spaced.
         metrics: name -> (n,) values in base units. Empty readings (NaN) are filled, see `signals.clean`.
-        method: key of `METHODS`: `track` (fuses all metrics, abstains when unsure) or `paper` (one metric, always answers).
+        method: key of `METHODS`: `track` (uses all metrics, abstains when uncertain) or `paper` (one metric, always answers).
         clock: `wall`, `work` (seconds of full activity) or `auto`, see `clock.choose`.
-        metric: the metric or metrics to look at; by default the method chooses. The clock still sees them all.
+        metric: the metric or metrics to use; by default the method chooses. The clock still uses them all.
         parameters: the method's own keywords.
 
     Raises:
-        InputError: anything handed in that cannot be used, in one sentence.
+        InputError: unusable input, in one sentence.
     """
     if method not in METHODS:
         raise InputError(f"unknown method {method!r}: choose from {', '.join(METHODS)}")

@@ -44,7 +44,7 @@ class Stretch:
         start, end: unix seconds of its first and last boundary.
         period_s: wall seconds.
         confidence: 0..1, as `Detection.confidence`.
-        epochs: how many lie in it.
+        epochs: number of epochs in it.
     """
 
     start: float
@@ -56,7 +56,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class JobEpochs:
-    """The epochs of one training job, where several share a trace."""
+    """The epochs of one training job, if several share a trace."""
 
     period_s: float
     epochs: tuple[Epoch, ...]
@@ -65,15 +65,15 @@ class JobEpochs:
 
 @dataclass(frozen=True)
 class Cycle:
-    """Something that a job does again and again.
+    """Something that a job repeats.
 
     Attributes:
-        kind: what it is; a `step` may be several of them.
+        kind: its kind; a `step` may be several steps.
         period_s: wall seconds.
         confidence: 0..1 that the period is right.
         evidence: why it has this kind: what happens at its boundary, and how often it is there in the next longer cycle.
-        idle_share: 0..1, the part of it in which the GPU waited or copied; None where no metric shows it.
-        boundary_idle_s: seconds of that at its boundary; None where nothing happens there.
+        idle_share: 0..1, the share of the cycle in which the GPU waited or copied; None if no metric shows it.
+        boundary_idle_s: seconds of this at its boundary; None if nothing happens there.
     """
 
     kind: Kind
@@ -95,15 +95,15 @@ class Detection:
         epochs: in the order of time, none overlapping; empty unless the verdict is `epochs`.
         confidence: 0..1, in the convention of the method (stated in its docstring).
         method: key of `METHODS`.
-        clock: the requested or chosen clock; a method may have searched another as well (`track` does).
+        clock: the requested or chosen clock; a method may also have searched another (`track` does).
         step_s: wall seconds of one cycle, only with verdict `steps`.
         jobs: one entry per job found; methods that know only one job give that one.
         reason: with verdict `none`, why; None otherwise, and from methods that give no reason.
         samples_per_epoch: samples of the trace in one period; None without a period.
-        stretches: in the order of time, the parts of the trace with a period each. Several where the period changes: `period_s`
-            is then that of the longest part, or None (reason `period_changes`) where none has most of the time.
-        cycles: from short to long, what the job does again and again; that of `period_s` among them. Empty from methods that do
-            not look, and with verdict `none`.
+        stretches: in the order of time, the parts of the trace with a period each. Several if the period changes: `period_s`
+            is then the period of the longest part, or None (reason `period_changes`) if no part has most of the time.
+        cycles: from short to long, what the job repeats, including the cycle of `period_s`. Empty from methods that do not
+            search for cycles, and with verdict `none`.
         scores: diagnostics for plots; the method's docstring names them, their units and lengths.
     """
 

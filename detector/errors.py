@@ -2,4 +2,4 @@
 
 
 class InputError(ValueError):
-    """Something that the caller handed in cannot be used; the message names it, the value seen and the remedy."""
+    """Unusable input from the caller; the message names it, the value seen and the remedy."""

@@ -55,8 +55,8 @@ class JobDetection:
     """The detections on the GPUs of one job.
 
     Attributes:
-        job: the answer for all of them; None where their times hardly overlap: these are no GPUs of one job.
-        gpus: for each trace the boundaries of the job's cycle on this GPU; where it does not show it, what it shows by itself.
+        job: the answer for all of them; None if their times hardly overlap: they are not GPUs of one job.
+        gpus: for each trace the boundaries of the job's cycle on this GPU; if it does not show it, what it shows on its own.
         odd: place of a GPU in `gpus` -> how it differs from the others, a sentence that follows its name.
     """
 
@@ -74,7 +74,7 @@ def detect_job(
 ) -> JobDetection:
     """Find the epochs of one job in the telemetry of its GPUs, with the method `track`.
 
-    Each GPU is searched by itself, and votes if it is sure. Then the mean of all GPUs that neither idle nor vote against the
+    Each GPU is searched alone, and votes if confident. Then the mean of all GPUs that neither idle nor vote against the
     majority is searched: what single GPUs do cancels there.
 
     Args:
@@ -291,7 +291,7 @@ def _with_waits(job: Detection, time: Array, waits: NDArray[np.bool_]) -> Detect
         share = float(waits[inside].mean()) if inside.any() else 0.0
         if cycle.kind == "unknown" and share >= OFTEN:
             seconds = share * cycle.period_s
-            text = f"for {seconds:.3g} s of it one GPU rests while all others spin and draw little power: they wait for it"
+            text = f"for {seconds:.3g} s one GPU rests while all others spin and draw little power: they wait for it"
             cycle = replace(cycle, kind="checkpoint", evidence=text, idle_share=share, boundary_idle_s=seconds)
         cycles.append(cycle)
     return replace(job, cycles=tuple(cycles))

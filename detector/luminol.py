@@ -17,7 +17,7 @@ windows above 200 samples are cut to 200    the same
 a constant series scores 0, or rounding     the same
 noise below 0 with fewer than 2000 samples
 one spike spreads the symbols over it       the same: clip before
-timestamps pass `int()`: at 10 Hz ten       refused: timestamps must be whole seconds, none twice. Without any, sample i stands
+timestamps pass `int()`: at 10 Hz ten       refused: timestamps must be whole seconds, none twice. Without any, sample i is
 samples become one, silently                at second i
 one NaN makes all scores 0 or NaN           refused
 None is dropped, the scores become fewer    refused: drop the sample before
@@ -27,7 +27,7 @@ more than 10 symbols: "1", "0" and "10"     refused
 run together
 a chunk longer than a window: counts        refused
 below 0
-anomalies beside scores, of which one at    not given, only scores
+anomalies next to scores, of which one at    not given, only scores
 second 0 begins at 1
 no longer runs on NumPy >= 1.23             does
 ==========================================  ===============================================================================

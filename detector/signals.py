@@ -1,4 +1,4 @@
-"""The input side: what a caller hands in becomes clean arrays, or one clear sentence."""
+"""Input checks: the caller's data become clean arrays, or one clear error."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ PREFERENCE = (
     "cpu",
 )
 
-#: Columns that are running totals whatever they look like; others are recognised by their shape (`_is_counter`).
+#: Columns that are always running totals; others are recognised by their shape (`_is_counter`).
 COUNTERS = frozenset({"energy"})
 
 #: Columns that follow from others, or say how the hardware is: none shows what a job does better than the others.
@@ -61,7 +61,7 @@ class Signals:
             names = of_the_job(self.metrics)
         wanted = [names] if isinstance(names, str) else list(names)
         if not wanted:
-            raise InputError("no metric named: name at least one, or leave the choice out")
+            raise InputError("no metric named: name at least one, or leave out the choice")
         for name in wanted:
             if name not in self.metrics:
                 raise InputError(
@@ -70,7 +70,7 @@ class Signals:
         return Signals(self.time, {name: self.metrics[name] for name in wanted}, self.intervals)
 
     def main(self) -> str:
-        """Name of the metric that stands for the device's activity: the first of PREFERENCE, else the first that varies."""
+        """Name of the metric that represents the device's activity: the first of PREFERENCE, else the first that varies."""
         for name in PREFERENCE:
             if name in self.metrics:
                 return name
@@ -116,7 +116,7 @@ def clean(time: ArrayLike, metrics: Mapping[str, ArrayLike]) -> Signals:
             raise InputError(f"metric {name!r} has {values.size} values for {clock.size} times: give one value per time")
         if (beyond := np.abs(values) > LARGEST).any():
             bad = int(np.argmax(beyond))
-            raise InputError(f"metric {name!r} holds {values[bad]} at row {bad}: remove or mend it")
+            raise InputError(f"metric {name!r} holds {values[bad]} at row {bad}: remove or correct it")
         read = clock[~np.isnan(values)]
         if read.size:
             intervals[name] = float(np.median(np.diff(read))) if read.size > 1 else float(clock[-1] - clock[0])

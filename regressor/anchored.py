@@ -55,7 +55,7 @@ def with_anchors(
         InputError: ``count`` is neither 0 nor enough for a calibration, or leaves nothing to test.
     """
     if count and count < FEWEST:
-        raise InputError(f"{count} anchors are asked for; calibration needs {FEWEST} or more, or 0 for none")
+        raise InputError(f"calibration with {count} anchors is not possible; give {FEWEST} or more, or 0 for none")
     left_out = np.array([(pair.target_gpu if side == "into" else pair.source_gpu).name for pair in pairs])
     workloads = np.array([str(pair.source.workload) for pair in pairs])
     tested: list[NDArray[np.intp]] = []
@@ -73,7 +73,7 @@ def with_anchors(
         tested.append(test)
         answers.append(corrected)
     if not tested:
-        raise InputError(f"{count} anchors leave no workload to test on any GPU; ask for fewer")
+        raise InputError(f"{count} anchors leave no workload to test on any GPU; use fewer")
     return np.concatenate(tested), Answers.concatenate(answers)
 
 

@@ -50,8 +50,8 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
     profiles = _profiles_by_workload(pairs)
     if not profiles:
         raise InputError(
-            f"none of the {len(pairs)} pairs holds gpu_utilization, memory_utilization, power and sm_clock; "
-            "anchors are chosen by these, record them"
+            f"none of the {len(pairs)} pairs holds gpu_utilization, memory_utilization, power and sm_clock; anchors are "
+            "chosen by these metrics: record them"
         )
     shortest = {workload: _shortest(seen) for workload, seen in profiles.items()}
     seconds = np.array([profile.epoch_s for profile, _ in shortest.values()], dtype=np.float64)

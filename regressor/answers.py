@@ -14,7 +14,7 @@ class Answers:
 
     Attributes:
         log_ratio: log of target/source seconds.
-        scale: how large |log error| is expected to be beside other answers of the same route, above 0; a conformal quantile of
+        scale: expected size of |log error| relative to other answers of the same route, above 0; a conformal quantile of
             |error| / scale makes an interval of it (:mod:`~epochcast.regressor.intervals`).
         support: 1 where the profile and both GPUs lie within what training has seen, towards 0 the further outside; the learnt
             part of an answer counts by this share, the prior takes the rest.

@@ -45,8 +45,8 @@ def load_arrays(content: bytes, name: str) -> dict[str, NDArray[Any]]:
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:
                 return {each: np.asarray(stored[each]) for each in stored.files}
     except Exception as error:  # a damaged archive raises a dozen kinds, NotImplementedError and zlib.error among them
-        raise InputError(f"the model file {name} cannot be read; train the model anew") from error
-    raise InputError(f"the model file {name} unpacks to {unpacked} bytes, more than {LIMIT}; train the model anew")
+        raise InputError(f"the model file {name} cannot be read; train the model again") from error
+    raise InputError(f"the model file {name} unpacks to {unpacked} bytes, more than {LIMIT}; train the model again")
 
 
 def under(name: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
@@ -60,7 +60,7 @@ def part(arrays: Arrays, name: str, spec: Mapping[str, tuple[DTypeLike, Shape]] 
     Args:
         arrays: of a model.
         name: of the part.
-        spec: name -> (type, shape) of every array that the part has; ``None``: whoever asks checks by itself.
+        spec: name -> (type, shape) of every array that the part has; ``None``: the caller checks.
 
     Raises:
         InputError: an array is missing, unexpected, of another type or shape, or not finite.
@@ -69,23 +69,23 @@ def part(arrays: Arrays, name: str, spec: Mapping[str, tuple[DTypeLike, Shape]] 
     if spec is None:
         return own
     if missing := [key for key in spec if key not in own]:
-        raise InputError(f"the model lacks the array '{name}.{missing[0]}'; train the model anew")
+        raise InputError(f"the model lacks the array '{name}.{missing[0]}'; train the model again")
     if unexpected := [key for key in own if key not in spec]:
-        raise InputError(f"the model holds an unexpected array {f'{name}.{unexpected[0]}'!r:.60}; train the model anew")
+        raise InputError(f"the model holds an unexpected array {f'{name}.{unexpected[0]}'!r:.60}; train the model again")
     lengths: dict[str, int] = {}
     for key, (dtype, shape) in spec.items():
         array = own[key]
         if array.dtype != dtype or not _fits(array.shape, shape, lengths):
             expected = f"{np.dtype(dtype).name} of shape ({', '.join(str(length) for length in shape)})"
             actual = f"{array.dtype} of shape {array.shape}"
-            raise InputError(f"'{name}.{key}' in the model is {actual}, not {expected}; train the model anew")
+            raise InputError(f"'{name}.{key}' in the model is {actual}, not {expected}; train the model again")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InputError(f"'{name}.{key}' in the model holds values that are not finite; train the model anew")
+            raise InputError(f"'{name}.{key}' in the model holds values that are not finite; train the model again")
     return {key: own[key] for key in spec}
 
 
 def parts_of(arrays: Arrays) -> list[str]:
-    """The names that arrays stand :func:`under`, in their order."""
+    """The names of the arrays :func:`under` a name, in their order."""
     return list(dict.fromkeys(name.partition(".")[0] for name in arrays))
 
 

@@ -25,8 +25,8 @@ FEWEST = 3
 class Calibration:
     """A recipe's errors on one GPU, from its anchors.
 
-    Answers into the GPU and out of it have processes of their own: the telemetry of the new GPU and that of the others err in
-    different ways, and one process for both, antisymmetric, was worse for either (docs/decisions/0015).
+    Answers into and out of the GPU have separate processes, because the telemetry of the new GPU and of the others errs in
+    different ways; one antisymmetric process for both was worse for either (docs/decisions/0015).
 
     Attributes:
         gpu: catalogue name of the GPU that the anchors were measured on.
@@ -50,8 +50,8 @@ class Calibration:
         workloads = {pairs[row].source.workload for row in np.flatnonzero(usable).tolist()}
         if len(workloads) < FEWEST:
             raise InputError(
-                f"{len(workloads)} workloads with gpu_utilization, memory_utilization, power and sm_clock were measured "
-                f"both on {gpu} and on another GPU; calibration needs {FEWEST}, `epochcast anchors` chooses them"
+                f"{len(workloads)} workloads with gpu_utilization, memory_utilization, power and sm_clock were measured both "
+                f"on {gpu} and on another GPU; calibration needs {FEWEST}: choose them with `epochcast anchors`"
             )
         return cls(
             gpu,
@@ -104,11 +104,11 @@ def calibrate(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> list[Calibration]
     """Calibrate every GPU of measured pairs that the recipe has no telemetry of, on its pairs with those that it has.
 
     Raises:
-        InputError: no GPU is new, or one was measured on too few workloads beside a known GPU.
+        InputError: no GPU is new, or one was measured on too few workloads next to a known GPU.
     """
     if recipe.correction_ is None:
         raise InputError(
-            "the model was trained without telemetry, and a calibration corrects what telemetry says; train one on profiles "
+            "the model was trained without telemetry, which a calibration needs; train a model on profiles "
             "with gpu_utilization, memory_utilization, power and sm_clock"
         )
     known = recipe.correction_.gpus
@@ -116,13 +116,13 @@ def calibrate(recipe: DefaultRecipe, pairs: Sequence[Pair]) -> list[Calibration]
     new = sorted(gpus - set(known))
     if not new:
         raise InputError(
-            f"the model was trained on {', '.join(sorted(gpus))} already, so these {len(pairs)} pairs calibrate nothing; "
+            f"the model was already trained on {', '.join(sorted(gpus))}, so these {len(pairs)} pairs calibrate nothing; "
             "train a model on both data sets with `epochcast fit regressor`"
         )
     if len(new) == len(gpus):
         raise InputError(
-            f"the measurements are of {', '.join(new)} only; measure the same workloads on one of {', '.join(known)} too, "
-            "which the model has telemetry of"
+            f"the measurements cover only {', '.join(new)}; also measure the same workloads on one of {', '.join(known)}, for "
+            "which the model has telemetry"
         )
     beside = [pair for pair in pairs if (pair.source_gpu.name in known) != (pair.target_gpu.name in known)]
     base = recipe.answer(beside)

@@ -16,13 +16,13 @@ from .pairs import Pair
 from .profile import RATIOS, Profile
 
 NOT_USED = {
-    "temperature": "depends on the job before and on the room",
-    "memory_used": "names the GPU, as frameworks allocate ahead",
-    "memory_free": "names the GPU, as frameworks allocate ahead",
-    "bar1_used": "names the GPU",
-    "bar1_free": "names the GPU",
-    "memory_clock": "constant but for idle power states",
-    "power_average": "stands in for power where that is not read",
+    "temperature": "depends on the previous job and on the room",
+    "memory_used": "identifies the GPU, because frameworks allocate ahead",
+    "memory_free": "identifies the GPU, because frameworks allocate ahead",
+    "bar1_used": "identifies the GPU",
+    "bar1_free": "identifies the GPU",
+    "memory_clock": "constant except for idle power states",
+    "power_average": "replaces power where that is not read",
 }
 """Metrics that a profile may hold and that no feature is derived from, with the reason."""
 

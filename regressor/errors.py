@@ -1,4 +1,4 @@
-"""The one exception for whatever a user handed in."""
+"""The one exception for bad input from a user."""
 
 
 class InputError(ValueError):

@@ -52,17 +52,17 @@ def why(
     if route in ("ensemble", "incomplete", "residual", CALIBRATED) and round(support, 2) < 1:
         parts.append(f"{_outside(pair, support, recipe)}, so what was learnt from telemetry counts {support:.0%}")
     if route != CALIBRATED and any(gpu.name in new and gpu.vendor != "NVIDIA" for gpu in (pair.source_gpu, pair.target_gpu)):
-        parts.append("another vendor's software, which nothing was measured with")
+        parts.append("another vendor's software, with which nothing was measured")
     gpu_figures = pair.source_gpu.unverified + pair.target_gpu.unverified
     unverified = [figure for figure in SHEET_FIGURES if figure in gpu_figures]
     if new and unverified:
         parts.append(f"unverified: {', '.join(unverified)}")
     if abs(moved) > _WORTH_SAYING:
-        parts.append(f"moved by {math.expm1(moved):+.0%}, so that no GPU that is better by every count is predicted slower")
+        parts.append(f"moved by {math.expm1(moved):+.0%}, so that no GPU with better figures throughout is predicted slower")
     if pair.source.wait_share:
-        parts.append(f"{pair.source.wait_share:.0%} of the time goes to waiting for checkpoints, and stays")
+        parts.append(f"{pair.source.wait_share:.0%} of the time is spent waiting for checkpoints; this share stays")
     if pair.source.epoch_s is None:
-        parts.append("no epoch or step was found, so the ratio stands alone")
+        parts.append("no epoch or step was found, so there is only the ratio")
     if pair.source.simulated:
         parts.append("the telemetry is simulated")
     return "; ".join(parts)
@@ -70,7 +70,7 @@ def why(
 
 def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, calibrations: Sequence[Calibration]) -> str:
     names, correction = pair.gpus, recipe.correction_
-    sheets = f"nothing was measured on {' and '.join(new)}: data sheets, by what they were worth on other GPUs"
+    sheets = f"nothing was measured on {' and '.join(new)}: data sheets, weighted as learnt from other GPUs"
     if route == CALIBRATED:
         applied = next(
             calibration for name in reversed(names) for calibration in calibrations if calibration.gpu == name
@@ -89,12 +89,12 @@ def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, ca
         precision: recipe.speeds_.speeds_.jobs_on_both(pair.source_gpu, pair.target_gpu, precision) for precision in likely
     }
     if not any(counts.values()):
-        return "no job was measured on both GPUs in this precision: each GPU by other jobs, and its data sheet"
+        return "no job was measured on both GPUs in this precision: each GPU's speed comes from other jobs and its data sheet"
     return "other jobs between these GPUs: " + ", ".join(f"{count or 'none'} in {CODE[of]}" for of, count in counts.items())
 
 
 def _outside(pair: Pair, support: float, recipe: DefaultRecipe) -> str:
-    """What lies outside of the training with telemetry: GPUs, the profile, or both."""
+    """What is outside the training data with telemetry: GPUs, the profile, or both."""
     assert recipe.correction_ is not None
     new = " and ".join([name for name in pair.gpus if name not in recipe.correction_.gpus] or pair.gpus)
     known = float(recipe.correction_.gpu_range_.support([pair])[0])

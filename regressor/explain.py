@@ -57,7 +57,7 @@ def explain(predictor: LatencyPredictor, profile: Profile, target: str) -> list[
 
     The data sheets have the ratio of a typical job of the source GPU; each metric has what it adds to that by being as it is in
     this profile, averaged over the orders in which the typical values can be replaced. Of more than eight metrics, the seven
-    that matter most alone stand for themselves and the others together.
+    that matter most alone are single players, and the others are one player.
 
     Args:
         predictor: the fitted model.

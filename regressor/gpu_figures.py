@@ -57,7 +57,7 @@ def check_figure(what: str, name: str, value: float) -> None:
     """Refuse a number that no GPU has; 0 stands for "has none" and passes (required figures are checked to be above).
 
     Raises:
-        InputError: ``value`` lies outside the range of the figure ``name``.
+        InputError: ``value`` is outside the range of the figure ``name``.
     """
     known = _FLOPS if name.endswith("_flops") else _RANGES[name]
     if value == 0 or known.low <= value <= known.high:
@@ -68,7 +68,7 @@ def check_figure(what: str, name: str, value: float) -> None:
             remedy = f"it looks like {other}, multiply by {factor:,g}"
             break
     else:
-        remedy = "look it up again"
+        remedy = "check the source"
     bounds = f"outside {known.low:g} to {known.high:g}{unit}"
     raise InputError(f"{what}: {name} is {value:g}{unit}, {bounds}; {remedy}")
 

@@ -1,4 +1,4 @@
-"""How far a GPU lies beyond the data sheets of the GPUs that training has seen."""
+"""How far a GPU is beyond the data sheets of the GPUs in the training data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

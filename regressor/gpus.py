@@ -37,8 +37,8 @@ _MIG = re.compile(r"\bmig\b|\b\d+g\.\d+gb", re.I)
 class Gpu:
     """Static attributes of one GPU, base units: Hz, bytes, bytes/s, FLOP/s without sparsity, W, bits.
 
-    ``None`` where a figure is not known or does not apply; ``unverified`` names the figures that no source at hand
-    confirms, or on which sources conflict. Another vendor's ``compute_capability`` is what its own software reports.
+    ``None`` if a figure is unknown or does not apply; ``unverified`` names the figures that no public source
+    confirms, or on which sources conflict. Another vendor's ``compute_capability`` is the value that its own software reports.
     A file may leave out what follows from NVIDIA's compute capability: architecture, tensor cores, limits of an SM.
 
     ``skypilot_name`` and ``google_name`` (an exact spelling) are names that others use; ``usual_for`` are those that
@@ -134,7 +134,7 @@ class Catalog(Mapping[str, Gpu]):
                     continue
                 other = self._by_key.setdefault(_key(name), gpu)
                 if other is not gpu:
-                    raise InputError(f"the name {name!r} stands for both {other.name!r} and {gpu.name!r}; rename one of them")
+                    raise InputError(f"the name {name!r} means both {other.name!r} and {gpu.name!r}; rename one of them")
 
     def __getitem__(self, name: str) -> Gpu:
         return self._gpus[name]
@@ -161,7 +161,7 @@ class Catalog(Mapping[str, Gpu]):
         gpu = self._known(alone) or self._refuse(alone)
         if count != "1":
             raise InputError(
-                f"{name!r} has a number of GPUs in it; write {alone!r}, and the number as --target-gpus of predict"
+                f"{name!r} includes a number of GPUs; write {alone!r}, and give the number with predict --target-gpus"
             )
         return gpu
 
@@ -178,7 +178,7 @@ class Catalog(Mapping[str, Gpu]):
 
     def _refuse(self, name: str) -> NoReturn:
         if _MIG.search(name):
-            raise InputError(f"{name!r} is a part of a GPU (MIG); only whole GPUs are predicted for, so name the whole one")
+            raise InputError(f"{name!r} is a part of a GPU (MIG); predictions are for whole GPUs, so name the whole GPU")
         if instance := _INSTANCE.fullmatch(name.strip()):
             gpu = self._by_key.get(_key(instance["family"] or ""))
             remedy = f"write its GPU, {gpu.name!r}" if gpu else "write the name of its GPU (epochcast prices list shows it)"
@@ -194,7 +194,7 @@ class Catalog(Mapping[str, Gpu]):
         # 0.5 by choice: the library's is 0.6.
         close = begins + inside or [self._by_key[known].name for known in get_close_matches(key, self._by_key, cutoff=0.5)]
         remedy = f"did you mean {_either(dict.fromkeys(close))}?" if close else "epochcast gpus lists the names"
-        own = f"a GPU of your own: --gpus FILE, a TOML file with a table [[gpu]] that has {', '.join(_REQUIRED)}"
+        own = f"your own GPU: --gpus FILE, a TOML file with a table [[gpu]] with {', '.join(_REQUIRED)}"
         raise InputError(f"unknown GPU {name!r}; {remedy} ({own})")
 
 
@@ -221,7 +221,7 @@ def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
     for key, value in table.items():
         if key in _TEXTS:
             if not isinstance(value, str) or not value:
-                raise InputError(f"{what}: {key} is {value!r}; it must be a text")
+                raise InputError(f"{what}: {key} is {value!r}; it must be text")
             values[key] = value
         elif key in _LISTS:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -241,7 +241,7 @@ def _gpu(table: Mapping[str, Any], origin: str) -> Gpu:
     check_lanes(what, gpu.cuda_cores, gpu.sm_count)
     for name in (gpu.name, *gpu.aliases):
         if not _key(name):
-            raise InputError(f"{what}: the name {name!r} has no letter a-z or digit besides the brand; give one that has")
+            raise InputError(f"{what}: the name {name!r} has no letter a-z or digit besides the brand; give a name with one")
     return gpu
 
 
@@ -280,14 +280,14 @@ def _read(text: str, origin: str) -> list[Gpu]:
 
 @cache
 def _shipped() -> tuple[Gpu, ...]:
-    """The GPUs of our own file, read and checked once: that takes 15 ms, and whoever names a GPU loads the catalogue."""
+    """The GPUs of our own file, read and checked once: that takes 15 ms, and every use of a GPU name loads the catalogue."""
     return tuple(_read((files(__package__) / "gpus.toml").read_text("utf-8"), "gpus.toml"))
 
 
 def load_catalog(extra: Path | None = None) -> Catalog:
     """Load the shipped catalogue, followed by the GPUs of a user's own TOML file.
 
-    A GPU of the same name takes the place of ours; what no data sheet has, our names for it above all, it need not repeat.
+    A GPU of the same name replaces ours; it need not repeat what no data sheet has, such as our other names for it.
 
     Raises:
         InputError: ``extra`` is missing, not TOML, or holds a GPU with a missing, unknown or impossible figure.

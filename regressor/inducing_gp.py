@@ -43,7 +43,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
     Williams and Lawrence 2003, as equation 20 of Quiñonero-Candela and Rasmussen 2005.
 
     Outliers: a row whose leave-one-out residual is large against the others' gets a larger noise, by the weights of a Cauchy
-    likelihood, iterated. In telemetry a stalled run stands among its neighbours like that, and must not bend them.
+    likelihood, iterated. In telemetry a stalled run is such an outlier, and must not bend its neighbours.
 
     Hyper-parameters are fixed, not fitted: in columns of unit scale the square root of their number is the typical distance of
     two rows, and with some hundred rows the marginal likelihood has many flat maxima (docs/decisions/0013;
@@ -133,7 +133,7 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         except np.linalg.LinAlgError:
             sound = False
         if not sound:
-            raise InputError(f"the process {name!r} of the model is not sound; train the model anew")
+            raise InputError(f"the process {name!r} of the model is invalid; train the model again")
         process.n_features_in_ = features
         return process
 
@@ -204,7 +204,7 @@ class PairProcesses:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the mean of each row's own process, NaN without one, and how unknown the row is, shape (n,).
 
-        The second is the share of prior variance left: 0 beside a training profile, 1 far from all. For a pair of GPUs without
+        The second is the share of prior variance left: 0 next to a training profile, 1 far from all. For a pair of GPUs without
         a process it is the smallest over the processes of the same source, and of all where the source was never seen.
         """
         mean, unknown = np.full(len(X), np.nan), np.ones(len(X))

@@ -15,14 +15,14 @@ from .scoring import conformal_quantile
 # Fewer errors of one source GPU or origin give no stable quantile of their own; all together are taken then. By choice
 # (docs/decisions/0014).
 _FEWEST = 50
-# As many errors of one source GPU does the quantile of all count beside its own: those of a GPU are of few jobs. The interval
+# As many errors of one source GPU does the quantile of all count next to its own: those of a GPU are of few jobs. The interval
 # score of left-out jobs is 3 % smaller with it, and of 25 source GPUs one more holds 86 to 94 %
 # (docs/decisions/0040).
 _WEIGHT_OF_ALL = 100
 
 
 Multiple = Annotated[float, Field(ge=0, le=100)]
-"""Bounds of what a model file may hold, here and below, are by choice: far above what a training writes."""
+"""Bounds of what a model file may hold, here and below, are by choice: far above what training writes."""
 
 
 @dataclass(frozen=True)

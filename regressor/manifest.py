@@ -58,7 +58,7 @@ class CorrectionState(Part):
     @model_validator(mode="after")
     def _is_consistent(self) -> "CorrectionState":
         if foreign := sorted(set(self.columns) - set(columns_of(self.metrics))):
-            raise ValueError(f"no metric of {', '.join(self.metrics)} gives column {foreign[0]!r}")
+            raise ValueError(f"no metric in {', '.join(self.metrics)} gives column {foreign[0]!r}")
         if unseen := sorted(set(self.processes) - {(source, target) for source, target, *_ in self.pairs_seen}):
             raise ValueError(f"pairs_seen lacks {' to '.join(unseen[0])}, which has a process")
         if any(low > high for *_, low, high in self.pairs_seen) or any(low > high for low, high in self.gpu_range.values()):
@@ -136,9 +136,9 @@ class ProcessState(Part):
     def _same_length(self) -> "ProcessState":
         rows, columns = len(self.X), len(SMOOTH)
         if not rows == len(self.gpus) == len(self.workloads) == len(self.residuals):
-            raise ValueError(f"X has {rows} rows, but gpus, workloads and residuals are not as many")
+            raise ValueError(f"X has {rows} rows, but gpus, workloads and residuals have other lengths")
         if any(len(row) != columns for row in self.X):
-            raise ValueError(f"a row of X has not {columns} values")
+            raise ValueError(f"a row of X does not have {columns} values")
         return self
 
 
@@ -182,7 +182,7 @@ class PaperParameters(Part):
 
 def _are_features(columns: list[str]) -> list[str]:
     if foreign := sorted(set(columns) - set(PAPER_COLUMNS)):
-        raise ValueError(f"{foreign[0]!r} is no feature of the paper's")
+        raise ValueError(f"{foreign[0]!r} is not a feature of the paper")
     return columns
 
 

@@ -1,4 +1,4 @@
-"""A fitted model of any kind as a folder: ``model.json`` beside ``arrays.npz``, no pickle, each change noticed.
+"""A fitted model of any kind as a folder: ``model.json`` next to ``arrays.npz``, no pickle, each change noticed.
 
 ``model.json`` has ``schema`` (the kind of the model and its version), ``command`` (what writes such models), ``epochcast`` (the
 version that wrote it), ``libraries`` and their versions, what the kind itself keeps, ``arrays`` (SHA-256 of ``arrays.npz``) and
@@ -44,7 +44,7 @@ class Part(BaseModel):
 
 
 class Manifest(Part):
-    """What every ``model.json`` has; each kind of model adds what it keeps beside its arrays."""
+    """What every ``model.json`` has; each kind of model adds what it keeps in addition to its arrays."""
 
     SCHEMA: ClassVar[str]
     COMMAND: ClassVar[str]
@@ -69,7 +69,7 @@ def fingerprint(value: object) -> str:
 
 
 def is_kind(folder: Path, kind: type[Manifest]) -> bool:
-    """Whether a model of this kind, of any version, lies in the folder; it may be damaged otherwise."""
+    """Whether the folder has a model of this kind, of any version; it may be damaged otherwise."""
     try:
         stored = json.loads(_content(folder / MANIFEST, _MANIFEST_LIMIT))
     except (OSError, ValueError, RecursionError):
@@ -91,14 +91,14 @@ def require_place(folder: Path, kind: type[Manifest]) -> None:
     folder = folder.resolve()
     free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not free and not is_kind(folder, kind):
-        raise InputError(f"{str(folder)!r} exists and holds no model of `{kind.COMMAND}`; name a new folder")
+        raise InputError(f"{str(folder)!r} exists but has no model of `{kind.COMMAND}`; name a new folder")
     around = next(each for each in folder.parents if each.exists())
     if not around.is_dir() or not os.access(around, os.W_OK):
-        raise InputError(f"cannot write the model to {str(folder)!r}: {str(around)!r} cannot be written to; name another")
+        raise InputError(f"cannot write the model to {str(folder)!r}: {str(around)!r} is not writable; name another folder")
 
 
 def save(folder: Path, kind: type[Manifest], state: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a model into ``folder``, through a folder beside it.
+    """Write a model into ``folder``, through a folder next to it.
 
     Args:
         folder: a new or empty one, or of an older model of this kind.
@@ -168,17 +168,17 @@ def load(folder: Path, kind: type[Kind]) -> tuple[Kind, dict[str, NDArray[np.gen
     try:
         stored = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is not JSON: {error}; train the model anew") from error
+        raise InputError(f"{place} is not JSON: {error}; train the model again") from error
     _require_kind(stored, folder, kind)
     if stored.pop("fingerprint", None) != fingerprint(stored):
-        raise InputError(f"{place} was changed after training (its fingerprint differs); train it anew")
+        raise InputError(f"{place} was changed after training (its fingerprint differs); train it again")
     manifest = checked(content, place, kind)
     try:
         arrays = _content(folder / ARRAYS, _ARRAYS_LIMIT)
     except OSError as error:
-        raise InputError(f"the model in {str(folder)!r} lacks {ARRAYS} ({error.strerror}); train it anew") from error
+        raise InputError(f"the model in {str(folder)!r} lacks {ARRAYS} ({error.strerror}); train it again") from error
     if hashlib.sha256(arrays).hexdigest() != manifest.arrays:
-        raise InputError(f"{ARRAYS} in {str(folder)!r} was changed after training (its checksum differs); train it anew")
+        raise InputError(f"{ARRAYS} in {str(folder)!r} was changed after training (its checksum differs); train it again")
     return manifest, load_arrays(arrays, ARRAYS)
 
 
@@ -191,11 +191,11 @@ def _require_kind(stored: object, folder: Path, kind: type[Manifest]) -> None:
     by = f" (epochcast {writer:.20} wrote it)" if isinstance(writer, str) else ""
     if isinstance(command, str) and command != kind.COMMAND:
         raise InputError(
-            f"the model in {str(folder)!r} is one of `{command:.60}`, and one of `{kind.COMMAND}` is needed here: "
+            f"the model in {str(folder)!r} was written by `{command:.60}`, but a model of `{kind.COMMAND}` is needed: "
             f"{kind.OTHERWISE}{by}"
         )
     has = f"has schema {schema!r:.60}; this version reads {kind.SCHEMA!r}"
-    raise InputError(f"the model in {str(folder)!r} {has}, train it anew with `{kind.COMMAND}`{by}")
+    raise InputError(f"the model in {str(folder)!r} {has}, train it again with `{kind.COMMAND}`{by}")
 
 
 def checked(text: str | bytes, where: str, kind: type[Kind]) -> Kind:
@@ -211,13 +211,13 @@ def checked(text: str | bytes, where: str, kind: type[Kind]) -> Kind:
         key = ".".join(str(part) for part in first["loc"]) or "the file"
         seen = "" if first["type"] == "missing" else f" is {first['input']!r:.60}"
         reason = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}: {key}{seen} ({reason[:1].lower()}{reason[1:200]}); train the model anew") from error
+        raise InputError(f"{where}: {key}{seen} ({reason[:1].lower()}{reason[1:200]}); train the model again") from error
 
 
 def _content(path: Path, limit: int) -> bytes:
     """The bytes of a plain file: a pipe would wait for ever, and a forged file fill the memory."""
     size = path.stat().st_size
     if not path.is_file() or size > limit:
-        what = f"takes {size} bytes, more than {limit}" if path.is_file() else "is no plain file"
-        raise InputError(f"the model file {str(path)!r} {what}; train the model anew")
+        what = f"takes {size} bytes, more than {limit}" if path.is_file() else "is not a plain file"
+        raise InputError(f"the model file {str(path)!r} {what}; train the model again")
     return path.read_bytes()

@@ -1,6 +1,6 @@
 """The order of the answers: a GPU that is better by every count is not predicted slower.
 
-Answers of several kinds stand side by side (measured with telemetry, by other jobs, by data sheets), and a correction that
+Answers of several kinds are listed together (measured with telemetry, by other jobs, by data sheets), and a correction that
 telemetry gives one GPU does not reach its neighbours; much of it is the hosts that the GPUs were measured in.
 """
 

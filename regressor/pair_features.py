@@ -36,7 +36,7 @@ class PairFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             InputError: ``kind`` is unknown, there is no pair, or the paper's features miss a profile's epoch seconds.
         """
         if not len(pairs):
-            raise InputError("there are 0 pairs to take features from; give at least one")
+            raise InputError("there are no pairs to take features from; give at least one")
         if self.kind == "derived":
             self.source_ = SourceFeatures.choose(pairs)
             self.columns_, self.excluded_ = [*self.source_.columns, *STATIC_COLUMNS], dict(self.source_.excluded)

@@ -62,14 +62,14 @@ def make_pairs(profiles: Sequence[Profile], catalog: Catalog) -> list[Pair]:
     if not pairs:
         gpus = ", ".join(sorted({gpu.name for runs in by_work.values() for _, gpu in runs}))
         raise InputError(
-            f"no workload of the {len(profiles)} profiles ran on two GPUs (they are of {gpus or 'none'}); a ratio cannot be "
-            "learnt from them: measure the same workloads on a second GPU, e.g. by the same campaign plan, and give both"
+            f"no workload of the {len(profiles)} profiles ran on two GPUs (they are of {gpus or 'none'}); no ratio can be "
+            "learnt from them: measure the same workloads on a second GPU, e.g. with the same campaign plan, and give both"
         )
     return pairs
 
 
 def _check_same_work(workload: str, runs: Sequence[Profile]) -> None:
-    """Refuse seconds per step beside seconds per epoch, and ratios that are a slip of the unit."""
+    """Refuse seconds per step next to seconds per epoch, and ratios that are a slip of the unit."""
     ordered = sorted(runs, key=lambda profile: profile.epoch_s or 0.0)
     if len(units := {profile.unit for profile in runs}) > 1:
         raise InputError(
@@ -106,7 +106,7 @@ def source_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:
         InputError: a profile has none.
     """
     if any(pair.source.epoch_s is None for pair in pairs):
-        raise InputError("a profile without epoch seconds has a ratio but no latency on the target; ask for the ratio")
+        raise InputError("a profile without epoch seconds has a ratio but no latency on the target; use the ratio")
     return np.array([pair.source.epoch_s for pair in pairs], dtype=np.float64)
 
 

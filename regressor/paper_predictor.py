@@ -28,7 +28,7 @@ from .scoring import conformal_quantile, score
 
 Route = Literal["stack", "new-gpu"]
 
-_BEYOND = "its trees answer nothing beyond the GPUs that they saw"
+_BEYOND = "its trees cannot extrapolate beyond the training GPUs"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class PaperPredictor:
         if others:
             seconds = self.recipe.predict(others)
             if not (np.isfinite(seconds) & (seconds > 0)).all():
-                raise InputError(f"the model of recipe 'paper' answers {seconds.min():g} s; train it anew")
+                raise InputError(f"the model of recipe 'paper' answers {seconds.min():g} s; train it again")
             answers = _answers(others, seconds, self.training["gpus"], self._is_within(profile))
             widths = half_widths(self.intervals, answers)
             predictions += [self._prediction(pair, answers, row, float(widths[row])) for row, pair in enumerate(others)]
@@ -131,14 +131,14 @@ class PaperPredictor:
     def note(self, profile: Profile) -> str:
         """What a reader of the answers should know of this recipe."""
         of = f"recipe paper, fitted on {self.training['workloads']} workloads on {', '.join(self.training['gpus'])}"
-        limits = f"{_BEYOND}, it does not know the precision, and its intervals are ours, as the paper has none"
+        limits = f"{_BEYOND}; it does not know the precision; the intervals are ours because the paper has none"
         return f"{of}: {limits}{self._beyond(profile)}"
 
     def _beyond(self, profile: Profile) -> str:
         if self._is_within(profile):
             return ""
         low, high = self.seconds
-        return f"; {profile.epoch_s:g} s are not within its training's {low:.3g} to {high:.3g} s, where no interval holds"
+        return f"; {profile.epoch_s:g} s are outside its training range of {low:.3g} to {high:.3g} s, so no interval is valid"
 
     def _is_within(self, profile: Profile) -> bool:
         return profile.epoch_s is not None and self.seconds[0] <= profile.epoch_s <= self.seconds[1]
@@ -187,7 +187,7 @@ class PaperPredictor:
 
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """Refuse: the stack knows no batch."""
-        raise InputError("recipe 'paper' knows no batch; leave out --batch-may-grow, or take recipe 'default'")
+        raise InputError("recipe 'paper' does not use the batch; leave out --batch-may-grow, or use recipe 'default'")
 
     def save(self, folder: Path) -> None:
         """Write the model into ``folder``, whole or not at all; an older model there is replaced.

@@ -13,7 +13,7 @@ Precision = Literal["fp32", "tf32", "mixed", "fp8"]
 - ``fp32``: FP32 on every GPU (TF32 switched off).
 - ``tf32``: FP32 code that the framework runs in TF32 where the GPU has it (Ampere and newer), and in FP32 elsewhere.
 - ``mixed``: FP16 or BF16 under autocast, on tensor cores where the GPU has them.
-- ``fp8``: FP8 where the GPU has it, else as ``mixed``; nobody has measured it for us.
+- ``fp8``: FP8 where the GPU has it, else as ``mixed``; no measurement covers it yet.
 """
 
 Kind = Literal["single", "half", "unknown"]

@@ -1,4 +1,4 @@
-"""The answer for one target GPU, and what it rests on in two words; nothing heavy is imported here, for the service's page."""
+"""The answer for one target GPU, and its basis in two words; nothing heavy is imported here, for the service's page."""
 
 import math
 from collections.abc import Mapping
@@ -40,18 +40,18 @@ class Prediction:
     Attributes:
         gpu: catalogue name of the target.
         ratio: target/source seconds.
-        seconds: per epoch or step, in the unit of the profile; ``None`` where the profile has no epoch seconds.
-        low, high: 90 % interval of ``seconds``, with the uncertainty of the profile's own epoch in it; ``None`` with it.
-        why: what the answer rests on, one sentence.
+        seconds: per epoch or step, in the unit of the profile; ``None`` if the profile has no epoch seconds.
+        low, high: 90 % interval of ``seconds``, including that of the profile's own epoch; ``None`` if ``seconds`` is.
+        why: the basis of the answer, one sentence.
         ratio_low, ratio_high: 90 % interval of ``ratio``.
-        route: how it was answered, a name of the recipe's own; ``measured`` for the source GPU itself, ``scaled`` for another
-            number of it or another batch.
-        support: 1 inside what training has seen, towards 0 outside (see ``Answers``).
+        route: how it was answered, named by the recipe; ``measured`` for the source GPU itself, ``scaled`` for another number
+            of source GPUs or another batch.
+        support: 1 inside the training data, towards 0 outside (see ``Answers``).
         features: the metrics that the answer used.
-        by_precision: precision -> ``ratio`` if the job computes in it; empty where the job's precision is known. ``ratio`` is
+        by_precision: precision -> ``ratio`` if the job computes in it; empty if the job's precision is known. ``ratio`` is
             between them.
         gpus: how many of ``gpu`` the job runs on, in each of its machines.
-        batch: batch on each of them over that on each of the source's.
+        batch: batch per target GPU over batch per source GPU.
         waits: the part of ``ratio`` in which the job waits for its checkpoints, the same on any GPU and any number of them.
     """
 

@@ -42,15 +42,15 @@ _TAIL = 1.645
 
 @dataclass(frozen=True)
 class LatencyPredictor:
-    """A fitted recipe with what its answers need.
+    """A fitted recipe with everything that its answers need.
 
     Attributes:
         catalog: the possible target GPUs.
         recipe: the fitted recipe.
-        reliability: what its answers are worth, measured on pairs that it was fitted without.
-        scaling: what another number of GPUs changes.
+        reliability: accuracy of its answers, measured on pairs that were left out of the fit.
+        scaling: the effect of another number of GPUs.
         training: what it was fitted on: profiles, pairs, workloads, GPUs, fingerprint.
-        typical: GPU -> metric -> statistics of a typical training job, what :mod:`~epochcast.regressor.explain` compares with.
+        typical: GPU -> metric -> statistics of a typical training job, the baseline of :mod:`~epochcast.regressor.explain`.
         calibrations: corrections from anchors measured on new GPUs.
     """
 
@@ -86,7 +86,7 @@ class LatencyPredictor:
     def calibrate(self, profiles: Sequence[Profile]) -> "LatencyPredictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
 
-        A GPU calibrated before is calibrated anew, from these measurements alone.
+        A GPU calibrated before is calibrated again, from these measurements alone.
 
         Raises:
             InputError: no GPU is new, none is known, or the workloads are too few; see
@@ -217,10 +217,10 @@ class LatencyPredictor:
         return tuple(sorted(used))
 
     def save(self, folder: Path) -> None:
-        """Write the model into ``folder``, whole or not at all; an older model there is replaced.
+        """Write the model into ``folder``, completely or not at all; an older model there is replaced.
 
         Raises:
-            InputError: ``folder`` exists and holds something else, or cannot be written.
+            InputError: ``folder`` exists with other content, or cannot be written.
         """
         state = {
             "recipe": self.recipe.state(),
@@ -260,7 +260,7 @@ class LatencyPredictor:
                 typical=state["typical"],
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it anew") from error
+            raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it again") from error
 
 
 def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one job on one GPU looked like: seven statistics per metric, and the length of an epoch or step."""
+"""The profile of one job on one GPU: seven statistics per metric, and the length of an epoch or step."""
 
 import sys
 from collections.abc import Mapping
@@ -85,29 +85,28 @@ class Profile:
 
     Attributes:
         gpu: any name that the GPU catalogue resolves.
-        epoch_s: seconds of one epoch, step or cycle, ``None`` where none was found.
-        unit: what ``epoch_s`` is the length of; ``cycle`` where it is neither epoch nor step (from one checkpoint to the next,
-            say).
-        epochs: how many of them the statistics rest on; 0 where they span the whole trace.
+        epoch_s: seconds of one epoch, step or cycle, ``None`` if none was found.
+        unit: what ``epoch_s`` measures; ``cycle`` if it is neither an epoch nor a step, such as the time between checkpoints.
+        epochs: how many of them the statistics cover; 0 if they span the whole trace.
         metrics: metric name -> statistic (:data:`STATISTICS`) -> value in base units.
         feature_set: which tier of telemetry the metrics come from.
         first_epoch_excluded: whether the first epoch (warm-up, compilation) was left out.
         workload: what was trained; profiles of the same workload on different GPUs make training pairs.
         group: the family of workloads (a model architecture) that leave-one-model-out keeps together.
-        simulated: the telemetry was made up; it travels with the profile so that no answer hides it.
-        epoch_s_low, epoch_s_high: 90 % interval of ``epoch_s`` from how it was found; ``None`` where it was measured outright.
-        step_s: seconds of one training step, where known beside epochs.
-        first_epoch_s: seconds of the first epoch, where it was left out.
+        simulated: the telemetry is simulated; kept in the profile so that every answer says so.
+        epoch_s_low, epoch_s_high: 90 % interval of ``epoch_s`` from its detection; ``None`` if it was measured directly.
+        step_s: seconds of one training step, if known in addition to epochs.
+        first_epoch_s: seconds of the first epoch, if it was left out.
         stalls: how many epochs were left out as stalls.
-        stall_s: seconds that these took above ``epoch_s`` in all.
-        precision: of the job's matrix products, where it is known.
-        batch: items in one step, where known.
-        origin: the collection of measurements that a training profile comes from; jobs of one share software and habits.
+        stall_s: total seconds of the stalls above ``epoch_s``.
+        precision: of the job's matrix products, if known.
+        batch: items in one step, if known.
+        origin: the collection of measurements that a training profile comes from; its jobs share software and habits.
         gpus: how many GPUs of one machine the job ran on, this one included.
-        tensor_clock: mean over the samples of `tensor_active` times `sm_clock` [Hz]; ``None`` without either of them.
+        tensor_clock: mean over the samples of `tensor_active` times `sm_clock` [Hz]; ``None`` without either.
         throttled: reason (of :data:`THROTTLED`) -> share of time in which it held the clocks down, 0..1, mean over the samples;
-            several may hold at once. ``None`` where the telemetry has no reasons.
-        held_idle_s: seconds of the job in which memory was held and nothing ran; ``None`` where that is not known.
+            several may hold at once. ``None`` if the telemetry has no reasons.
+        held_idle_s: seconds of the job in which memory was held and nothing ran; ``None`` if that is not known.
         wait_share: 0..1, the part of its time in which the job waits for its checkpoints, which another GPU does not shorten.
 
     Raises:
@@ -173,7 +172,7 @@ class Profile:
             value = getattr(self, key)
             if value is not None and not (isinstance(value, str) and 1 <= len(value) <= LONGEST_NAME):
                 raise InputError(
-                    f"the profile's {key} is {value!r:.60}; it must be a text of 1 to {LONGEST_NAME} letters, or null"
+                    f"the profile's {key} is {value!r:.60}; it must be text of 1 to {LONGEST_NAME} letters, or null"
                 )
         for key in ("first_epoch_excluded", "simulated"):
             if not isinstance(getattr(self, key), bool):
@@ -236,7 +235,7 @@ class Profile:
             raise InputError(f"the profile lacks {', '.join(missing)}; write it with Profile.to_json")
         profile = cls(**values)
         if profile.feature_set != (held := feature_set(profile.metrics)):
-            raise InputError(f"the profile says feature_set {profile.feature_set!r}, but its metrics are {held!r}; correct one")
+            raise InputError(f"the profile has feature_set {profile.feature_set!r}, but its metrics are {held!r}; correct one")
         return profile
 
 
@@ -284,7 +283,7 @@ def _check_metric(name: str, statistics: object) -> None:
             f"{name!r} ranges from {statistics['min']} to {statistics['max']}; ratios are 0 to 1 (divide percents by 100)"
         )
     if statistics["min"] < 0 and name != "temperature":
-        raise InputError(f"min of {name!r} is {statistics['min']}; it cannot be below 0, record it anew")
+        raise InputError(f"min of {name!r} is {statistics['min']}; it cannot be below 0, record it again")
     if name in ("sm_clock", "memory_clock") and 0 < statistics["max"] < 1e6:
         raise InputError(f"max of {name!r} is {statistics['max']} Hz; no GPU runs that slowly (multiply MHz by 1e6)")
     if name in ("power", "power_average") and statistics["mean"] > _MOST_WATTS:
@@ -294,4 +293,4 @@ def _check_metric(name: str, statistics: object) -> None:
     ordered = [statistics[key] for key in ("min", "p25", "p50", "p75", "max")]
     in_order = all(low <= high + slack for low, high in pairwise(ordered))
     if statistics["std"] < 0 or not in_order or not ordered[0] - slack <= statistics["mean"] <= ordered[-1] + slack:
-        raise InputError(f"the statistics of {name!r} contradict each other ({dict(statistics)}); compute them anew")
+        raise InputError(f"the statistics of {name!r} contradict each other ({dict(statistics)}); compute them again")

@@ -19,7 +19,7 @@ SHUFFLED = ("P1", "P2")
 
 PROTOCOLS: dict[str, str] = {
     "P2": "new workload: 5 folds grouped by workload",
-    "P1": "random rows: leaky, the same workload stands on both sides",
+    "P1": "random rows: leaky, because the same workload is on both sides",
     "P3": "new architecture: leave one model out",
     "new-workload": "P3 of rates of equal work: leave one family of workloads out",
     "P4": "new GPU: leave one GPU out as source and target, test on pairs into it",
@@ -64,7 +64,7 @@ def splits(
         if len(set(workloads)) < _FOLDS:
             raise InputError(
                 f"{len(set(workloads))} workloads of the data ran on two GPUs; "
-                f"protocol {protocol}, by which training measures itself too, needs {_FOLDS}"
+                f"protocol {protocol}, which training also uses, needs {_FOLDS}"
             )
         if protocol == "P1":
             yield from KFold(_FOLDS, shuffle=True, random_state=seed).split(workloads)
@@ -94,7 +94,7 @@ _NETWORKS = ("resnext", "resnet", "rn50", "transformerxl", "electra", "bert", "n
 
 
 def network_family(group: str) -> str:
-    """The network that a group's name holds, whatever else an origin adds to it ("PyTorch/LanguageModeling/BERT": bert)."""
+    """The network in a group's name, without what an origin adds to it ("PyTorch/LanguageModeling/BERT": bert)."""
     plain = "".join(letter for letter in group.lower() if letter.isalnum())
     network = next((name for name in _NETWORKS if name in plain), plain)
     return "resnet" if network == "rn50" else network
@@ -111,7 +111,7 @@ def _by_gpu(pairs: Sequence[Pair], anchors: int) -> Iterator[tuple[Rows, Rows]]:
         is_anchor = np.isin(workloads, chosen_anchors(pairs, gpu)[:anchors] if anchors else [])
         test = np.flatnonzero((targets == gpu) & ~is_anchor)
         if not test.size:
-            raise InputError(f"{anchors} anchors leave no workload to test on {gpu}; ask for fewer")
+            raise InputError(f"{anchors} anchors leave no workload to test on {gpu}; use fewer")
         yield np.flatnonzero(others | is_anchor), test
 
 

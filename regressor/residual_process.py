@@ -55,8 +55,8 @@ class ResidualProcess:
     ) -> None:
         if len(gpus) > MOST_PAIRS:
             raise InputError(
-                f"{len(gpus)} measured pairs are too many for a calibration, which takes {MOST_PAIRS}; "
-                "train a model on both data sets with `epochcast fit regressor`"
+                f"{len(gpus)} measured pairs are too many for a calibration, which takes at most {MOST_PAIRS}; train a model "
+                "on both data sets with `epochcast fit regressor`"
             )
         self.X = np.asarray(X, dtype=np.float64)
         self.gpus = list(gpus)

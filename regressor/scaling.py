@@ -5,7 +5,7 @@ A step on n GPUs takes the time of a step on one, and what its GPUs then exchang
     efficiency(n) = 1 / (1 + cost · 2(n − 1)/n · link^-a · rate^-b)
 
 2(n − 1)/n is what a ring all-reduce sends (Patarasuk and Yuan 2009), link the bandwidth between the GPUs. That the cost falls
-with the arithmetic rate is measured, not physics: faster GPUs stand in machines with newer hosts, links and software. How much
+with the arithmetic rate is measured, not physics: faster GPUs are in machines with newer hosts, links and software. How much
 a job exchanges is not known, so that every job has the cost of a typical one and a wide interval.
 """
 
@@ -126,7 +126,7 @@ class GpuCountScaling:
             return prediction
         log_factor = self.log_seconds(gpu, gpus, batch) - self.log_seconds(gpu, before, batch)
         number = f"{gpus} GPU{'s' * (gpus > 1)} instead of {before}"
-        but = ", but for waits" if prediction.waits else ""
+        but = ", except for waits" if prediction.waits else ""
         why = f"{number}: {np.exp(-log_factor):.2f} times as fast, as measured jobs scaled{but}"
         return prediction.changed(log_factor, self.width(before, gpus), gpus=gpus, why=why)
 

@@ -268,7 +268,7 @@ class Speeds:
         }
 
     def arrays(self) -> dict[str, Matrix]:
-        """Return the shared coefficients; :meth:`state` is the caller's to keep beside them."""
+        """Return the shared coefficients; :meth:`state` is the caller's to keep next to them."""
         return {"mean": self._mean, "covariance": self._covariance}
 
     @classmethod
@@ -288,7 +288,7 @@ class Speeds:
         speeds._mean, speeds._covariance = part(arrays, "speeds", spec).values()
         speeds._answered = {}
         if np.linalg.eigvalsh(speeds._covariance).min() < 0 or np.abs(speeds._mean).max() > _LARGEST_COEFFICIENT:
-            raise InputError("the coefficients of the model's speeds are not sound; train the model anew")
+            raise InputError("the coefficients of the model's speeds are invalid; train the model again")
         return speeds
 
     def _shared(self, gpus: Sequence[Gpu], precisions: Sequence[Precision], batch: Vector | None = None) -> Matrix:

@@ -55,14 +55,14 @@ def summarise(
         simulated: the telemetry was made up.
 
     Raises:
-        InputError: shapes differ, a span is empty or reversed, or no sample lies inside the spans.
+        InputError: shapes differ, a span is empty or reversed, or no sample is inside the spans.
     """
     clock = np.asarray(time, dtype=np.float64)
     if clock.ndim != 1 or clock.size == 0:
         raise InputError(f"time has shape {clock.shape}; give at least one sample as a flat array of seconds")
     for start, end in spans:
         if not end > start:
-            raise InputError(f"the span ({start}, {end}) does not last above 0 seconds; give (start, end) with end > start")
+            raise InputError(f"the span ({start}, {end}) is empty; give (start, end) with end > start")
     drop_first = exclude_first and len(spans) > 1
     counted = list(spans)[1:] if drop_first else list(spans)
     lengths = np.array([end - start for start, end in counted], dtype=np.float64)
@@ -135,7 +135,7 @@ def _inside(clock: NDArray[np.float64], spans: Sequence[tuple[float, float]]) ->
     for start, end in spans:
         inside |= (clock >= start) & (clock < end)
     if not inside.any():
-        raise InputError(f"no sample lies inside the {len(spans)} spans; are spans and time on the same clock?")
+        raise InputError(f"no sample is inside the {len(spans)} spans; are spans and time on the same clock?")
     return inside
 
 

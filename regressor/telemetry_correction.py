@@ -45,7 +45,7 @@ class PairSeen(NamedTuple):
 
 
 def has_telemetry(profile: Profile) -> bool:
-    """Whether an activity metric and another metric beside it are there; how busy a GPU was is in the speeds already."""
+    """Whether an activity metric and another metric next to it are there; how busy a GPU was is in the speeds already."""
     held = usable_metrics(profile)
     return len(held) > 1 and bool(held & set(BUSY))
 
@@ -54,7 +54,7 @@ class TelemetryCorrection:
     """Learnt from pairs whose source profile :func:`has_telemetry` (docs/decisions/0013).
 
     Args:
-        forest_share: weight of the trees beside the processes.
+        forest_share: weight of the trees next to the processes.
         residual_step: how much of what the trees learnt a GPU gets that was never measured.
 
     Attributes:
@@ -79,7 +79,7 @@ class TelemetryCorrection:
         if not set(BUSY) & set(self.features_.metrics) or not self.features_.columns:
             raise InputError(
                 f"nothing can be learnt from these {len(pairs)} training pairs: no activity metric ({', '.join(BUSY)}) that "
-                "all of them hold varies between them; record more workloads with the same metrics"
+                "is present in all of them varies between them; record more workloads with the same metrics"
             )
         sources, targets = gpu_names(pairs)
         X, residual = self.features_.matrix(pairs), np.log(actual_ratio(pairs)) - base
@@ -181,7 +181,7 @@ class TelemetryCorrection:
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted arrays; :meth:`state` is the caller's to keep beside them."""
+        """Return the fitted arrays; :meth:`state` is the caller's to keep next to them."""
         columns = {
             "mean": self.mean_,
             "scale": self.scale_,
@@ -212,7 +212,7 @@ class TelemetryCorrection:
         self.mean_, self.scale_, means, covariance = part(arrays, "columns", spec).values()
         self.imputer_ = NormalImputer(sources, means, covariance)
         if not ((self.scale_ > 0).all() and self.imputer_.is_sound()):
-            raise InputError("the columns of the model are not sound; train the model anew")
+            raise InputError("the columns of the model are invalid; train the model again")
         self.processes_ = PairProcesses.restored([tuple(names) for names in state["processes"]], arrays, features)
         self.forest_ = Trees.of_arrays(arrays, "forest", features + len(STATIC_COLUMNS))
         return self

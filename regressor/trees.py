@@ -152,11 +152,11 @@ class Trees:
         start = fitted.pop("start").item() if boosted else None
         trees = cls(**fitted, start=start)
         if not trees._is_sound(features, largest):
-            raise InputError(f"the trees {name!r} of the model are not sound; train the model anew")
+            raise InputError(f"the trees {name!r} of the model are invalid; train the model again")
         return trees
 
     def _is_sound(self, features: int, largest: float) -> bool:
-        """Whether children stand behind their parent and inside, splits name one of the columns, and no leaf is too large."""
+        """Whether children come after their parent and inside, splits name one of the columns, and no leaf is too large."""
         nodes, leaf = np.arange(len(self.feature)), self.feature == _LEAF
         return bool(
             self.roots.size

@@ -117,7 +117,7 @@ def _hello(environ: Any, start_response: Any) -> Iterable[bytes]:
 
 @pytest.fixture(scope="session")
 def hello() -> Callable[..., Iterable[bytes]]:
-    """An application that greets the path it is asked for."""
+    """An application that greets the requested path."""
     return _hello
 
 

@@ -1,4 +1,4 @@
-"""Programs that tests run beside themselves, and ask over HTTP."""
+"""Programs that tests run next to themselves, and ask over HTTP."""
 
 import json
 import os

@@ -233,7 +233,7 @@ def test_the_operators_scrape_jobs_are_those_of_the_rules(deploy: Path, root: Pa
 
 
 def test_hadolint_finds_nothing(deploy: Path) -> None:
-    # Beside the interpreter where it came as a package.
+    # Next to the interpreter where it came as a package.
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
         pytest.skip("hadolint is not installed")

@@ -169,7 +169,7 @@ def test_a_foreign_agent_package_shadows_nothing(tmp_path: Path, arguments: list
 def test_installed_commands_run_beside_a_foreign_agent_package(tmp_path: Path, command: str) -> None:
     script = Path(sys.executable).parent / command
     if not script.exists():
-        pytest.skip(f"{command} is not installed beside {sys.executable}")
+        pytest.skip(f"{command} is not installed next to {sys.executable}")
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "__init__.py").write_text("raise RuntimeError('the foreign package was imported')\n")
     done = subprocess.run(

@@ -16,7 +16,7 @@ class Backlog:
     """A queue of batches, oldest first, that holds at most ``capacity`` samples; beyond that the oldest are dropped.
 
     A batch on its way counts as held until the store has answered. No batch may hold more than half of the capacity, so there
-    is always room for the newest one beside the one on its way. ``dropped``: samples that had to make room.
+    is always room for the newest one next to the one on its way. ``dropped``: samples that had to make room.
     """
 
     def __init__(self, capacity: int) -> None:

@@ -45,7 +45,7 @@ class Pusher:
     def __init__(self, node: Node, push: Push, hostname: str | None = None) -> None:
         for label in ("__name__", *LABELS):
             if label in push.labels:
-                raise InputError(f"push.labels sets {label!r}, which tells the GPUs' series apart; choose another name")
+                raise InputError(f"push.labels sets {label!r}, which distinguishes the GPUs' series; choose another name")
         self.backlog = Backlog(push.queue)
         try:
             self._wire = Wire()
@@ -105,7 +105,7 @@ class Pusher:
             try:
                 self._collect(last)
             except Exception:
-                # Whatever is wrong with these samples, later ones are still wanted.
+                # Even if these samples fail, later ones are still wanted.
                 log.exception("remote write: samples could not be collected")
         self.backlog.close()
 
@@ -179,27 +179,29 @@ class PushCollector(Collector):
         pusher, backlog, sender = self._pusher, self._pusher.backlog, self._pusher.sender
         for name, text, count in (
             ("samples", "Samples that the store accepted.", sender.sent),
-            ("dropped_samples", "Samples that made room for newer ones while the store did not answer.", backlog.dropped),
+            ("dropped_samples", "Samples dropped for newer ones while the store did not answer.", backlog.dropped),
             (
                 "out_of_order_samples",
-                "Samples left out because a newer one of their series was queued before: the clock was set back.",
+                "Samples skipped because a newer sample of their series was already queued: the clock was set back.",
                 pusher.late_samples,
             ),
-            ("rejected_samples", "Samples that the store refused for good.", sender.rejected),
+            ("rejected_samples", "Samples that the store rejected permanently.", sender.rejected),
             ("lost_rows", "Rows of a device that were overwritten before they were read.", pusher.lost_rows),
         ):
             yield CounterMetricFamily(f"{PREFIX}_{name}", text, count)
         yield GaugeMetricFamily(f"{PREFIX}_queue_samples", "Samples that wait for the store.", backlog.samples)
         yield GaugeMetricFamily(
-            f"{PREFIX}_queue_capacity_samples", "Most samples that can wait; the oldest make room.", backlog.capacity
+            f"{PREFIX}_queue_capacity_samples",
+            "Most samples that can wait; beyond it the oldest are dropped.",
+            backlog.capacity,
         )
         requests = CounterMetricFamily(
-            f"{PREFIX}_requests", "Requests by HTTP status, error where no answer came.", labels=["code"]
+            f"{PREFIX}_requests", "Requests by HTTP status, or error if no answer came.", labels=["code"]
         )
         for code, count in sorted(sender.requests.copy().items()):
             requests.add_metric([code], count)
         yield requests
-        yield CounterMetricFamily(f"{PREFIX}_retries", "Pauses before the oldest samples were tried again.", sender.retries)
+        yield CounterMetricFamily(f"{PREFIX}_retries", "Pauses before retrying the oldest samples.", sender.retries)
         success = GaugeMetricFamily(
             f"{PREFIX}_last_success_timestamp_seconds", "Unix time at which the store last accepted samples.", labels=()
         )

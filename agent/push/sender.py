@@ -96,7 +96,7 @@ class Sender:
             while self._retrying(self._send_oldest):
                 pass
         except NotTakenError as error:
-            log.warning("remote write to %s: %s; not tried again at the end", self._host, error)
+            log.warning("remote write to %s: %s; not retried at shutdown", self._host, error)
 
     def hurry(self) -> None:
         """End the present pause, and give up at the next failure."""
@@ -145,10 +145,10 @@ class Sender:
                 retry_after = 0.0
             raise NotTakenError(reason, min(retry_after, LONGEST_RETRY_AFTER_S))
         self.rejected += batch.samples
-        self._log("refused %d samples (%s); they are not sent again", batch.samples, reason)
+        self._log("rejected %d samples (%s); they are not sent again", batch.samples, reason)
 
     def _headers(self) -> dict[str, str]:
-        """Return the headers of one request; secrets are read anew each time, for they are rotated."""
+        """Return the headers of one request; secrets are read again each time, for they are rotated."""
         headers = {
             "Content-Encoding": "snappy",
             "Content-Type": "application/x-protobuf",
@@ -170,7 +170,7 @@ class Sender:
     def _before_pause(self, state: RetryCallState) -> None:
         self.retries += 1
         error = state.outcome.exception() if state.outcome is not None else None
-        self._log("took nothing (%s); %d samples wait", error, self._backlog.samples)
+        self._log("accepted nothing (%s); %d samples are waiting", error, self._backlog.samples)
 
     def _log(self, message: str, *arguments: object) -> None:
         """Warn, of each kind of trouble once a minute."""

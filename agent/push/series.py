@@ -116,7 +116,7 @@ class DeviceSeries:
 
     def _label(self, device: Device) -> Sequence[bytes]:
         labels = {**self._common, **dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True))}
-        if device.simulated:  # of a scraped page epochcast_gpu_info tells it; here nothing else would
+        if device.simulated:  # on a scraped page epochcast_gpu_info shows it; here nothing else would
             labels["simulated"] = "true"
         names = {metric: name + "_total" * (metric.kind == "counter") for metric, name in unique_names(device.metrics)}
         return [self._wire.labels({**labels, "__name__": names[metric]}) for metric in device.metrics]

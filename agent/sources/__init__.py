@@ -97,7 +97,7 @@ class Source(Protocol):
     ``ready_at``: moment of the monotonic clock before which it should not be read again.
     ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric). ``unanswering``: GPUs
     that the driver counted when it was opened but that did not answer. ``outdated``: its devices are no longer those of the
-    node (a GPU was added, came back, was repartitioned): open it anew.
+    node (a GPU was added, came back, was repartitioned): open it again.
     ``recorded_rows``: length of the recording, None for a live source. ``finished``: no more rows will come.
     """
 

@@ -46,7 +46,7 @@ LONGEST_RETRY_S = 60.0
 class DcgmSource(Source):
     """All GPUs and MIG instances that DCGM shows.
 
-    A lost connection fails the read and is made anew after 1, 2, 4 … 60 s. A host engine that does not answer then holds up the
+    A lost connection fails the read and is retried after 1, 2, 4 … 60 s. A host engine that does not answer then holds up the
     thread that reads, which is no other source's, for up to three seconds.
     """
 
@@ -114,7 +114,7 @@ class DcgmSource(Source):
         chosen = [entity for entity in everything if self._only is None or entity.uuid in self._only]
         if not chosen:
             known = ", ".join(entity.uuid for entity in everything)
-            raise InputError(f"source 'dcgm' sees none of the GPUs that it is to read; it sees {known}")
+            raise InputError(f"source 'dcgm' sees none of the GPUs to read; it sees {known}")
         return chosen
 
     def _device(self, engine: HostEngine, entity: Entity, unmeasured: dict[str, str]) -> Device:
@@ -158,7 +158,7 @@ class DcgmSource(Source):
         for watch in self._watches:
             self._note_unreadable(*watch.latest(self._readings), unmeasured)
         if all(metric.name in each for each in unmeasured for metric in self._metrics.values()):
-            raise InputError("source 'dcgm' can read none of the metrics that are on; choose another source")
+            raise InputError("source 'dcgm' can read none of the enabled metrics; choose another source")
         return unmeasured
 
     def _sample(self, engine: HostEngine, entities: Sequence[Entity], fields: Sequence[int], tier: str) -> dict[int, str]:
@@ -186,7 +186,7 @@ class DcgmSource(Source):
     def _note_unreadable(self, owners: NDArray[np.int64], raw: NDArray[Any], unmeasured: Sequence[dict[str, str]]) -> None:
         """Note which metrics DCGM says, in its first values, that it can never read on a device."""
         for owner, field, reason in zip(owners.tolist(), raw["field"].tolist(), blank_reasons(raw).tolist(), strict=True):
-            # The first profiling value is blank whatever follows.
+            # The first profiling value is always blank.
             if reason in REASONS and field not in PROFILING_FIELDS and owner in self._positions and field in self._metrics:
                 unmeasured[self._positions[owner]][self._metrics[field].name] = REASONS[reason]
 
@@ -233,7 +233,7 @@ class DcgmSource(Source):
         return engine
 
     def _differs(self, everything: Sequence[Entity]) -> bool:
-        """Whether GPUs were added or lost, or MIG was set up anew."""
+        """Whether GPUs were added or lost, or MIG was set up again."""
         return [entity.uuid for entity in everything] != [entity.uuid for entity in self._everything]
 
     def _retry_later(self, tick: Tick) -> None:

@@ -130,12 +130,12 @@ class HostEngine:
             except self.error as error:
                 if self.is_gone(error):
                     raise
-                log.debug("DCGM does not tell the attributes of its GPU %d: %s", entity.id, error)
+                log.debug("DCGM does not report the attributes of its GPU %d: %s", entity.id, error)
             else:
                 uuid, name = _text(identifiers.uuid) or uuid, _text(identifiers.deviceName) or name
                 driver = _text(identifiers.driverVersion)
             if not uuid:
-                log.warning("DCGM does not tell the UUID of its GPU %d, which is left out", entity.id)
+                log.warning("DCGM does not report the UUID of its GPU %d, which is skipped", entity.id)
                 continue
             index = int(values.get(NVML_INDEX_FIELD, entity.id))
             gpus.append(entity._replace(nvml_index=index, uuid=uuid, name=name, driver=driver))
@@ -145,7 +145,7 @@ class HostEngine:
         try:
             hierarchy = self.bindings.agent.dcgmGetGpuInstanceHierarchy(self.handle)
         except self.error as error:
-            log.debug("DCGM tells of no MIG instances: %s", error)
+            log.debug("DCGM reports no MIG instances: %s", error)
             return []
         parents = {gpu.id: gpu for gpu in gpus}
         uuids = mig_uuids() if hierarchy.count else {}
@@ -172,13 +172,13 @@ class HostEngine:
         ]
 
     def update(self) -> None:
-        """Have what is watched anew read at once."""
+        """Have newly watched fields read at once."""
         try:
             self.connection.GetSystem().UpdateAllFields(True)
         except self.error as error:
             if self.is_gone(error):
                 raise
-            log.debug("DCGM reads nothing at once: %s", error)  # then at the next interval
+            log.debug("DCGM cannot read values immediately: %s", error)  # then at the next interval
 
     def profiling_fields(self, gpu: int) -> tuple[frozenset[int], str]:
         """Return the profiling fields (1001 and up) that DCGM can measure on a GPU, and why none where there are none."""
@@ -198,10 +198,10 @@ class HostEngine:
             return frozenset(PROFILING_FIELDS), ""
         groups = [answer.metricGroups[i] for i in range(answer.numMetricGroups)]
         supported = frozenset(int(group.fieldIds[i]) for group in groups for i in range(group.numFieldIds))
-        return supported, "DCGM's profiling does not have it on this GPU"
+        return supported, "DCGM's profiling does not support it on this GPU"
 
     def static(self, entity: Entity) -> Mapping[str, Attribute]:
-        """Return what DCGM tells about a GPU once and for all; empty for a MIG instance, whose parent has it."""
+        """Return DCGM's static attributes of a GPU; empty for a MIG instance, whose parent has them."""
         if entity.instance is not None:
             return {}
         values = self.live_values([entity], [COMPUTE_CAPABILITY_FIELD, *STATIC_FIELDS])[entity]
@@ -269,7 +269,7 @@ def load_bindings(folder: Path | None) -> Bindings:
         sys.path.append(str(place))  # never in front: its modules have names like ``common`` and ``logger``
     try:
         return Bindings(*map(import_module, ("pydcgm", "dcgm_agent", "dcgm_structs", "dcgm_fields")))
-    except Exception as error:  # foreign code: whatever it raises, the agent goes on without it
+    except Exception as error:  # foreign code: if it raises, the agent continues without it
         raise InputError(
             f"the DCGM Python bindings in {place or 'the Python path'} cannot be imported ({type(error).__name__}: {error}); "
             "reinstall DCGM, or name another folder with dcgm.bindings"
@@ -285,7 +285,7 @@ def _folders(folder: Path | None) -> Iterator[Path]:
         yield named
     else:
         setting = "dcgm.bindings" if folder else "$DCGM_BINDINGS"
-        raise InputError(f"{setting} names {named}, where there is no pydcgm.py; name the folder of DCGM's Python bindings")
+        raise InputError(f"{setting} names {named}, which has no pydcgm.py; name the folder of DCGM's Python bindings")
 
 
 def _where(settings: Dcgm) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def _refusal(settings: Dcgm, bindings: Bindings, error: Exception) -> str:
         )
     return (
         f"the DCGM host engine at {settings.address} does not answer ({error}); start it (systemctl start nvidia-dcgm), "
-        "or set dcgm.address to where it listens"
+        "or set dcgm.address to its address"
     )
 
 

@@ -25,7 +25,7 @@ from . import Attribute, Device, Row, Source, Tick
 from .mig import MigUuids, mig_uuid, mig_uuids
 
 # Why metrics without a name there are not measured.
-NO_NAME = "a dcgm-exporter does not show it as such; the sources 'gpm', 'nvml' and 'dcgm' measure it"
+NO_NAME = "a dcgm-exporter does not export it directly; the sources 'gpm', 'nvml' and 'dcgm' measure it"
 TIMEOUT_S = 2.0
 LARGEST_PAGE = 16 * 2**20
 
@@ -73,7 +73,7 @@ class DcgmExporterSource(Source):
             ) from error
         shown = [gpus[uuid] for uuid, readings in values.items() if not all(map(math.isnan, readings.values()))]
         if not shown:
-            wanted = "" if only is None else " that it is to read"
+            wanted = "" if only is None else " to read"
             raise InputError(
                 f"source 'dcgm-exporter' finds no GPU{wanted} on the page {self._url} "
                 "(a DCGM_FI_… series with a UUID and a value); set exporter to a dcgm-exporter's page"
@@ -102,7 +102,7 @@ class DcgmExporterSource(Source):
         )
 
     def read(self, tick: Tick) -> Sequence[Row]:
-        """Return a row per GPU when the exporter has collected anew; raise RuntimeError for a page that cannot be used."""
+        """Return a row per GPU when the exporter has collected again; raise RuntimeError for a page that cannot be used."""
         try:
             lines = self._lines()
             if lines == self._before:
@@ -115,7 +115,7 @@ class DcgmExporterSource(Source):
         for uuid, readings in values.items():
             position = self._position.get(uuid)
             given = {name for name, value in readings.items() if not math.isnan(value)}
-            # A new GPU or instance, another counters file, a value where there was only a blank: open anew to show it.
+            # A new GPU or instance, another counters file, a value where there was only a blank: open again to show it.
             if given and (position is None or not given <= {metric.name for metric in self.devices[position].metrics}):
                 self.outdated = True
             if position is not None:
@@ -134,7 +134,7 @@ class DcgmExporterSource(Source):
         lines = text.splitlines()
         known = [line for line in lines if line.partition("{")[0] in NAMES]
         if not known and not any(line.startswith(("# HELP", "# TYPE")) for line in lines):
-            raise ValueError(f"it is no Prometheus page, it begins with {lines[0][:60]!r}")
+            raise ValueError(f"it is not a Prometheus page, it begins with {lines[0][:60]!r}")
         return known
 
     def _fetch(self) -> bytes:
@@ -158,7 +158,7 @@ class DcgmExporterSource(Source):
         except http.client.HTTPException as error:
             raise OSError(f"{type(error).__name__}: {error}") from error
         if length is not None and int(length) != len(page):
-            raise OSError(f"it breaks off after {len(page)} of {length} bytes")
+            raise OSError(f"it ends after {len(page)} of {length} bytes")
         return bytes(page)
 
     def _values(self, lines: list[str]) -> tuple[dict[str, ExporterGpu], dict[str, dict[str, float]]]:
@@ -197,7 +197,7 @@ class DcgmExporterSource(Source):
 def _series(identity: str, mig: MigUuids) -> tuple[str, ExporterGpu | None]:
     """Return the name and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""
     if not identity.endswith("}"):
-        raise ValueError(f"it has a line that is no series of a dcgm-exporter: {identity[:100]!r}")
+        raise ValueError(f"it has a line that is not a dcgm-exporter series: {identity[:100]!r}")
     (family,) = text_string_to_metric_families(f"{identity} 0\n")
     (sample,) = family.samples
     return sample.name, _gpu(sample.labels, mig)

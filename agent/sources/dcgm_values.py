@@ -1,7 +1,7 @@
 """DCGM's fields by number, as far as the catalogue has them, and their values, decoded all at once by numpy.
 
 Numbers and units are those of ``dcgm_fields.h``. The numbers are stable; DCGM 4.6 renamed the fields, and 4.7 has new numbers
-for those in base units beside them. Values come as ``c_dcgmFieldValue_v1`` of DCGM's Python bindings.
+for those in base units next to them. Values come as ``c_dcgmFieldValue_v1`` of DCGM's Python bindings.
 """
 
 import ctypes

@@ -27,12 +27,12 @@ _names = count(1)
 
 
 def _name() -> str:
-    # Reusing the name of a live group of fields is an error, whoever made it.
+    # Reusing the name of a live group of fields is an error, no matter who made it.
     return f"epochcast-{os.getpid()}-{next(_names)}"
 
 
 def _end(engine: HostEngine, step: Callable[[], None]) -> None:
-    """Take back what the engine was asked for; where the engine is gone, it is gone too."""
+    """End the engine's watches; if the engine is gone, they are gone too."""
     try:
         step()
     except engine.error as error:

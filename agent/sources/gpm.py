@@ -44,7 +44,7 @@ _sampled: dict[str, float] = {}
 class GpmWindow:
     """Two samples of one GPU or MIG instance, and the metrics of the time between them.
 
-    ``metrics``: those asked for, in the order of `read`; ``refused``: those that `probe` found refused, and why. ``read_at``:
+    ``metrics``: those requested, in the order of `read`; ``refused``: those that `probe` found refused, and why. ``read_at``:
     the end of its newest window.
     """
 
@@ -130,7 +130,7 @@ class GpmWindow:
             # The moment after the call, for the sample may be of any moment within it.
             now = _sampled[self.uuid] = monotonic()
             if code:
-                # What answers next may be another instance of the same number: begin anew.
+                # What answers next may be another instance of the same number: start again.
                 self.read_at = -inf
                 raise DriverError(self._take.__name__, code)
             window, self.read_at = now - self.read_at, now
@@ -192,8 +192,8 @@ class GpmSource(NvmlSource):
             ) from error
         if not self._windows:
             raise InputError(
-                f"source 'gpm' finds no GPU with NVML's performance monitoring among {len(devices)} "
-                "(it takes Hopper or newer); choose --source dcgm or nvml"
+                f"source 'gpm' finds no GPU with NVML's performance monitoring among {len(devices)} (it needs Hopper or "
+                "newer); choose --source dcgm or nvml"
             )
         for _ in range(2):
             for window in self._windows:

@@ -17,7 +17,7 @@ from ..config import Config
 from . import Attribute, Device, Row, Source, Tick
 from .process_tree import COUNTERS, ProcessTree
 
-# Sectors of /proc/diskstats are 512 bytes whatever the disk's own sector size (Documentation/block/stat.rst).
+# Sectors of /proc/diskstats are 512 bytes regardless of the disk's own sector size (Documentation/block/stat.rst).
 SECTOR_BYTES = 512
 KIB = 1024
 NANO = 1e-9

@@ -40,7 +40,7 @@ class NvmlSource(Source):
         self._left_out: list[NvmlDevice] = []
         self._profilers: Mapping[str, Profiler] = {}
         self._xids: XidEvents | None = None
-        # By metric: its value by NVML index of the GPU, kept when the driver's library is opened anew.
+        # By metric: its value by NVML index of the GPU, kept when the driver's library is reopened.
         self._xid_values: dict[str, Counter[int]] = {XID_COUNT: Counter(), LAST_XID: Counter()}
         self._initialised = False
         try:
@@ -66,12 +66,12 @@ class NvmlSource(Source):
             )
         self.unanswering = count - answering
         if answering < count:
-            log.warning("%d of %d GPUs do not answer and are left out until they do", count - answering, count)
+            log.warning("%d of %d GPUs do not answer and are skipped until they do", count - answering, count)
         if only is None:
             return devices
         chosen = [device for device in devices if device.uuid in only]
         if not chosen:
-            raise InputError(f"source {self.name!r} sees none of the GPUs that it is to read: {', '.join(sorted(only))}")
+            raise InputError(f"source {self.name!r} sees none of the GPUs to read: {', '.join(sorted(only))}")
         return chosen
 
     def _profile(self, devices: list[NvmlDevice]) -> list[NvmlDevice]:
@@ -86,7 +86,7 @@ class NvmlSource(Source):
             try:
                 gpu, device = self._device(target)
             except DriverError as error:
-                log.warning("GPU %s does not answer and is left out until it does: %s", target.label, error)
+                log.warning("GPU %s does not answer and is skipped until it does: %s", target.label, error)
                 self._left_out.append(target)
             else:
                 self._gpus.append(gpu)
@@ -188,7 +188,7 @@ class NvmlSource(Source):
         if incomplete:
             self._judge(tick, level, incomplete, values)
         if self._absent == len(self._gpus):
-            # With every GPU gone the library itself may be stale (driver reloaded, device cgroup applied anew).
+            # With every GPU gone the library itself may be stale (driver reloaded, device cgroup applied again).
             self._release()
             raise RuntimeError("no GPU answers")
         for gpu in recovered:
@@ -206,7 +206,7 @@ class NvmlSource(Source):
     def _judge(
         self, tick: Tick, level: int, incomplete: Sequence[tuple[Call, DriverError | None]], values: Sequence[float]
     ) -> None:
-        """Tell the GPUs that do not answer from those that only lack a value; count what these lack."""
+        """Separate GPUs that do not answer from GPUs that only lack a value; count the missing values."""
         for gpu in {planned.gpu for planned, _ in incomplete if not planned.gpu.absent}:
             verdict = gpu.judge(level, [error for planned, error in incomplete if planned.gpu is gpu and error is not None])
             if verdict is not None:

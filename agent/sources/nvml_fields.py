@@ -103,7 +103,7 @@ class FieldValues:
             return DriverError(f"NVML field {field.id}", answer.nvmlReturn)
         if field.scale == NANO and answer.valueType != pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG:
             # Headers before driver 580 have other numbers for some, whose values are no such counters.
-            return DriverError(f"NVML field {field.id} is no counter of time", pynvml.NVML_ERROR_NOT_SUPPORTED)
+            return DriverError(f"NVML field {field.id} is not a counter of time", pynvml.NVML_ERROR_NOT_SUPPORTED)
         if field.counter and answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT and self._wrap_s < LATE_TICK_S:
             return DriverError(
                 f"NVML field {field.id} may wrap more than once between two readings", pynvml.NVML_ERROR_NOT_SUPPORTED

@@ -97,7 +97,7 @@ class Profiler(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the driver lent."""
+        """Release the driver's handles."""
         ...
 
 
@@ -197,7 +197,7 @@ class NvmlGpu:
             self.device = self.device.again()
             if self.profiler is not None:
                 self.profiler.attach(self.device)
-            # It is another GPU to its counters and buffers: all calls are made anew.
+            # It is another GPU to its counters and buffers: all calls are made again.
             self.place(self.start)
         except DriverError as error:
             self.lose(elapsed, error)
@@ -254,5 +254,5 @@ def _offers(handle: Handle, wanted: Mapping[str, Metric]) -> Iterator[tuple[list
             yield names, reading, error
             continue
         yield [name for name in names if not isnan(got[name])], reading, None
-        missing = DriverError("the driver's answer lacks it", pynvml.NVML_ERROR_NOT_SUPPORTED)
+        missing = DriverError("the driver's answer does not include it", pynvml.NVML_ERROR_NOT_SUPPORTED)
         yield [name for name in names if isnan(got[name])], reading, missing

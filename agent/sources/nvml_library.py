@@ -1,7 +1,7 @@
 """The driver's library as the sources call it: functions taken once, errors sorted by what they mean.
 
 Functions and error codes are those of ``nvml.h``. What is called at every tick goes through `function`, with arguments made
-once: pynvml's wrappers make theirs anew at each call. What is called now and then goes through `call`.
+once: pynvml's wrappers make theirs again at each call. What is called now and then goes through `call`.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ Function = Callable[..., int]
 
 
 class DriverError(Exception):
-    """NVML refused: ``what`` was asked for, ``code`` is its nvmlReturn_t."""
+    """NVML refused: ``what`` was requested, ``code`` is its nvmlReturn_t."""
 
     def __init__(self, what: str, code: int) -> None:
         self.what = what

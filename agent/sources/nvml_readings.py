@@ -27,7 +27,7 @@ Read = Callable[[], Sequence[float]]
 class Reading:
     """One question to the driver: ``bind(handle)`` gives a function that returns ``metrics``, in this order.
 
-    ``fast``: whether it tells anything new ten times a second.
+    ``fast``: whether its value changes ten times a second.
     """
 
     metrics: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What NVML tells of a GPU that does not change during a run."""
+"""NVML's attributes of a GPU that do not change during a run."""
 
 import logging
 from collections.abc import Callable
@@ -41,14 +41,18 @@ INSTANCE_STATIC: dict[str, Read] = {
 
 
 def static_attributes(label: str, handle: Handle, table: dict[str, Read]) -> dict[str, Attribute]:
-    """Return the attributes of ``table`` that the GPU called ``label`` tells, by name."""
+    """Return the attributes of ``table`` that the GPU ``label`` reports, by name."""
     attributes = {}
     for name, read in table.items():
         try:
             attributes[name] = Attribute(read(handle), "nvml")
         except DriverError as error:
-            # "Unknown Error" about one fact (virtual GPUs do that) must not cost the GPU; were it gone, reading would tell.
+            # "Unknown Error" about one fact (virtual GPUs do that) must not cost the GPU; if it were gone, reading would fail.
             log.log(
-                logging.DEBUG if error.code in ANSWERS else logging.INFO, "GPU %s does not tell its %s: %s", label, name, error
+                logging.DEBUG if error.code in ANSWERS else logging.INFO,
+                "GPU %s does not report its %s: %s",
+                label,
+                name,
+                error,
             )
     return attributes

@@ -34,7 +34,7 @@ CPU_CLOCK = 2
 
 
 class ProcessTree:
-    """The processes below ``root``: a process with its descendants, also later ones, whoever becomes their parent, or a cgroup.
+    """The processes below ``root``: a process with its descendants, including later ones and orphans, or a cgroup.
 
     The agent itself is left out. An agent whose own parent is ``root`` leaves that out too, with what it had started by then:
     what it starts from now on is meant. A process is missed that a short-lived one started and left behind between two
@@ -65,7 +65,7 @@ class ProcessTree:
             try:
                 self._processes[root] = _Process(root, self._folder)
             except OSError:
-                raise InputError(f"there is no process {root} to sample; give the number of a running one") from None
+                raise InputError(f"there is no process {root} to sample; give the number of a running process") from None
 
     def read(self) -> tuple[list[int], int, int]:
         """Return the counters (as `COUNTERS`; ns, faults, bytes, switches), which never go down, resident bytes and threads."""
@@ -178,7 +178,7 @@ class _Process:
         self._switches_before = 0
 
     def read(self) -> None:
-        """Read the process anew, if it has run at all since; OSError if it has ended."""
+        """Read the process again, if it has run at all since; OSError if it has ended."""
         try:
             ran = time.clock_gettime_ns(self._clock)
         except OSError:  # it has ended, or this kernel has no such clocks

@@ -107,7 +107,7 @@ def _trace(index: int, path: Path) -> ReplayTrace:
     time, values, names = _table(path, columns)
     known = catalog()
     metrics = tuple(
-        # Slow: how often an unknown column is read is unknown too, so its newest value stands a little longer.
+        # Slow: how often an unknown column is read is unknown too, so its newest value is kept a little longer.
         known.get(name, Metric(name, unit="", tier="slow", help=f"Column {name!r} of the replayed trace."))
         for name in names
     )
@@ -185,7 +185,7 @@ def _read_csv(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
         numbers = [_number(cell) for cell in column]
         filled = [number is not None for number, cell in zip(numbers, column, strict=True) if cell.strip()]
         if filled and not any(filled) and name not in TIME_NAMES:
-            log.info("column %r of %s holds text and is left out", name, path)
+            log.info("column %r of %s holds text and is skipped", name, path)
             continue
         for row_number, (number, cell) in enumerate(zip(numbers, column, strict=True), start=1):
             if number is None and cell.strip():
@@ -205,12 +205,12 @@ def _facts(path: Path, text: bytes) -> dict[str, Any]:
     try:
         facts = json.loads(text)
     except ValueError as error:
-        raise InputError(f"the trace {path} has metadata that are not JSON: {error}") from error
+        raise InputError(f"the trace {path} has metadata that is not JSON: {error}") from error
     if not isinstance(facts, dict):
-        raise InputError(f"the trace {path} has metadata that are not a JSON object")
+        raise InputError(f"the trace {path} has metadata that is not a JSON object")
     schema = facts.get("schema", SCHEMA)
     if schema != SCHEMA:
-        raise InputError(f"the trace {path} has the schema {schema!r}, this agent reads {SCHEMA!r}")
+        raise InputError(f"the trace {path} has the schema {schema!r}, but this agent reads {SCHEMA!r}")
     return facts
 
 
@@ -239,7 +239,9 @@ def _static(path: Path, facts: dict[str, Any]) -> dict[str, Attribute]:
             continue
         unusable = isinstance(value, float) and not math.isfinite(value)  # Python's JSON reads NaN, nobody else's does
         if unusable or not isinstance(value, float | int | str) or not isinstance(source, str):
-            raise InputError(f"the trace {path} has the static attribute {name!r} = {fact!r}, which is no number or text")
+            raise InputError(
+                f"the trace {path} has the static attribute {name!r} = {fact!r}, which is neither a number nor text"
+            )
         attributes[name] = Attribute(value, source)
     return attributes
 
@@ -255,7 +257,7 @@ def _table(path: Path, columns: dict[str, Sequence[Any]]) -> tuple[NDArray[np.fl
     if not len(time):
         raise InputError(f"the trace {path} has no rows; give one with at least one sample")
     if not names:
-        raise InputError(f"the trace {path} has no numeric column beside {time_name!r}; give one with at least one metric")
+        raise InputError(f"the trace {path} has no numeric column besides {time_name!r}; give one with at least one metric")
     if not np.isfinite(time).all():
         row = int(np.argmin(np.isfinite(time)))
         raise InputError(f"the trace {path}, data row {row + 1}, has the time {time[row]}; every row needs a finite time")
@@ -275,5 +277,5 @@ def _table(path: Path, columns: dict[str, Sequence[Any]]) -> tuple[NDArray[np.fl
             f"({values[row, column]}); leave such a cell empty"
         )
     if np.isnan(values).all():
-        raise InputError(f"the trace {path} holds no value: every cell beside {time_name!r} is empty or NaN")
+        raise InputError(f"the trace {path} holds no value: every cell except {time_name!r} is empty or NaN")
     return time, values, names

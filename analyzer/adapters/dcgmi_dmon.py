@@ -57,8 +57,8 @@ def read(text: str, name: str) -> list[DeviceTable]:
             values = row["values"].split()
             if len(values) != len(fields):
                 raise InputError(
-                    f"line {number} of {name!r} has {len(values)} values for the {len(fields)} fields {' '.join(fields)}; "
-                    "log fields that are numbers only"
+                    f"line {number} of {name!r} has {len(values)} values for the {len(fields)} fields {' '.join(fields)}; log "
+                    "only numeric fields"
                 )
             # A field that was requested twice is there twice.
             rows.setdefault(" ".join(row["entity"].split()), []).append((row["time"], dict(zip(fields, values, strict=True))))
@@ -85,8 +85,8 @@ def _times(stamps: list[str | None], lines: list[str], name: str) -> NDArray[np.
     command = next((match[0] for line in lines if (match := _COMMAND.search(line))), None)
     if command is None or any(stamp is not None for stamp in stamps):
         raise InputError(
-            f"{name!r} has rows without a time, as dcgmi dmon writes none: log with `dcgmi dmon … | ts %.s`, or put the "
-            "command that made the log into its first line (# dcgmi dmon -e 1002,1005 -d 100)"
+            f"{name!r} has rows without a time, because dcgmi dmon writes none: log with `dcgmi dmon … | ts %.s`, or put the "
+            "logging command into its first line (# dcgmi dmon -e 1002,1005 -d 100)"
         )
     delay = _DELAY.search(command)
     return np.arange(len(stamps)) * (int(delay[1]) if delay else DEFAULT_DELAY_MS) / 1000

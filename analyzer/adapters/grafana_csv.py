@@ -37,7 +37,7 @@ def read(text: str, name: str) -> list[DeviceTable]:
 
     table = parse_csv(_EXCEL.sub("", text), name)
     if "Time" not in table:  # a quote that is not closed
-        raise InputError(f"{name!r} has a broken line of titles; download it again")
+        raise InputError(f"{name!r} has a broken header line; download it again")
     times, notes = unix_seconds(table["Time"], "Time", name)
     if times.isna().any():
         row = int(np.flatnonzero(times.isna())[0])
@@ -55,7 +55,7 @@ def read(text: str, name: str) -> list[DeviceTable]:
         there = np.isfinite(numbers)
         series.append(Series(_labels(str(title)), times.to_numpy(dtype=np.float64)[there], numbers[there]))
     if any(_LEGEND.search(str(title)) and not _NAME.fullmatch(str(title)) for title in table.columns):
-        notes = (*notes, "its series are assigned by the GPU in their legends")
+        notes = (*notes, "its series are assigned to GPUs by their legends")
     return tables_of_series(series, "grafana", name, notes)
 
 

@@ -39,9 +39,7 @@ def tables_of_series(series: Sequence[Series], source: str, name: str, notes: tu
             # A UUID is enough: an exporter that was restarted may have another address.
             by_gpu.setdefault((uuid,) if uuid else (machine, number) if number else (), []).append(samples)
     if not by_gpu:
-        raise InputError(
-            f"{name!r} holds no sample; choose a range of time in which the GPUs ran, and one series for each metric"
-        )
+        raise InputError(f"{name!r} has no samples; choose a time range in which the GPUs ran, and one series per metric")
     tables = []
     gpus = [_gpu(of_gpu[0].labels) for of_gpu in by_gpu.values()]
     for of_gpu, (_, _, uuid), label in zip(by_gpu.values(), gpus, _labels(gpus), strict=True):

@@ -33,8 +33,8 @@ def read(text: str, name: str) -> list[DeviceTable]:
     runs = list(power_by_run(text, name))
     if len(runs) != 1:
         raise InputError(
-            f"{name!r} holds {len(runs)} MLPerf runs: keep the lines of one, "
-            "or score all of them with epochcast evaluate detector --protocol mlperf"
+            f"{name!r} holds {len(runs)} MLPerf runs: keep the lines of one run, or score all runs with epochcast evaluate "
+            "detector --protocol mlperf"
         )
     return [DeviceTable(runs[0][1], {"source": "mlperf"})]
 

@@ -71,7 +71,7 @@ _REMEDY = (
 
 
 def recognises(head: str) -> bool:
-    """By one of the fields of METRICS beside ``timestamp`` or no time at all, or by a first row with its form of time."""
+    """By one of the fields of METRICS next to ``timestamp`` or no time at all, or by a first row with its form of time."""
     command, rest = _without_command(head)
     first = rest.partition("\n")[0].split(",")
     if command or any(_TIMESTAMP.fullmatch(cell.strip()) for cell in first):
@@ -121,13 +121,13 @@ def _table(text: str, name: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if any(map(_TIMESTAMP.fullmatch, cells)):
         if command and len(command) != len(cells):
             raise InputError(
-                f"the command in the first line of {name!r} asks for {len(command)} fields, and its rows have {len(cells)}; "
-                "repeat the command that made the log"
+                f"the command in the first line of {name!r} requests {len(command)} fields, but its rows have {len(cells)}; "
+                "repeat the logging command"
             )
         if not command:
             notes = (
-                "the log has no header, so its metrics are named by their places; for their own names "
-                "put the command that made it into its first line (# nvidia-smi --query-gpu=timestamp,index,…)",
+                "the log has no header, so its metrics are named by position; for their real names put the logging command "
+                "into its first line (# nvidia-smi --query-gpu=timestamp,index,…)",
             )
         text = ",".join(command or _fields_of(cells)) + "\n" + text
     table = parse_csv(text, name)
@@ -203,7 +203,7 @@ def _devices(table: pd.DataFrame, times: NDArray[np.float64], name: str) -> tupl
         raise InputError(f"{name!r} holds rows of {' and '.join(names.unique()[:4])} in changing order; {_REMEDY}")
     steps = np.diff(times)
     if count == 1 and steps.size and np.quantile(steps, 0.1) < np.quantile(steps, 0.9) / 4:
-        raise InputError(f"{name!r} holds bursts of rows whose GPUs nothing tells apart; {_REMEDY}")
+        raise InputError(f"{name!r} holds bursts of rows with nothing to tell the GPUs apart; {_REMEDY}")
     if count == 1:
         return places, ()
     return places, (

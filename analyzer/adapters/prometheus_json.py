@@ -29,9 +29,11 @@ def read(text: str, name: str) -> list[DeviceTable]:
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{name!r} begins like a Prometheus' answer and is not JSON: {error}; save all of it") from error
+        raise InputError(
+            f"{name!r} begins like a Prometheus answer but is not JSON: {error}; save the complete answer"
+        ) from error
     if answer.get("status", "success") != "success":
-        raise InputError(f"{name!r} is a Prometheus' refusal ({str(answer.get('error'))[:200]!r}); {_REMEDY}")
+        raise InputError(f"{name!r} is an error from Prometheus ({str(answer.get('error'))[:200]!r}); {_REMEDY}")
     data = answer.get("data", answer)
     if not isinstance(data, dict) or data.get("resultType") != "matrix":
         seen = data.get("resultType") if isinstance(data, dict) else data
@@ -41,11 +43,11 @@ def read(text: str, name: str) -> list[DeviceTable]:
         for entry in data["result"]:
             samples = np.array([(float(time), float(value)) for time, value in entry["values"]], np.float64).reshape(-1, 2)
             if not np.isfinite(samples[:, 0]).all():
-                raise ValueError("a time that is none")
+                raise ValueError("an invalid time")
             samples = samples[np.argsort(samples[:, 0], kind="stable")]
             samples[~np.isfinite(samples[:, 1]), 1] = np.nan  # a division by zero, say
             labels = {str(label): str(value) for label, value in entry["metric"].items()}
             series.append(Series(labels, samples[:, 0], samples[:, 1]))
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{name!r} holds samples that are none ({error!r:.100}); {_REMEDY}") from error
+        raise InputError(f"{name!r} holds invalid samples ({error!r:.100}); {_REMEDY}") from error
     return tables_of_series(series, "prometheus", name)

@@ -37,7 +37,7 @@ def read(files: list[Path], name: str) -> LoggedRun:
         from tensorboard.util.tensor_util import make_ndarray
     except ImportError as error:
         raise InputError(
-            f"{name!r} is a log of TensorBoard, whose package is not installed here; {how_to_install('tensorboard')}"
+            f"{name!r} is a TensorBoard log, but TensorBoard is not installed here; {how_to_install('tensorboard')}"
         ) from error
     rows: dict[str, set[tuple[float, float]]] = defaultdict(set)
     for file in files:

@@ -28,9 +28,9 @@ def with_time(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, tuple[str, 
     title = next((spelled[spelling] for spelling in TIME_COLUMNS if spelling in spelled), None)
     if title is None:
         seen = ", ".join(str(column)[:40] for column in frame.columns[:8])
-        raise InputError(f"{name!r} has no column 'time' (or 't', 'timestamp'); it has {seen}; give its times such a column")
+        raise InputError(f"{name!r} has no column 'time' (or 't', 'timestamp'); it has {seen}; add such a column")
     if not isinstance(frame[title], pd.Series):  # a Parquet file may have two of a name
-        raise InputError(f"{name!r} has more than one column {title!r}; give every metric a name of its own")
+        raise InputError(f"{name!r} has more than one column {title!r}; give every metric its own name")
     times, notes = unix_seconds(frame[title], str(title), name)
     frame = frame.drop(columns=title)
     if "time" in frame.columns:
@@ -72,8 +72,8 @@ def _of_texts(column: pd.Series[Any], title: str, name: str) -> pd.Series[Any]:
     if (bad := times.isna() & column.notna()).any():
         row = int(np.flatnonzero(bad)[0])
         raise InputError(
-            f"{title} of {name!r} is {str(column.iloc[row])[:60]!r} in data row {row + 1}, which is no time: "
-            "write unix seconds, unix milliseconds or ISO 8601 (2026-01-31T23:59:59.5Z)"
+            f"{title} of {name!r} is {str(column.iloc[row])[:60]!r} in data row {row + 1}, which is not a time: write unix "
+            "seconds, unix milliseconds or ISO 8601 (2026-01-31T23:59:59.5Z)"
         )
     return times
 

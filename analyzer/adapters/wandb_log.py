@@ -36,15 +36,13 @@ def read_records(path: Path) -> tuple[list[Any], int]:
         from google.protobuf.message import DecodeError
         from wandb.proto import wandb_internal_pb2
     except ImportError as error:
-        raise InputError(
-            f"{str(path)!r} is a run of wandb, whose package is not installed here; {how_to_install('wandb')}"
-        ) from error
+        raise InputError(f"{str(path)!r} is a wandb run, but wandb is not installed here; {how_to_install('wandb')}") from error
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from error
     if len(content) < _HEADER.size or _HEADER.unpack_from(content) != (_IDENT, _MAGIC, _VERSION):
-        raise InputError(f"{str(path)!r} does not begin as a run of wandb ({content[: _HEADER.size]!r}); copy the file again")
+        raise InputError(f"{str(path)!r} does not begin like a wandb run ({content[: _HEADER.size]!r}); copy the file again")
     records = []
     messages, lost = _messages(content)
     for message in messages:

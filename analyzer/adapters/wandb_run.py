@@ -2,7 +2,7 @@
 
 A run's folder (``run-…``, ``offline-run-…``) holds ``run-ID.wandb``. Its ``stats`` records are readings every 10 to 30 s, of
 each GPU of the machine under ``gpu.3.powerWatts`` (``system.`` may come before it, and ``/l:`` with a node behind it), and of
-the process. History rows and printed lines have times, and whoever trains mostly logs or prints the epoch.
+the process. History rows and printed lines have times, and training scripts mostly log or print the epoch.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run_file(path: str | Path) -> Path | None:
     files = list(path.glob(f"*{SUFFIX}")) or path.glob(f"*/*{SUFFIX}")
     logs = sorted({file.resolve() for file in files})  # wandb/latest-run is a link to one of the others
     if len(logs) > 1:
-        raise InputError(f"{str(path)!r} holds {len(logs)} runs of wandb; name one of them, {str(logs[-1].parent)!r} say")
+        raise InputError(f"{str(path)!r} holds {len(logs)} wandb runs; name one, such as {str(logs[-1].parent)!r}")
     return logs[0] if logs else None
 
 
@@ -99,12 +99,12 @@ def read(path: Path) -> LoggedRun:
     for record in records:
         by_kind[record.WhichOneof("record_type")].append(record)
     runs = [record.run for record in by_kind["run"]]
-    notes = (f"{lost} bytes of {path.name} are damaged or cut off, and what they held is left out",) if lost else ()
+    notes = (f"{lost} bytes of {path.name} are damaged or cut off; their records are skipped",) if lost else ()
     tables = _tables([record.stats for record in by_kind["stats"]], _facts(by_kind["environment"], path), notes)
     if not tables:
         raise InputError(
-            f"{str(path)!r} holds no reading of a GPU or of its process; wandb takes the first after some 15 s, and none with "
-            "x_disable_stats: let a run go on for longer"
+            f"{str(path)!r} has no GPU or process readings; wandb takes the first after about 15 s, and none with "
+            "x_disable_stats: let the run go on for longer"
         )
     return LoggedRun(
         id=next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
@@ -153,7 +153,7 @@ def _tables(stats: Iterable[Any], facts: Mapping[str, Any], notes: tuple[str, ..
     idle = [gpu for gpu, frame in frames.items() if "gpu" in frame and frame["gpu"].max() <= _IDLE]
     if 0 < len(idle) < len(frames):
         frames = {gpu: frame for gpu, frame in frames.items() if gpu not in idle}
-        notes = (*notes, f"{', '.join(labels[gpu] for gpu in idle)} idled throughout the run and had no part in it")
+        notes = (*notes, f"{', '.join(labels[gpu] for gpu in idle)} idled throughout the run and took no part in it")
     devices = facts.get("devices", [])
     return [
         _gpu_table(frame, names, devices[gpu[1]] if gpu[1] < len(devices) else {"name": facts.get("gpu")}, labels[gpu], notes)
@@ -191,7 +191,7 @@ def _renamed(frame: pd.DataFrame, names: Mapping[str, tuple[str, float]]) -> pd.
 def _facts(environments: Sequence[Any], path: Path) -> dict[str, Any]:
     """``cpu`` and ``gpu``: their models; ``devices``: each GPU's ``name``, ``uuid``, ``memory_total`` [bytes], ``cuda_cores``.
 
-    From the log, where newer versions write them, else from the file that older ones write beside it.
+    From the log, where newer versions write them, else from the file that older ones write next to it.
     """
     facts: dict[str, Any] = {}
     for record in environments:

@@ -26,7 +26,7 @@ class Advisor:
     """Answers jobs; every method may be called from any thread, as nothing in it changes.
 
     Attributes:
-        renting: objective and limits of recommendations that nobody asked for in particular.
+        renting: default objective and limits of recommendations.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Advisor:
         objective: Objective = "cost",
         limits: JobLimits | None = None,
     ) -> Advisor:
-        """Read a model's folder, GPUs beside the catalogue's and a price table; None: what is shipped.
+        """Read a model's folder, GPUs in addition to the catalogue's and a price table; None: what is shipped.
 
         Raises:
             InputError: one of them cannot be used.

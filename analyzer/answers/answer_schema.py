@@ -47,11 +47,9 @@ class GpuAnswer(AnswerModel):
     simulated: bool
     state: State
     verdict: Verdict
-    unit: Unit | None = Field(
-        default=None, description="What period_s is the length of; a cycle is neither an epoch nor a step."
-    )
+    unit: Unit | None = Field(default=None, description="What period_s measures; a cycle is neither an epoch nor a step.")
     period_s: float | None = Field(description="Seconds of an epoch, step or cycle.")
-    cycles: list[Cycle] = Field(default=[], description="What its job does again and again, from short to long.")
+    cycles: list[Cycle] = Field(default=[], description="What its job repeats, from short to long.")
     confidence: float
     job: str | None = Field(description="Id of the job it runs, or ran last.")
     job_since: float | None
@@ -65,9 +63,9 @@ class DetectionAnswer(AnswerModel):
     """What a GPU's job does again and again."""
 
     verdict: Verdict
-    unit: Unit | None = Field(description="What period_s is the length of; a cycle is neither an epoch nor a step.")
+    unit: Unit | None = Field(description="What period_s measures; a cycle is neither an epoch nor a step.")
     period_s: float | None
-    confidence: float = Field(description="0 to 1, that the period is right; 0 without one.")
+    confidence: float = Field(description="Probability that the period is right, 0 to 1; 0 without a period.")
     reason: Reason | None = Field(description="With verdict `none`: why.")
     cycles: list[Cycle] = Field(description="From short to long.")
 
@@ -119,32 +117,32 @@ class RatioAnswer(AnswerModel):
     high: float | None
     why: str = Field(description="What the answer rests on.")
     route: str = Field(description="How it was computed.")
-    support: float = Field(description="1 for a job like those the model learned from, towards 0 for others.")
+    support: float = Field(description="1 for a job like the model's training data, towards 0 for others.")
     features: list[str] = Field(description="Metrics that the answer used.")
     by_precision: dict[str, float] = Field(description="Precision -> ratio; empty where the job's precision is known.")
-    gpus: int = Field(description="How many of them the job runs on there.")
-    batch: float = Field(description="Batch on each of them over the batch on each GPU here.")
+    gpus: int = Field(description="Number of these GPUs that the job runs on.")
+    batch: float = Field(description="Batch per GPU there over batch per GPU here.")
     waits: float = Field(description="Part of the ratio in which the job waits for its checkpoints.")
 
 
 class TargetAnswer(RatioAnswer):
     """The job on one GPU model: that of its slowest GPU."""
 
-    by_data_sheet: bool = Field(description="Nothing was measured on one of the two GPUs, so the answer rests on data sheets.")
-    fits: bool | None = Field(description="Whether its memory holds the job; null where that is not known.")
+    by_data_sheet: bool = Field(description="Nothing was measured on one of the two GPUs, so the answer relies on data sheets.")
+    fits: bool | None = Field(description="Whether the job fits into its memory; null if unknown.")
     energy: EnergyAnswer | None = Field(description="null without power readings.")
     job: WholeJobAnswer | None = Field(description="null unless the number of epochs was given.")
     samples_per_s: float | None
     tokens_per_s: float | None
-    trace: str | None = Field(description="The GPU of the job that sets the pace there; null for a job of one GPU.")
+    trace: str | None = Field(description="The job's GPU that sets the pace there; null for a job of one GPU.")
     spread: float = Field(description="How much longer it takes than the fastest GPU of the job; 0 for one GPU.")
-    explanation: list[EffectAnswer] | None = Field(default=None, description="Only of `epochcast predict --explain`.")
+    explanation: list[EffectAnswer] | None = Field(default=None, description="Only from `epochcast predict --explain`.")
 
 
 class GpuOfJobAnswer(AnswerModel):
     """One GPU of the job."""
 
-    trace: str = Field(description="The trace, profile or GPU that it was read from.")
+    trace: str = Field(description="The trace, profile or GPU that it comes from.")
     source: str = Field(description="Its model.")
     epoch_s: float | None
     epoch_s_low: float | None
@@ -258,7 +256,7 @@ class InstanceAnswer(PlaceAnswer):
     ratio: float = Field(description="Seconds there over seconds here.")
     ratio_low: float
     ratio_high: float
-    by_data_sheet: bool = Field(description="Nothing was measured on one of the two GPUs, so the answer rests on data sheets.")
+    by_data_sheet: bool = Field(description="Nothing was measured on one of the two GPUs, so the answer relies on data sheets.")
     job: PartsAnswer | None
     fits: bool | None = Field(description="Whether the GPU has the memory that the job needs; null where that is not known.")
     pareto: bool = Field(description="No other instance is both faster and cheaper.")
@@ -421,7 +419,7 @@ class JobSummary(AnswerModel):
     straggler: str | None = Field(description="UUID of the slowest GPU where it stands out.")
     cheapest: str | None = Field(description="Cheapest instance, CLOUD NAME.")
     savings_cost_ratio: float | None
-    cycles: list[Cycle] = Field(default=[], description="What the job does again and again, from short to long.")
+    cycles: list[Cycle] = Field(default=[], description="What the job repeats, from short to long.")
     samples_per_s: float | None = Field(
         default=None, description="null unless the plan gives the samples of a step and steps show."
     )

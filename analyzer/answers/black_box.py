@@ -61,7 +61,7 @@ class PredictionQuestion(Question):
     target_gpus: Annotated[
         int | None,
         Http(),
-        Option(metavar="N", default="as many as here"),
+        Option(metavar="N", default="as many as now"),
         Field(ge=1, le=MOST_GPUS, description="Number of GPUs in the target machine."),
     ] = None
     batch_may_grow: Annotated[bool, Http(), Field(description=BATCH_MAY_GROW)] = False
@@ -80,7 +80,7 @@ class PredictionQuestion(Question):
     precision: Annotated[
         Precision | None,
         Option(default="what the telemetry shows, else unknown"),
-        Field(description="Precision of the job's matrix products; tf32: FP32 code, fp32: FP32 with TF32 off."),
+        Field(description="Precision of the job's matrix products; tf32: FP32 code; fp32: FP32 with TF32 off."),
     ] = None
     recipe: Annotated[
         Recipe, Field(description="Epochcast's own predictor, or the black-box paper's (none is shipped: train it).")
@@ -127,8 +127,8 @@ class BlackBox(Plugin):
     )
     manual = """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
 
-    Several traces, the traces in a folder, or the GPUs in one log count as one job, which is as slow as its slowest GPU. Exits
-    1 if the job fits none of the GPUs.
+    Several traces, a folder of traces, or the GPUs in one log count as one job, which is as slow as its slowest GPU. Exits
+    1 if the job fits on none of the GPUs.
 
     \b
     Example: epochcast predict run.parquet --target A10G --epochs 90
@@ -144,7 +144,7 @@ class BlackBox(Plugin):
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
         """Answer for the traces or profiles of a job; raises InputError."""
         if question.explain and question.recipe != "default":
-            raise InputError(f"--explain explains answers of recipe 'default', not of {question.recipe!r}; leave it out")
+            raise InputError(f"--explain works only with recipe 'default', not {question.recipe!r}; leave it out")
         catalog = load_catalog(self._settings.gpus)
         read, of_sources = read_sources([str(path) for path in question.sources], catalog, question.gpu)
         predictor = load_predictor(question.recipe, question.model or self._settings.model, catalog)
@@ -166,7 +166,7 @@ def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Late
         return LatencyPredictor.load(model, catalog)
     if model is None:
         raise InputError(
-            "no model of recipe 'paper' is shipped; train one with `epochcast fit regressor --recipe paper` "
+            "recipe 'paper' comes without a model; train one with `epochcast fit regressor --recipe paper` "
             "and name its folder with --model"
         )
     from ...regressor import PaperPredictor

@@ -108,7 +108,7 @@ def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_p
     return Throughput(samples, tokens, step.period_s)
 
 
-NO_STEP = "samples and tokens per second are not known: no step shows in the telemetry"
+NO_STEP = "samples and tokens per second are unknown: the telemetry shows no steps"
 
 
 def second_job(detection: Detection) -> str | None:
@@ -118,9 +118,9 @@ def second_job(detection: Detection) -> str | None:
 
 def drifting(first_s: float, second_s: float) -> str:
     """What to say of a GPU that shows the cycles of two jobs [s]."""
-    return sharing(f"besides {length(first_s)} it shows a cycle of {length(second_s)} that drifts against it")
+    return sharing(f"besides {length(first_s)} there is a cycle of {length(second_s)} that drifts against it")
 
 
 def sharing(evidence: str) -> str:
     """What to say of a GPU that two jobs share, and of the evidence for it."""
-    return f"two jobs share the GPU: {evidence}; the answer is of one of them, and the metrics are those of both"
+    return f"two jobs share the GPU: {evidence}; the answer is for one of them, but the metrics cover both"

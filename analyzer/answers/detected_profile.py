@@ -32,7 +32,7 @@ _TAIL_AT = -float(ndtri(_TAIL))  # standard deviations
 # below, as were 12 of 33 wrong periods on 474 simulated traces (benchmarks/regressor/epoch_interval.py).
 _WRONG = math.log(2)
 
-# The tracker calls a period right that is within 5 % of the true one; one epoch alone tells nothing better.
+# The tracker calls a period right that is within 5 % of the true one; a single epoch gives nothing better.
 _RIGHT = 0.05
 
 

@@ -25,7 +25,7 @@ _OF_PROFILE = ("epoch_s", "epoch_s_low", "epoch_s_high", "unit", "epochs", "firs
 
 
 def prediction_answer(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | None = None) -> PredictionAnswer:
-    """The document of the predictions; with the factors of each GPU's ratio where they were asked for."""
+    """The document of the predictions; with the factors of each GPU's ratio if they were requested."""
     effects = explanations or {}
     return PredictionAnswer.model_validate(
         {
@@ -40,7 +40,7 @@ def prediction_answer(result: JobResult, explanations: Mapping[str, Sequence[Eff
 
 
 def recommendation_answer(result: JobResult) -> RecommendationAnswer:
-    """The document of the recommendation, which `answer_job` was asked for."""
+    """The document of the recommendation that `answer_job` computed."""
     recommended = result.recommended
     assert recommended is not None
     ranking, need, profile = recommended.ranking, recommended.need, result.profile

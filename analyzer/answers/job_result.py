@@ -58,7 +58,7 @@ class JobResult:
     Attributes:
         sources: its GPUs that count, each with its detection and its profile; not those that idle, or show another cycle.
         answers: one for each target, fastest first.
-        recommended: instances; None where nobody asked for them.
+        recommended: instances; None if they were not requested.
         predictor: that made the answers; its catalogue has the GPUs of the sources.
         work: the whole job that answers are of; None: one epoch, cycle or step.
         throughput: of the job here; None where it is not known.
@@ -147,8 +147,8 @@ def answer_job(
     notes += [NO_STEP] if rate is None and any(per_step) else []
     if work is not None and slowest.profile.epoch_s is None:
         raise InputError(
-            f"{slowest.no_seconds}, so there are only ratios, and the time of the whole job needs seconds: record more of the "
-            "job, or leave the number of epochs out"
+            f"{slowest.no_seconds}, so there are only ratios, but the time of the whole job needs seconds: record more of the "
+            "job, or leave out the number of epochs"
         )
     names = None if question.targets is None else [catalog.resolve(name).name for name in question.targets]
     epochs = None if work is None else work.epochs

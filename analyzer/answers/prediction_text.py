@@ -34,9 +34,9 @@ def prediction_text(answer: PredictionAnswer) -> str:
         lines += _rests_on(targets, gpus)
     for target in answer.predictions:
         if target.explanation:
-            lines += [f"{target.gpu}: what makes the ratio", *map(_effect, target.explanation)]
+            lines += [f"{target.gpu}: what drives the ratio", *map(_effect, target.explanation)]
     if not in_full:
-        lines.append("what an answer rests on: --target NAME, or --json")
+        lines.append("what each answer relies on: --target NAME, or --json")
     return "\n".join(lines)
 
 
@@ -67,7 +67,7 @@ def _no_seconds(gpu: GpuOfJobAnswer) -> str:
 def _metrics(answer: PredictionAnswer) -> list[str]:
     """Which of the recorded metrics the answers rest on, and which they do not."""
     held = {name for gpu in answer.gpus for name in gpu.metrics}
-    if "power" not in held:  # power_average stands in for it
+    if "power" not in held:  # power_average replaces it
         held = {name.removesuffix("_average") for name in held}
     if not held:
         return []
@@ -121,7 +121,7 @@ def _times(ratio: float) -> str:
 
 def job_text(unit: str | None, job: WholeJobAnswer) -> str:
     """What the length of a whole job is made of."""
-    first = "the first one in proportion to the source's" if job.first_epoch_s is not None else "the first one like the others"
+    first = "the first in proportion to the source's" if job.first_epoch_s is not None else "the first like the others"
     stalls = f"; {seconds_text(job.stall_s)} of stalls, as often and as long as on the source" if job.stall_s else ""
     return f"job: {job.epochs} {unit}s, {first}{stalls}"
 
@@ -137,7 +137,7 @@ def _energy_sentence(answer: PredictionAnswer, targets: Sequence[TargetAnswer]) 
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     of = f"the {len(answer.gpus)} GPUs together" if len(answer.gpus) > 1 else "the GPU"
     what = f"energy: mean power of {of} x time" if answer.unit else f"power: mean power of {of}"
-    return f"{what}; 90 % interval where it is widest: {low:.2f} to {high:.2f} times the figure (each one's: --json)"
+    return f"{what}; widest 90 % interval: {low:.2f} to {high:.2f} times the figure (all: --json)"
 
 
 def _rests_on(targets: Sequence[TargetAnswer], gpus: Sequence[GpuOfJobAnswer]) -> list[str]:

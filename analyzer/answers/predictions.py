@@ -96,13 +96,13 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
         )
     if len(models) > 1:
         notes.append(
-            f"different GPUs in one job ({', '.join(models)}): the faster ones wait for the slower, and their waiting counts "
-            "as if it stayed on the target, so the answer is rather too long"
+            f"different GPUs in one job ({', '.join(models)}): the faster GPUs wait for the slower, and the prediction "
+            "keeps that waiting time, so it is probably too long"
         )
     lengths = [source.profile.epoch_s for source in kept if source.profile.epoch_s is not None]
     if lengths and max(lengths) > _SAME_PACE * min(lengths):
         notes.append(
-            f"their {unit}s take {min(lengths):.3g} to {max(lengths):.3g} s, though the GPUs of a job keep pace: is it one job?"
+            f"their {unit}s take {min(lengths):.3g} to {max(lengths):.3g} s, but GPUs of one job keep pace: is it one job?"
         )
     return kept, notes
 
@@ -117,7 +117,7 @@ def _little_used(source: Source) -> list[str]:
         return []
     return [
         f"{source.name}: the GPU works {100 * share:.0f} % of the time ({metric}): the job waits for something else, which "
-        "another GPU hardly changes; a cheaper one may do as well"
+        "another GPU hardly changes; a cheaper GPU may do as well"
     ]
 
 
@@ -169,8 +169,8 @@ def of_sensors(sources: Sequence[Source], answers: Sequence[Answer], catalog: Ca
     if not any(answer.energy for answer in answers) or not any(map(has_sparse_sensor, gpus)):
         return []
     return [
-        "power sensors of A100 and H100 see about a quarter of the time (arXiv 2312.02741): the energy that they show "
-        "of a short job may be off by more than the interval says"
+        "power sensors of A100 and H100 sample about a quarter of the time (arXiv 2312.02741): the energy of a short job "
+        "may be off by more than the interval"
     ]
 
 
@@ -196,7 +196,7 @@ def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, b
     """A sentence on what is assumed of the number of GPUs and of the batch."""
     profile = sources[0].profile
     before, after = profile.gpus, answers[0].prediction.gpus if answers else profile.gpus
-    batch = "grows with a GPU's memory, and the job needs no more epochs for that" if batch_may_grow else "stays the same"
+    batch = "grows with a GPU's memory, and the number of epochs stays the same" if batch_may_grow else "stays the same"
     of_batch = f"assumed: the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
     if before == after:
         return of_batch
@@ -207,7 +207,7 @@ def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, b
 
 def of_equal_work(unit: Unit | None) -> str:
     """What times mean on another number of GPUs, which do more or less in a step or cycle; an epoch is one everywhere."""
-    return "" if unit in ("epoch", None) else f"; times are of as much work as a {unit} has here"
+    return "" if unit in ("epoch", None) else f"; times are for the work of one {unit} here"
 
 
 def of_memory(sources: Sequence[Source], answers: Sequence[Answer], need: MemoryNeed | None = None) -> list[str]:
@@ -222,7 +222,7 @@ def of_memory(sources: Sequence[Source], answers: Sequence[Answer], need: Memory
 
 
 def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
-    """What the job takes on the GPU that it fills most; None where no source tells."""
+    """The job's memory need on the GPU that it fills most; None if no source shows it."""
     needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
     return max(needs, key=lambda need: need.bytes, default=None)
 

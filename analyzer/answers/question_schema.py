@@ -93,12 +93,12 @@ def _schema() -> dict[str, Any]:
 
 
 ProfileJson = Annotated[Profile, PlainValidator(Profile.from_json), WithJsonSchema(_schema())]
-"""A profile in a request: checked, and told in OpenAPI."""
+"""A profile in a request: checked, and described in OpenAPI."""
 
 GpuName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-BATCH_MAY_GROW = "Let the batch grow with a GPU's memory (assumes no more epochs are needed); otherwise it stays the same."
+BATCH_MAY_GROW = "Let the batch grow with a GPU's memory (assumes that no more epochs are needed)."
 
 
 class RecommendationQuestion(BaseModel):
@@ -116,10 +116,11 @@ class RecommendationQuestion(BaseModel):
     clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these clouds; empty: all.")] = []
     regions: Annotated[list[GpuName], Field(max_length=200, description="Only these regions; empty: all.")] = []
     deadline_s: Annotated[
-        float | None, Field(gt=0, allow_inf_nan=False, description="Only what is expected to finish within this many seconds.")
+        float | None,
+        Field(gt=0, allow_inf_nan=False, description="Only instances expected to finish within this many seconds."),
     ] = None
     budget_usd: Annotated[
-        float | None, Field(gt=0, allow_inf_nan=False, description="Only what is expected to cost at most this much.")
+        float | None, Field(gt=0, allow_inf_nan=False, description="Only instances expected to cost at most this much.")
     ] = None
     data_parallel: Annotated[bool, Field(description="Also rank several GPUs for a job of one GPU.")] = False
     batch_may_grow: Annotated[bool, Field(description=BATCH_MAY_GROW)] = False

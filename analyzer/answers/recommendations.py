@@ -60,8 +60,8 @@ class Recommended:
     """Instances for a job.
 
     Attributes:
-        renting: what was asked for.
-        ranking: all of them, and what is left out.
+        renting: the request.
+        ranking: all instances, and what is left out.
         decision: how sure the first place is; None without recommendations.
         need: GPU memory that the job takes on each GPU; None where that is not known.
         gpus: of the job.
@@ -164,25 +164,25 @@ def _notes(
         notes.append(f"no instance qualifies{f': {why}' if why else ''}")
     if any(row.gpus != gpus for row in rows):
         notes.append(
-            f"the job has {gpus} GPU{'s' * (gpus > 1)} now and takes all GPUs of an instance, scaling as measured jobs did "
-            "within one machine: each GPU holds the whole model and keeps its batch, so the batch of all together changes"
+            f"the job has {gpus} GPU{'s' * (gpus > 1)} now and would use all GPUs of an instance, scaling as measured jobs did "
+            "within one machine: each GPU holds the whole model and keeps its batch, so the total batch changes"
             f"{of_equal_work(unit)}"
         )
     if any(row.instances > 1 for row in rows):
-        notes.append("the network between several instances is assumed to be as good as that between its machines now")
+        notes.append("the network between instances is assumed to be as fast as between the job's machines now")
     if need is None:
-        notes.append("how much GPU memory the job needs is not known, so an instance may be too small")
+        notes.append("the job's GPU memory need is unknown, so an instance may be too small")
     elif need.reserved:
-        notes.append("nearly all of the GPU's memory is in use, perhaps only reserved: the job may fit on smaller GPUs too")
+        notes.append("nearly all GPU memory is in use, perhaps only reserved: the job may also fit on smaller GPUs")
     if on.instance is not None:
         if len({source.gpu.name for source in sources}) > 1:
             notes.append(f"the current cost counts all GPUs of the job as {on.instance.gpu}, its slowest")
         if on.assumed:
             notes.append(f"compared with {on.instance.cloud} {on.instance.name}, the cheapest with the job's GPU")
         if on.market != limits.market:
-            notes.append(f"{on.instance.name} has no {limits.market} price, so its {on.market} price counts")
+            notes.append(f"{on.instance.name} has no {limits.market} price, so its {on.market} price is used")
     elif not on.notes:
-        notes.append("nothing in the price table has the job's GPU, so savings are not known")
+        notes.append("no instance in the price table has the job's GPU, so savings are unknown")
     if rows and limits.market == "spot":
-        notes.append("spot: the cloud can take an instance away; the figures do not include the time that this costs")
+        notes.append("spot: the cloud can reclaim an instance; the figures do not include the time lost")
     return notes

@@ -30,7 +30,7 @@ class Source:
         name: the file that it came from.
         profile: the profile.
         gpu: the GPU that it was taken on; made of the trace's static attributes where no catalogue has it.
-        notes: sentences on what was found beside it.
+        notes: sentences on what was found next to it.
         detection: in its trace; None of a profile.
         odd: why the GPU says nothing of its job, a sentence that follows its name; None where it does.
     """
@@ -68,7 +68,7 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     if not path.endswith(".json"):
         return source_of(read_trace(path), path, catalog, gpu)
     if gpu is not None:
-        raise InputError(f"{path!r} is a profile and says its GPU itself; leave --gpu out")
+        raise InputError(f"{path!r} is a profile and already names its GPU; leave out --gpu")
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -236,7 +236,7 @@ def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
     if name is None:
         raise InputError("the trace does not say which GPU it was recorded on; name it with --gpu (gpu= over HTTP)")
     if trace.source == "host" and gpu is None:
-        raise InputError(f"the trace is of a CPU ({name}), and predictions start from a GPU's telemetry; record on a GPU")
+        raise InputError(f"the trace is of a CPU ({name}), but predictions need a GPU's telemetry; record on a GPU")
     return gpu_of(name, trace.static, catalog)
 
 
@@ -248,7 +248,7 @@ def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
         recorded_on = gpu_of(trace.gpu, trace.static, catalog).name
     except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means
         return ()
-    return () if recorded_on == gpu else (f"the trace says that it was recorded on {recorded_on}; by --gpu it counts as {gpu}",)
+    return () if recorded_on == gpu else (f"the trace names {recorded_on} as its GPU; --gpu overrides it with {gpu}",)
 
 
 def notes_on(detection: Detection) -> list[str]:
@@ -257,18 +257,18 @@ def notes_on(detection: Detection) -> list[str]:
     if detection.reason is not None:
         notes.append(REASONS[detection.reason])
     elif detection.verdict == "none":
-        notes.append("no epochs or steps were found so far, so there are ratios between GPUs and no seconds")
+        notes.append("no epochs or steps were found so far, so there are only ratios between GPUs, no seconds")
     elif detection.confidence < LEAST_CONFIDENCE:
         notes.append(
             f"there may be {detection.unit}s of {detection.period_s:.3g} s, but with confidence {detection.confidence:.2f} "
-            "they are too unsure to give seconds: record more of the job, or more metrics"
+            "that is too uncertain to give seconds: record more of the job, or more metrics"
         )
     elif detection.unit == "step":
-        notes.append("only steps were found, no epochs: seconds and cost are of one step")
+        notes.append("only steps were found, no epochs: seconds and cost are per step")
     elif detection.unit == "cycle":
         cycle = detection.cycle
         kind = "unknown" if cycle is None else cycle.kind
         why = "" if cycle is None or kind == "unknown" else f" ({cycle.evidence})"
-        notes.append(f"seconds and cost are of one cycle, whose kind is {kind}{why}")
+        notes.append(f"seconds and cost are per cycle; its kind is {kind}{why}")
     shared = second_job(detection)
     return [*notes, *([shared] if shared else [])]

@@ -20,7 +20,7 @@ class GrowingTable:
         path: of the file.
         header: its columns.
         place: what is the same in all rows, by column, such as the device.
-        identity: columns whose values tell rows apart.
+        identity: columns whose values identify a row.
 
     Attributes:
         rows: in the file.
@@ -39,7 +39,7 @@ class GrowingTable:
             if differs := [name for name in place if row[name] != place[name]]:
                 name = differs[0]
                 raise InputError(
-                    f"{str(path)!r} holds points of {name} {row[name]!r} and this run has {place[name]!r}; give another file"
+                    f"{str(path)!r} holds points of {name} {row[name]!r} but this run has {place[name]!r}; give another file"
                 )
         self._known = {tuple(row[name] for name in identity) for row in rows}
         self.rows = len(rows)
@@ -76,7 +76,7 @@ class GrowingTable:
             raise InputError(f"cannot continue {str(self._path)!r}: {reason}; give another file") from error
         whole = text[: text.rfind("\n") + 1] or header
         if not (whole.startswith(header) and (header.startswith(text) or text.startswith(header))):
-            raise InputError(f"{str(self._path)!r} holds no points of this command; give another file to write to")
+            raise InputError(f"{str(self._path)!r} has no points of this command; give another file to write to")
         if whole != text:
             write_whole(self._path, lambda file: file.write(whole.encode()))
         return whole

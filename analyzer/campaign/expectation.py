@@ -35,7 +35,7 @@ def expected_s(workload: Workload, epochs: int, measured: Sequence[Measured]) ->
     """Seconds that training ``workload`` for ``epochs`` epochs will take; None as long as nothing was measured.
 
     Seconds per pixel of the run of the same network whose step has the most similar number of pixels; for a network not yet
-    measured, the median of all. To that comes what runs took beside their epochs.
+    measured, the median of all. To that comes what runs took in addition to their epochs.
     """
     if not measured:
         return None
@@ -69,7 +69,7 @@ def finished_runs(corpus: Path) -> dict[str, Measured | None]:
         if trace.relative_to(corpus).as_posix() not in kept:
             try:
                 append_run(corpus, trace, labels)
-            except ValueError:  # it makes no row: it is recorded anew
+            except ValueError:  # it makes no row: it is recorded again
                 continue
     runs = read_runs(corpus) if table.exists() else []
     return {run.run: None if run.trace is None else _measured((corpus / run.trace).with_suffix(".json")) for run in runs}

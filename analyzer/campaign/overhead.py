@@ -68,7 +68,7 @@ def read_overheads(corpus: Path) -> list[MeasuredOverhead]:
         return TypeAdapter(list[MeasuredOverhead]).validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         said = error if isinstance(error, OSError) else error.errors(include_url=False)[0]["msg"]
-        raise InputError(f"{str(path)!r} is not a readable list of overheads: {said}; remove it to measure anew") from error
+        raise InputError(f"{str(path)!r} is not a readable list of overheads: {said}; remove it to measure again") from error
 
 
 def append_overhead(corpus: Path, measured: MeasuredOverhead) -> None:
@@ -84,7 +84,7 @@ def measure_overhead(workload: Overhead, name: str, settings: RecordingSettings)
     Raises RunError if the training fails or an agent of somebody else samples already, AgentError if none can be had.
     """
     if AgentClient(DAEMON_URL).healthy():
-        raise RunError("an epochcast-agent samples this node all the time; stop it to measure what it costs", [])
+        raise RunError("an epochcast-agent is already sampling this node; stop it to measure the cost of sampling", [])
     command = trainer_command(workload, workload.epochs, settings, blocks=True)
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)

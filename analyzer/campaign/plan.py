@@ -61,7 +61,7 @@ class Workload(_Table):
     def _has_a_name_that_a_profile_holds(self) -> Workload:
         if len(self.text) > LONGEST_NAME:
             raise ValueError(
-                f"the workload's name {_short(self.text)} has {len(self.text)} letters; {LONGEST_NAME} are the most"
+                f"the workload's name {_short(self.text)} has {len(self.text)} letters; use at most {LONGEST_NAME}"
             )
         return self
 
@@ -194,7 +194,7 @@ def _sentence(error: ValidationError) -> str:
     key, value, message = _key(first["loc"]), first["input"], first["msg"]
     if first["type"] == "extra_forbidden":
         table = _TABLES.get(str(first["loc"][0]), Plan)
-        return f"there is no key {key!r}; the keys there are {', '.join(table.model_fields)}"
+        return f"unknown key {key!r}; the keys are {', '.join(table.model_fields)}"
     if first["type"] == "missing":
         return f"{key} is missing; give it"
     if first["type"] == "string_pattern_mismatch":

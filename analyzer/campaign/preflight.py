@@ -54,7 +54,7 @@ def preflight(cells: Sequence[tuple[str, int]]) -> Preflight:
         answer = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.SubprocessError, ValueError, IndexError) as error:
         said = (getattr(error, "stderr", None) or "").strip().splitlines()
-        raise InputError(f"the plan's networks could not be built: {said[-1] if said else error}; mend them first") from error
+        raise InputError(f"the plan's networks could not be built: {said[-1] if said else error}; fix them first") from error
     failures = {(network, size): reason for (network, size), reason in zip(cells, answer["reasons"], strict=True) if reason}
     for network in dict.fromkeys(name for name, _ in cells):
         sizes = [size for name, size in cells if name == network]

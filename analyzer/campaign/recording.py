@@ -45,7 +45,7 @@ class RecordingSettings:
 def record_run(workload: Workload, epochs: int, corpus: Path, name: str, settings: RecordingSettings) -> dict[str, Any]:
     """Train and record ``workload``; leave ``traces/NAME.parquet``, ``traces/NAME.json`` and a row in the corpus; the labels.
 
-    All three are there or none counts: what is half done lies in ``.running`` alone. Raises RunError if the training fails or
+    Either all three exist or none counts: unfinished files are in ``.running``. Raises RunError if the training fails or
     its trace makes no row, InputError or OSError if the corpus cannot be written, AgentError if no agent can be had.
     """
     running = corpus / ".running"
@@ -124,7 +124,7 @@ def _labels(workload: Workload, said: list[str]) -> dict[str, Any]:
         if isinstance(labels, dict) and {"epoch_starts", "epoch_ends", "training"} <= labels.keys():
             names = {"workload": workload.text, "group": workload.network, "cls": workload.network}
             return names | labels | workload.model_dump()
-    raise RunError("the training ended well but did not say when its epochs were", said)
+    raise RunError("the training ended normally but did not report its epochs", said)
 
 
 # On a machine that others use too, threads that spin while they wait for each other slow a small network down, up to tenfold
@@ -158,9 +158,9 @@ def reason_of(status: int, said: Sequence[str], timeout_s: float) -> str:
     last = next((line.strip() for line in reversed(_without_details(said)) if line.strip()), "")
     if status > 128:
         name = signal.Signals(status - 128).name if status - 128 in set(signal.Signals) else str(status - 128)
-        why = " (out of memory, unless somebody sent it)" if name == "SIGKILL" else ""
+        why = " (out of memory, unless someone sent the signal)" if name == "SIGKILL" else ""
         return f"ended by {name}{why}" + (f": {last}" if last else "")
-    return last or f"ended with status {status} and said nothing"
+    return last or f"ended with status {status} without output"
 
 
 def _without_details(said: Sequence[str]) -> Sequence[str]:

@@ -24,7 +24,7 @@ from .plan import Overhead, Plan, Workload
 from .preflight import preflight
 from .recording import RecordingSettings, RunError, record_run
 
-_GO_ON = "the campaign stopped there, and what finished is kept: mend this and start it again"
+_GO_ON = "the campaign stopped there, and finished runs are kept: fix this and start it again"
 
 Status = Literal["done", "failed", "skipped", "not reached"]
 
@@ -79,7 +79,7 @@ class Runner:
     def run(self) -> list[Result]:
         """Run what is missing; one result for each run of the plan, in its order, recordings before overheads.
 
-        Whatever stops it, runs that finished are kept, and the same campaign goes on from there. Raises InputError if the
+        If anything stops it, finished runs are kept, and the same campaign continues from there. Raises InputError if the
         corpus cannot be written or another campaign is writing to it, AgentError if no agent can be had, and SystemExit on
         SIGINT or SIGTERM, without the present run.
         """
@@ -134,7 +134,7 @@ class Runner:
         log = self._log(name)
         if log.exists() and not self._retry_failed:
             reason = log.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
-            return Result(name, "failed", reason=f"{reason} (failed before; --retry-failed tries it again)")
+            return Result(name, "failed", reason=f"{reason} (failed before; retry with --retry-failed)")
         return None
 
     def _out_of_time(self, name: str, workload: Workload, epochs: int) -> Result | None:

@@ -22,22 +22,22 @@ _COMMANDS = {
     "split": "Split a log of several GPUs into one trace per GPU.",
     "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
-    "predict-model": "Predict from the model itself, before anything has run.",
-    "occupancy-of": "Calculate the GPU occupancy of what a profiler recorded.",
+    "predict-model": "Predict from the model itself, before it runs.",
+    "occupancy-of": "Calculate GPU occupancy from a profiler's recording.",
     "simulate-packing": "Simulate packing jobs on shared GPUs by their predicted occupancy.",
     "recommend": "Rank cloud instances by cost or time.",
     "prices": "List instances and their prices, and import newer prices.",
     "gpus": "List the GPUs that Epochcast can predict for.",
     "anchors": "Choose the workloads to measure on a new GPU.",
-    "calibrate": "Sharpen a model with a few measurements on a new GPU.",
+    "calibrate": "Calibrate a model with a few measurements on a new GPU.",
     "corpus": "Show what your measurements cover, merge corpora, and import logged runs.",
     "fit": "Fit a predictor to measurements.",
     "campaign": "Train and record a list of workloads on this machine, to fill a corpus.",
-    "measure": "Measure on this machine what the white-box backends are fitted to.",
-    "evaluate": "Measure accuracy by the project's own protocols.",
+    "measure": "Take the measurements that white-box backends are fitted to.",
+    "evaluate": "Measure accuracy with the project's evaluation protocols.",
     "fleet": "Analyse the traces of thousands of GPUs in one report.",
     "serve": "Run the analyzer as a service: HTTP API, web page, metrics.",
-    "demo": "Try the whole path on this machine; no GPU needed.",
+    "demo": "Try every step on this machine; no GPU needed.",
 }
 
 
@@ -50,7 +50,7 @@ _COMMANDS = {
 )
 @click.version_option(package_name="epochcast")
 def cli() -> None:
-    """Predict how long a training job takes on other GPUs, and what it costs there, from telemetry of the one it runs on.
+    """Predict a training job's time and cost on other GPUs from the telemetry of the GPU it runs on.
 
     \b
     epochcast record --out run.parquet -- python train.py

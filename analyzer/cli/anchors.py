@@ -36,9 +36,9 @@ from .shared_options import gpus_option, json_option, regressor_option
 @gpus_option
 @json_option
 def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: Path | None, as_json: bool) -> int:
-    """Choose the workloads to measure on a new GPU, so that `epochcast calibrate` can sharpen the predictions for it.
+    """Choose the workloads to measure on a new GPU before running `epochcast calibrate`.
 
-    The built-in model's workloads are those of cloud-hw-trainpred, in TensorFlow: CNN, batch size and image size in pixels.
+    The built-in model's workloads come from cloud-hw-trainpred (TensorFlow): CNN, batch size and image size in pixels.
     Measure each one on the new GPU and on a GPU that the model knows.
 
     \b
@@ -85,7 +85,7 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
         terminal.say(f"mean error on GPUs left out of training, by how many anchors were measured: {errors}")
     if known:
         terminal.say(
-            f"the model has telemetry of the {target.name} already: more of it helps to train a new one, not to calibrate"
+            f"the model already has telemetry of the {target.name}: more of it helps to train a new model, not to calibrate"
         )
     return 0
 
@@ -103,7 +103,7 @@ def _order(predictor: LatencyPredictor, data: Path | None, count: int) -> list[A
         )
     listed = predictor.reliability.anchoring.anchors
     if count > len(listed):
-        raise InputError(f"the model lists {len(listed)} anchors, not {count}; ask for fewer or give the corpus (--data)")
+        raise InputError(f"the model lists {len(listed)} anchors, not {count}; choose fewer or give the corpus (--data)")
     return listed[:count]
 
 

@@ -38,7 +38,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
     """
     question = kind.Question
     if not (issubclass(question, Question) and issubclass(kind.Answer, Answer)):
-        raise InputError(f"the backend {kind.name} has no command here; ask it over HTTP (`epochcast serve`)")
+        raise InputError(f"the backend {kind.name} has no command; use it over HTTP (`epochcast serve`)")
     # A table is of question files and requests.
     options = {
         name: _option(name, field) for name, field in question.model_fields.items() if _kind(field.annotation)[0] is not dict
@@ -81,7 +81,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
 
             chart = answer.chart
             if chart is None:
-                raise InputError("there is no picture of this answer; leave out --plot")
+                raise InputError("this answer cannot be drawn; leave out --plot")
             save_figure(chart_figure(chart), plot, simulated=getattr(answer, "simulated", False))
         if as_json:
             click.echo(plain_json(answer.model_dump(mode="json")))
@@ -103,8 +103,8 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         click.Option(["--gpus", "gpus_file"], **file, help="TOML file with GPUs of your own."),
         click.Option(["--config"], **file, help=f"TOML file with a table [backends.{kind.name}]."),
         click.Option(["--plot"], **file, help="Draw the answer (PNG, SVG, PDF)."),
-        click.Option(["--question", "question_file"], **early, help="TOML file with options; those beside it win."),
-        click.Option(["--write-question"], **early, help="Write the options, rare ones too, into a question file."),
+        click.Option(["--question", "question_file"], **early, help="TOML file with options; the command line overrides it."),
+        click.Option(["--write-question"], **early, help="Write all options to a question file."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
     ]
     left_out = set(question.model_fields)  # a field has its own

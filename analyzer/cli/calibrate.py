@@ -33,7 +33,7 @@ from .shared_options import gpus_option, json_option, model_out_option
 @gpus_option
 @json_option
 def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, as_json: bool) -> int:
-    """Sharpen MODEL (a folder, or the built-in `default` or `distributed`) with a few measurements.
+    """Calibrate MODEL (a folder, or the built-in `default` or `distributed`) with a few measurements.
 
     \b
     Example: epochcast calibrate default --data anchors-on-t4/ \\
@@ -55,7 +55,9 @@ def calibrate(model: str, data: tuple[Path, ...], out: Path, gpus: Path | None, 
         click.echo(json.dumps({"rows": len(profiles), "gpus": {calibration.gpu: calibration.workloads for calibration in new}}))
         return 0
     for calibration in new:
-        terminal.say(f"{out}: answers for {calibration.gpu} are corrected by {calibration.workloads} workloads measured on it")
+        terminal.say(
+            f"{out}: predictions for {calibration.gpu} are corrected by {calibration.workloads} workloads measured on it"
+        )
     return 0
 
 
@@ -65,7 +67,7 @@ def _is_distributed(model: str) -> bool:
 
 
 def _calibrate_distributed(model: str, data: tuple[Path, ...], out: Path, as_json: bool) -> int:
-    """Fit the coefficients of MODEL anew on measured runs, held by what they are in it; the folder may be the same."""
+    """Fit the coefficients of MODEL again on measured runs, held by what they are in it; the folder may be the same."""
     before = DistributedModel.load() if model == "distributed" else DistributedModel.load(Path(model))
     fitted, runs = fit_coefficients(data, before.coefficients, Settings(progress=progress.show))
     progress.clear()

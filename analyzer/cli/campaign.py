@@ -25,7 +25,7 @@ def campaign() -> None:
     """Train and record a list of workloads on this machine, to fill a corpus."""
 
 
-@campaign.command(short_help="Run what a corpus still lacks of a plan.")
+@campaign.command(short_help="Run the workloads of a plan that a corpus still lacks.")
 @click.argument("plan")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="CORPUS", help="Corpus folder to fill. [default: the plan's name]"
@@ -34,9 +34,9 @@ def campaign() -> None:
 @click.option(
     "--time-budget",
     type=Duration("seconds"),
-    help="Start no run that would end later than this from now: seconds, or 90m, 2h. [default: the plan's]",
+    help="Start no run that would end later than this: seconds, or 90m, 2h. [default: the plan's]",
 )
-@click.option("--source", metavar="NAME", help="Source the agent reads: nvml, dcgm or host. [default: the best that works]")
+@click.option("--source", metavar="NAME", help="Source that the agent reads: nvml, dcgm or host. [default: the best available]")
 @click.option("--retry-failed", is_flag=True, help="Retry runs that failed in an earlier campaign.")
 @json_option
 def run(
@@ -48,11 +48,11 @@ def run(
     retry_failed: bool,
     as_json: bool,
 ) -> int:
-    """Run what CORPUS still lacks of PLAN: a TOML file, or a built-in plan (see `epochcast campaign plans`).
+    """Run the workloads of PLAN that CORPUS still lacks. PLAN is a TOML file or built in (`epochcast campaign plans`).
 
-    Each workload is trained in its own process while an agent samples, and its trace and true epochs become a row of the
-    corpus. If a run fails, CORPUS/failures says why and the rest goes on. After Ctrl-C, a full disk or the end of the time
-    budget, the same command continues. Exits 1 if a run failed or was not reached.
+    Each workload trains in its own process while an agent samples; its trace and true epochs become a row of the
+    corpus. If a run fails, CORPUS/failures says why and the others continue. After Ctrl-C, a full disk or the end of the time
+    budget, run the same command again to continue. Exits 1 if a run failed or did not start.
 
     \b
     Example: epochcast campaign run ten-minutes-gpu --out my-a10g
@@ -75,7 +75,7 @@ def run(
         )
     except SystemExit:  # Ctrl-C, SIGTERM
         progress.clear()
-        terminal.note(f"stopped; what finished is kept in {corpus}, and the same command goes on from there")
+        terminal.note(f"stopped; finished runs are kept in {corpus}; run the same command again to continue")
         raise
     finally:
         progress.clear()

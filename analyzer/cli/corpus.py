@@ -40,9 +40,9 @@ def corpus() -> None:
 @gpus_option
 @json_option
 def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
-    """Show what corpora cover together, and what is missing to train on them: which workload on which GPU, the shortest first.
+    """Show what corpora cover together, and which workloads on which GPUs are missing for training, the shortest first.
 
-    Exits 1 if there is nothing to learn from them yet, because no workload was measured on two GPUs.
+    Exits 1 if there is nothing to learn yet because no workload was measured on two GPUs.
 
     \b
     Example: epochcast corpus report corpus-t4/ corpus-l4/
@@ -57,7 +57,7 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Corpus folder to write to.")
 @json_option
 def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
-    """Merge several corpora into one: each recording once, with its trace and labels. What is already in it stays.
+    """Merge several corpora into one: each recording once, with its trace and labels. Existing recordings stay.
 
     \b
     Example: epochcast corpus merge corpus-t4/ corpus-l4/ --out corpus
@@ -83,9 +83,11 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
 @click.option(
     "--workload", metavar="NAME", help="Name of the workload. [default: the project and a digest of the configuration]"
 )
-@click.option("--group", metavar="NAME", help="Family the workload belongs to. [default: the configuration's network or model]")
-@click.option("--gpu", metavar="NAME", help="GPU the runs used, if they do not name it.")
-@click.option("--device", type=click.IntRange(min=0), metavar="N", help="Index of the GPU the runs used, if several were busy.")
+@click.option("--group", metavar="NAME", help="Family of the workload. [default: the configuration's network or model]")
+@click.option("--gpu", metavar="NAME", help="GPU that the runs used, if they do not name it.")
+@click.option(
+    "--device", type=click.IntRange(min=0), metavar="N", help="Index of the GPU that the runs used, if several were busy."
+)
 @click.option(
     "--steps-per-epoch",
     type=click.FloatRange(min=0, min_open=True),
@@ -98,8 +100,8 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
 
     A folder of TensorBoard event files becomes a row if --trace gives the telemetry recorded during that run.
 
-    Epochs are taken from the run's history or its printed lines, otherwise they are detected. A run without epochs, or with
-    several busy GPUs, is left out, and the reason is printed.
+    Epochs come from the run's history or its printed lines; otherwise they are detected. A run without epochs, or with
+    several busy GPUs, is skipped, and the reason is printed.
 
     \b
     Example: epochcast corpus import wandb/run-* --out corpus
@@ -107,7 +109,7 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
                  --workload resnet50 --out corpus
     """
     if options["trace"] is not None and len(runs) > 1:
-        raise InputError(f"--trace is the telemetry of one run, and {len(runs)} are given; give one at a time")
+        raise InputError(f"--trace is the telemetry of one run, but {len(runs)} runs were given; import them one at a time")
     catalog, added, left_out = load_catalog(), [], []
     for path in runs:
         try:
@@ -116,7 +118,7 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
             left_out.append({"run": str(path), "why": str(error)})
     if not added:
         first = left_out[0]
-        raise InputError(f"no run can be imported, {first['run']!r} because: {first['why']}")
+        raise InputError(f"no run can be imported; {first['run']!r} because: {first['why']}")
     if as_json:
         click.echo(json.dumps({"imported": [_imported(path, run) for path, run in added], "left_out": left_out}, indent=2))
         return 0
@@ -172,7 +174,7 @@ def _device_row(device: DeviceCoverage) -> tuple[str, ...]:
 
 def _workload_row(workload: WorkloadCoverage, devices: list[str]) -> tuple[str, ...]:
     sizes = (workload.batch_size, workload.image_size, workload.samples, workload.precision)
-    # Without sizes the workload's own text is all that tells it.
+    # Without sizes only the workload's own text identifies it.
     network = workload.workload if workload.network is None or workload.batch_size is None else workload.network
     counts = (str(workload.runs.get(device, "-")) for device in devices)
     return network, *("-" if size is None else str(size) for size in sizes), *counts

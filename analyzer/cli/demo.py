@@ -21,10 +21,10 @@ from . import progress, terminal
     help="Folder for the results.",
 )
 def demo(out: Path) -> int:
-    """Try the whole path on this machine in about two minutes; no GPU needed.
+    """Try every step on this machine in about two minutes; no GPU needed.
 
-    Trains a small CNN while an agent samples this machine, and finds its epochs. Then replays a GPU trace and predicts its
-    epoch on every other GPU. Writes summary.json and report.html to DIR. Exits 1 if a part failed.
+    Trains a small CNN while an agent samples this machine, and finds its epochs. Then replays a GPU trace and predicts the
+    epoch time on every other GPU. Writes summary.json and report.html to DIR. Exits 1 if a part failed.
 
     \b
     Example: epochcast demo --out epochcast-demo

@@ -30,7 +30,7 @@ from .shared_options import json_option
 def _above_zero(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
     if value is not None and not (value > 0 and math.isfinite(value)):
         what = option.opts[0].split("-")[2]
-        raise InputError(f"{option.opts[0]} is {value:g}; give the number of {what} in a step of the whole job, above 0")
+        raise InputError(f"{option.opts[0]} is {value:g}; give the number of {what} in one step of the whole job, above 0")
     return value
 
 
@@ -43,12 +43,12 @@ def _above_zero(_: click.Context, option: click.Parameter, value: float | None) 
     type=click.Choice(["auto", "wall", "work"]),
     default="auto",
     show_default=True,
-    help="Epochs are equal in time (wall) or in work done; auto: work if the trace has no GPU metric.",
+    help="Whether epochs are equal in time (wall) or in work done; auto: work if the trace has no GPU metric.",
 )
 @click.option(
     "--luminol",
     type=click.Choice(["exact", "package"]),
-    help="Luminol of the paper's method: our exact and fast version, or the package itself. [default: exact]",
+    help="Luminol for the paper's method: our exact, fast version or the original package. [default: exact]",
 )
 @click.option(
     "--samples-per-step",
@@ -84,7 +84,7 @@ def detect(
 ) -> int:
     """Find the epochs of a job in its traces (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
 
-    Several traces, the traces in a folder, or the GPUs in one log count as one job: its answer comes first, then one line per
+    Several traces, a folder of traces, or the GPUs in one log count as one job: its answer comes first, then one line per
     GPU. Methods other than track search each GPU on its own. --plot then draws one file per GPU, NAME.gpuN.png.
 
     \b
@@ -93,7 +93,7 @@ def detect(
              epochcast detect runs/ --samples-per-step 256
     """
     if luminol is not None and method != "paper":
-        raise InputError(f"--luminol belongs to --method paper, not {method}; leave it out")
+        raise InputError(f"--luminol applies only to --method paper, not {method}; leave it out")
     parameters = {} if luminol is None else {"implementation": luminol}
     named = read_job(traces)
     read = [trace for _, trace in named]

@@ -48,10 +48,10 @@ class _Moment(click.ParamType[float]):
             try:
                 moment = datetime.fromisoformat(value)
             except ValueError:
-                self.fail(f"{value!r} is no time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
+                self.fail(f"{value!r} is not a time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
             seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         if not math.isfinite(seconds):
-            self.fail(f"{value!r} is no time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
+            self.fail(f"{value!r} is not a time; give unix seconds, or a date and time as in 2026-11-01T00:00", param, ctx)
         return seconds
 
 
@@ -62,7 +62,7 @@ class _Moment(click.ParamType[float]):
     type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
-    help="Folder for the results; a stopped run continues there.",
+    help="Folder for the results; a stopped run resumes there.",
 )
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Number of worker processes. [default: one per core]")
 @click.option("--scheduler", metavar="ADDRESS", help="Scheduler of a Dask cluster to work on, e.g. tcp://host:8786.")
@@ -117,8 +117,8 @@ def analyze(
     """Analyse the traces of a whole fleet: epochs, jobs, savings, stragglers, idle GPUs. Exits 1 if nothing could be analysed.
 
     PATH is a folder with traces at any depth (.parquet, .pq, .csv, .csv.gz), a prefix in an object store (s3://bucket/prefix,
-    or any other store that fsspec supports), or a Prometheus (http://host:9090, with --from and --to). Each trace's folder
-    is its node. Run again with the same DIR, the command analyses only what is missing or has changed.
+    or any store that fsspec supports), or a Prometheus (http://host:9090, with --from and --to). Each trace's folder
+    is its node. Run again with the same DIR to analyse only what is missing or has changed.
 
     DIR/report.html shows the results. The data are in gpus, spans, epochs, jobs and failures.parquet, the totals in
     summary.json.
@@ -134,12 +134,12 @@ def analyze(
     if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
         raise InputError(f"the fleet analysis is not installed here ({', '.join(missing)} missing); {how_to_install('fleet')}")
     if processes is not None and scheduler is not None:
-        raise InputError("--processes and --scheduler exclude each other: a cluster's workers are as many as were started")
+        raise InputError("--processes and --scheduler exclude each other: the cluster sets the number of workers")
     if since is not None and until is not None and not since < until:
         raise InputError(f"--from {since:.0f} is not before --to {until:.0f}; give a time in between")
     if until is not None and until > time.time() and path.startswith(("http://", "https://")):
         # What comes until then would be missing from the answer, and a later run would take that over.
-        raise InputError(f"--to {until:.0f} is still to come; give a time that has passed")
+        raise InputError(f"--to {until:.0f} is in the future; give a time in the past")
     from ..answers.advisor import Advisor
     from ..fleet.analyze import analyze as analyze_fleet
     from ..fleet.execution import FleetError
@@ -166,7 +166,7 @@ def analyze(
             return 1
         except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
             progress.clear()
-            terminal.note("stopped; what was found is kept: run the same command again to go on")
+            terminal.note("stopped; finished results are kept; run the same command again to continue")
             raise
         finally:
             progress.clear()
@@ -174,7 +174,7 @@ def analyze(
     if as_json:
         click.echo(json.dumps({**report, "out": str(out), "report": str(out / "report.html")}, indent=2))
     else:
-        over = f"; {run['taken_over']} taken over from an earlier run" if run["taken_over"] else ""
+        over = f"; {run['taken_over']} reused from an earlier run" if run["taken_over"] else ""
         failed = f"{report['failed']} of {count(run['traces'], 'trace')} could not be analysed"
         terminal.say(f"{count(report['gpus'], 'GPU')}, {count(report['jobs'], 'job')}, {failed}{over}")
         terminal.say(f"report: {out / 'report.html'}")

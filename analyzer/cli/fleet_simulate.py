@@ -1,4 +1,4 @@
-"""``epochcast fleet simulate``: a fleet that is not there, and what is true of it, to try the analysis on and to measure it."""
+"""``epochcast fleet simulate``: a simulated fleet with the true answers, to try the analysis and to measure it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .quantities import Duration
     default=10.0,
     help="Length of the telemetry, at 10 rows a second: minutes, or 1h. [default: 10]",
 )
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed; each one gives a different fleet.")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Seed; each seed gives a different fleet.")
 @click.option(
     "--broken", type=float, default=0.0, metavar="SHARE", help="Share of traces that cannot be read, 0 to 1. [default: 0]"
 )

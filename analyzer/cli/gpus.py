@@ -46,7 +46,5 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
     ]
     terminal.say(table(_HEADER, rows, prose=True))
     if any(gpu.unverified for gpu in catalog.values()):
-        terminal.say(
-            "unverified: no source at hand confirms these figures (--json lists them); an answer that uses one names it"
-        )
+        terminal.say("unverified: no public source confirms these figures (--json lists them); answers that use one say so")
     return 0

@@ -1,4 +1,4 @@
-"""What ``epochcast occupancy-of`` tells of a trace that the agent recorded: occupancy as the hardware counted it."""
+"""What ``epochcast occupancy-of`` shows of a trace that the agent recorded: occupancy as the hardware counted it."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def counted_sentences(answer: Mapping[str, Any]) -> str:
     """The answer for people."""
     return (
         f"{answer['gpu'] or 'GPU'}: {seconds_text(answer['span_s'])} ({answer['format']})\n"
-        f"a kernel ran {percent(answer['utilisation'])} of it ({answer['utilisation_metric']});"
-        f" warp slots were filled {percent(answer['mean'])} of it ({OCCUPANCY}), {percent(answer['max'])} at most"
+        f"a kernel ran {percent(answer['utilisation'])} of the time ({answer['utilisation_metric']});"
+        f" warp slots were {percent(answer['mean'])} full on average ({OCCUPANCY}), {percent(answer['max'])} at most"
     )

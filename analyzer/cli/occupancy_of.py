@@ -34,14 +34,14 @@ _OVER_TIME = {
 }
 """Figures from the first kernel's begin to the last one's end (``span_s`` seconds), and the ratios of a timeline that they are.
 
-Means over the GPUs, and of each GPU; null where the format tells no times. ``occupancy_of_the_span`` counts idle time as 0,
+Means over the GPUs, and of each GPU; null if the format records no times. ``occupancy_of_the_span`` counts idle time as 0,
 ``busy_occupancy`` leaves it out; kernels of unknown occupancy that ran alone are left out of both.
 """
 
 
 @click.command()
 @click.argument("profile", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--gpu", "gpu_name", metavar="NAME", help="Calculate for this GPU instead of the one the file names.")
+@click.option("--gpu", "gpu_name", metavar="NAME", help="Calculate for this GPU instead of the GPU that the file names.")
 @gpus_option
 @click.option(
     "--by",
@@ -71,10 +71,10 @@ def occupancy_of(
     timeline: Path | None,
     as_json: bool,
 ) -> int:
-    """Calculate the GPU occupancy of profiled kernels from how they were launched.
+    """Calculate the GPU occupancy of profiled kernels from their launch configurations.
 
     FILE is a trace of PyTorch's profiler (.json, .json.gz) or a CSV file of ncu (pages raw and details); - reads standard
-    input. If ncu measured the achieved occupancy, it is shown next to the calculated one. PyTorch's traces hold when kernels
+    input. Achieved occupancy that ncu measured is shown next to the calculated one. PyTorch's traces record when kernels
     ran, so NVML utilisation and occupancy over time are shown too. A trace of `epochcast record` shows both as the hardware
     counted them (sm_occupancy, gpu_utilization).
 
@@ -159,7 +159,7 @@ def _whole(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _draw_over_time(rows: pd.DataFrame, name: str, path: Path) -> None:
-    """Draw each GPU; InputError if the profile ``name`` tells no times."""
+    """Draw each GPU; InputError if the profile ``name`` records no times."""
     from ..figures import save_figure
     from ..figures.occupancy import occupancy_over_time_figure
 
@@ -171,6 +171,6 @@ def _draw_over_time(rows: pd.DataFrame, name: str, path: Path) -> None:
             f"{device}, {seconds_text(timeline.seconds)}: NVML utilisation {used:.1f} %, occupancy {filled:.1f} %"
         )
     if not titles:
-        raise InputError(f"{name!r} does not tell when its kernels ran; give --timeline a trace of PyTorch's profiler")
+        raise InputError(f"{name!r} does not record when its kernels ran; give --timeline a trace of PyTorch's profiler")
     drawn = {titles[device]: timeline for device, timeline in timelines(rows, BINS).items()}
     save_figure(occupancy_over_time_figure(drawn, "by launch configuration"), path)

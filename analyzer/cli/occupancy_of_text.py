@@ -22,8 +22,8 @@ _LIMITERS = {
 _SKIPPED = {
     "memory_copy": "copies and fills of memory",
     "no_launch_configuration": "kernels without launch configuration",
-    "impossible_launch": "launches that this GPU cannot run (was it another?)",
-    "gpu_not_known": "launches on a GPU that the file does not tell (name it by --gpu)",
+    "impossible_launch": "launches that this GPU cannot run (wrong GPU?)",
+    "gpu_not_known": "launches on a GPU that the file does not name (give --gpu)",
 }
 
 
@@ -58,7 +58,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from _kernels(answer["kernels"])
     for kind, count in answer["skipped"].items():
-        yield f"passed over: {count} {_SKIPPED[kind]}"
+        yield f"skipped: {count} {_SKIPPED[kind]}"
 
 
 def _over_time(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -67,11 +67,11 @@ def _over_time(answer: Mapping[str, Any]) -> Iterator[str]:
     gpus = f" (mean over {len(answer['devices'])} GPUs)" if answer["devices"] else ""
     yield (
         f"over time: a kernel ran {percent(answer['utilisation'])} of {seconds_text(answer['span_s'])}: NVML utilisation{gpus};"
-        f" warp slots were filled {percent(answer['occupancy_of_the_span'])} of it, by launch configuration"
+        f" warp slots were {percent(answer['occupancy_of_the_span'])} full on average, by launch configuration"
     )
     if answer["unknown_of_the_span"]:
         unknown = percent(answer["unknown_of_the_span"])
-        yield f"in {unknown} of it kernels of unknown occupancy ran alone, which the latter leaves out"
+        yield f"for {unknown} of the time only kernels of unknown occupancy ran; the second figure leaves this out"
 
 
 def _groups(title: str, groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _room(columns: Mapping[str, Sequence[str]]) -> int:
-    """Letters for a name beside these columns; on a terminal they should all be seen."""
+    """Letters for a name next to these columns; on a terminal they should all be seen."""
     letters = width(sys.stdout)
     if letters is None:
         return _NAME_LENGTH

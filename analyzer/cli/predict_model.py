@@ -16,4 +16,4 @@ _COMMANDS = {
 
 @click.group(cls=PluginGroup, entry_points=GROUP, package=__name__, summaries=_COMMANDS)
 def predict_model() -> None:
-    """Predict from the model itself, before anything has run."""
+    """Predict from the model itself, before it runs."""

@@ -110,7 +110,7 @@ def import_prices(
         }
         click.echo(json.dumps(answer, indent=2))
         return 0
-    kept_text = f", beside {len(kept)} of other clouds" if kept else ""
+    kept_text = f", plus {len(kept)} of other clouds" if kept else ""
     places = imported_regions[0] if len(imported_regions) == 1 else f"{len(imported_regions)} regions"
     prices_text = f"{len(imported)} price{'s' * (len(imported) > 1)}"
     terminal.say(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(imported_gpus)}")
@@ -123,7 +123,7 @@ def _past(text: str) -> date:
     except ValueError:
         raise InputError(f"--date is {text!r}; write it as YYYY-MM-DD") from None
     if day > date.today():
-        raise InputError(f"--date is {text}, after today; give the day on which the list was got")
+        raise InputError(f"--date is {text}, in the future; give the day on which the list was downloaded")
     return day
 
 

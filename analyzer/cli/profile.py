@@ -19,15 +19,15 @@ from .shared_options import gpus_option, recorded_gpu_option
 @click.argument("trace")
 @recorded_gpu_option
 @gpus_option
-@click.option("--workload", metavar="NAME", help="Name of what was trained, the same for all GPUs it ran on.")
-@click.option("--group", metavar="NAME", help="Family the workload belongs to, such as a model architecture.")
+@click.option("--workload", metavar="NAME", help="Name of the workload, the same on every GPU it ran on.")
+@click.option("--group", metavar="NAME", help="Family of the workload, such as a model architecture.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write the profile to. [default: standard output]"
 )
 def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None, group: str | None, out: Path | None) -> int:
     """Summarise a trace (Parquet or CSV; - reads CSV from standard input) into the profile that predictions start from.
 
-    The profile (JSON) has statistics of every GPU metric over the epochs found, without the first epoch and stalls.
+    The profile (JSON) has statistics of every GPU metric over the detected epochs, without the first epoch and stalls.
 
     \b
     Example: epochcast profile run.parquet --workload "resnet50|64|224" \\

@@ -42,7 +42,7 @@ from .shared_options import (
 @click.option(
     "--startup",
     type=Duration("minutes"),
-    help="Paid time from ordering an instance to the first epoch: minutes, or 300s, 1h.",
+    help="Paid time from launching an instance to the first epoch: minutes, or 300s, 1h.",
 )
 @click.option(
     "--idle-share", type=float, metavar="SHARE", help="Share of the job's time spent waiting outside its epochs, 0 to 1."
@@ -56,15 +56,20 @@ from .shared_options import (
 @click.option(
     "--memory",
     type=MemorySize("GiB"),
-    help="Memory the job needs on each GPU: GiB, or 800MiB. [default: the most in the trace]",
+    help="Memory that the job needs on each GPU: GiB, or 800MiB. [default: the most in the trace]",
 )
 @click.option(
     "--data-parallel",
     is_flag=True,
-    help="Let a job of one GPU use all GPUs of an instance; a job of several always does.",
+    help="Let a one-GPU job use all GPUs of an instance; multi-GPU jobs always do.",
 )
 @click.option(
-    "--machines", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Machines the job's GPUs are in now."
+    "--machines",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Machines that hold the job's GPUs now.",
 )
 @prices_option
 @spot_option
@@ -116,12 +121,12 @@ def recommend(
     form: Literal["table", "skypilot"],
     as_json: bool,
 ) -> int:
-    """Rank cloud instances by the cost or the time of a job, from its trace or profile. Exits 1 if none qualifies.
+    """Rank cloud instances by a job's cost or time, from its trace or profile. Exits 1 if none qualifies.
 
-    Several traces, the traces in a folder, or the GPUs in one log count as one job. It is as slow as its slowest GPU and uses
-    all GPUs of an instance, even if there are more or fewer than now. With --epochs the first epoch and stalls count as in
-    `epochcast predict --epochs`; without it one later epoch is ranked. If the first place is not certain, the answer names the
-    cheapest run that would settle it.
+    Several traces, a folder of traces, or the GPUs in one log count as one job. A job is as slow as its slowest GPU and uses
+    all GPUs of an instance, even if there are more or fewer than now. With --epochs, the first epoch and stalls count as in
+    `epochcast predict --epochs`; without it, one later epoch is ranked. If the first place is not certain, the answer names the
+    cheapest test run that would settle it.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --deadline 10h
@@ -130,7 +135,7 @@ def recommend(
              epochcast recommend runs/ --samples-per-step 256
     """
     if as_json and form == "skypilot":
-        raise InputError("--json and --format skypilot are two forms of one answer; give one of them")
+        raise InputError("--json and --format skypilot exclude each other; give one of them")
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
@@ -190,7 +195,7 @@ def _work(
         return Work(epochs, idle_share or 0.0, checkpoint_share or 0.0, 60 * (startup_min or 0.0))
     for option, value in (("--startup", startup_min), ("--idle-share", idle_share), ("--checkpoint-share", checkpoint_share)):
         if value is not None:
-            raise InputError(f"{option} {value:g} is of a whole job; say how many epochs it has: --epochs N")
+            raise InputError(f"{option} {value:g} applies to a whole job; give its number of epochs: --epochs N")
     return None
 
 

@@ -39,7 +39,8 @@ def recommend_text(result: JobResult) -> str:
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(
             "* no other instance is both faster and cheaper"
-            + "; ~ by its data sheet: nothing was measured there" * any(by_data_sheet(row.prediction.route) for row in shown)
+            + "; ~ from its data sheet: nothing was measured on this GPU"
+            * any(by_data_sheet(row.prediction.route) for row in shown)
             + "; ? may not fit" * (need is not None and any(row.fits is None for row in shown))
         )
         if rows[0].job is not None:
@@ -129,7 +130,7 @@ def _decision(decision: Decision, objective: Objective, unit: str) -> str:
     better, lost = ("cheaper", "cost") if objective == "cost" else ("faster", "time")
     first = _short(decision.first)
     if decision.sure:
-        return f"certain: nothing else may be {better} than {first}, by all 90 % intervals"
+        return f"certain: no other instance may be {better} than {first}, by all 90 % intervals"
     rivals = ", ".join(_short(rival.recommendation, f", {100 * rival.chance:.0f} % chance") for rival in decision.rivals[:3])
     more = f" and {len(decision.rivals) - 3} more" if len(decision.rivals) > 3 else ""
     amount = "" if decision.regret is None else f" ({_amount(decision.regret, objective)})"
@@ -140,14 +141,14 @@ def _decision(decision: Decision, objective: Objective, unit: str) -> str:
     if decision.experiment is not None:
         lines.append(_experiment(decision.experiment, objective, unit))
     elif decision.small:
-        lines.append("no test run could tell so small a difference")
+        lines.append("no test run could resolve so small a difference")
     elif decision.regret is not None:
         lines.append(f"give the number of {unit}s (--epochs) to see which test run would settle it")
     return "\n".join(lines)
 
 
 def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
-    """The runs that would tell, and whether they save more than they take."""
+    """The test runs that would settle it, and whether they save more than they cost."""
     runs = [
         f"{count(run.epochs, unit)} on {_short(run.recommendation)}: {seconds_text(run.seconds)}, {money(run.usd)}"
         for run in experiment.runs

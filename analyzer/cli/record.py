@@ -28,15 +28,15 @@ from . import terminal
 def record(out: Path | None, source: str | None, as_json: bool, command: tuple[str, ...]) -> int:
     """Run COMMAND while an agent samples this node and COMMAND's processes at 10 Hz, and write a trace.
 
-    Without a GPU the trace holds what the machine and COMMAND's processes used. With one GPU it holds that GPU; with several
+    Without a GPU, the trace holds what the machine and COMMAND's processes used. With one GPU it holds that GPU; with several,
     each GPU has a file, NAME.gpuN.parquet. The machine and the processes are then in NAME.host.parquet. An epochcast-agent that
     already runs on this node reads the GPUs; if there is none, one is started for as long as COMMAND runs. Exits with COMMAND's
     own status, or with 1 if that is 0 but nothing was sampled.
 
-    Where the clock is set back meanwhile, the trace's times go on from where they were.
+    If the clock is set back during the recording, the trace's times continue from where they were.
 
-    While COMMAND runs, the samples are in NAME.gpuN.recording.csv and NAME.host.recording.csv, which are traces too. These
-    files stay if the recording is killed or the disk is full.
+    While COMMAND runs, the samples are in NAME.gpuN.recording.csv and NAME.host.recording.csv, which are also traces. These
+    files remain if the recording is killed or the disk is full.
 
     \b
     Example: epochcast record --out run.parquet -- python train.py --epochs 5

@@ -18,8 +18,8 @@ from . import terminal
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="TOML file with settings. [default: built-in settings]"
 )
-@click.option("--node", is_flag=True, help="Run only detection, beside this node's agent (see `serve --node --help`).")
-@click.option("--shard", metavar="I/N", help="Watch one share of the sources only; N is the number of `shards` in the file.")
+@click.option("--node", is_flag=True, help="Run only detection, next to this node's agent (see `serve --node --help`).")
+@click.option("--shard", metavar="I/N", help="Watch one share of the sources; N is the number of `shards` in the file.")
 @click.option("--demo", is_flag=True, help="Serve simulated GPUs; needs no GPU, agent or settings.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="With --demo: the port. [default: a free one]")
 @click.option(
@@ -29,7 +29,7 @@ from . import terminal
     help="With --demo: the file of its state. [default: a scratch file]",
 )
 def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: int | None, state: Path | None) -> int:
-    """Run the analyzer as a service: it reads the telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
+    """Run the analyzer as a service that reads the telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
 
     It listens on http://127.0.0.1:9913 by default: a web page at /, the API under /api/v1 (described at /openapi.json), metrics
     at /metrics. The package's file systemd/analyzer.toml shows every setting. SIGTERM ends it with exit code 0.
@@ -41,7 +41,7 @@ def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: 
              epochcast serve --demo
     """
     if node:  # `entry` has dispatched it before; only a caller of this command line comes here
-        raise InputError("--node is the command's first option: epochcast serve --node")
+        raise InputError("--node must be the first option: epochcast serve --node")
     needed = ("fastapi", "uvicorn", "limits", "pebble")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
@@ -53,7 +53,7 @@ def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: 
     from ..telemetry.shard import Shard
 
     if demo and (config is not None or shard is not None):
-        raise InputError("--demo takes neither --config nor --shard; give only --port or --state beside it")
+        raise InputError("--demo takes neither --config nor --shard; give only --port or --state next to it")
     if not demo and (port is not None or state is not None):
         raise InputError("--port and --state are for --demo; set port and state in the configuration instead")
     try:

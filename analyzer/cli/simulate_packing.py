@@ -35,7 +35,7 @@ _OF_STREAMS = ("runs", "stream_jobs", "load", "seed")
 @click.option(
     "--gpus-total", type=click.IntRange(min=1), metavar="N", default=4, show_default=True, help="Number of GPUs to pack onto."
 )
-@click.option("--gpu", metavar="NAME", help="GPU to pack onto, that --configurations were measured on. [default: theirs]")
+@click.option("--gpu", metavar="NAME", help="GPU to pack onto; --configurations must be measured on it. [default: theirs]")
 @click.option(
     "--memory",
     type=MemorySize("bytes", above=0),
@@ -115,7 +115,7 @@ def simulate_packing(
         rate = None if load is None else load * gpus_total / StreamShape.mean_duration
         drawn = streams(kinds, StreamShape(stream_jobs, arrival_rate=rate), runs, seed)
     else:
-        raise InputError("there is nothing to pack, or too much; give either --jobs CSV or --configurations CSV")
+        raise InputError("give exactly one of --jobs CSV and --configurations CSV")
     slowdowns = {name: SLOWDOWNS[name] for name in dict.fromkeys(curves or SLOWDOWNS)}
     rows = compare(drawn, gpus_total, memory, POLICIES, slowdowns, progress.show)
     progress.clear()
@@ -145,7 +145,7 @@ def _refuse_of_streams() -> None:
     for option in context.command.params:
         was_given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
         if was_given and option.name in _OF_STREAMS:
-            raise InputError(f"{option.opts[0]} is about streams drawn from --configurations; with --jobs leave it out")
+            raise InputError(f"{option.opts[0]} applies to streams drawn from --configurations; leave it out with --jobs")
 
 
 def _memory(memory: float | None, gpu: Gpu | None) -> float:
@@ -160,7 +160,7 @@ def _those_that_fit(known: JobKinds, memory: float) -> tuple[Sequence[JobKind], 
     kinds = [kind for kind in known.kinds if kind.memory <= memory]
     if not kinds:
         least = min(kind.memory for kind in known.kinds)
-        raise InputError(f"every configuration needs {least:.4g} bytes or more and a GPU has {memory:.4g}; give larger GPUs")
+        raise InputError(f"every configuration needs {least:.4g} bytes or more, but a GPU has {memory:.4g}; give larger GPUs")
     left_out = {"not_measured": known.left_out, "too_large": len(known.kinds) - len(kinds)}
     return kinds, {"configurations": len(kinds), "gpu": known.gpu.name if known.gpu else None, "left_out": left_out}
 

@@ -19,9 +19,9 @@ from . import terminal
     help="Name of the traces (.parquet or .csv). [default: LOG.parquet]",
 )
 def split(log: str, out: Path | None) -> int:
-    """Split a log into one trace per GPU, NAME.gpuN.parquet; a log of one GPU becomes NAME.parquet.
+    """Split a log into one trace per GPU: NAME.gpuN.parquet, or NAME.parquet for a log of one GPU.
 
-    Use it for what needs one file per GPU: `epochcast profile`, a folder for `epochcast fleet analyze`, a corpus.
+    Use it where one file per GPU is needed: `epochcast profile`, `epochcast fleet analyze`, a corpus.
 
     \b
     Example: epochcast split smi.csv --out run.parquet

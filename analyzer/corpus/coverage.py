@@ -168,7 +168,7 @@ def _missing(seconds: Mapping[str, Mapping[str, float]]) -> list[Missing]:
 def _pairs(profiles: Sequence[Profile], catalog: Catalog) -> tuple[list[Pair], str | None]:
     """The pairs, or none and why."""
     if not profiles:
-        return [], "no run is on a GPU of the catalogue"
+        return [], "no run is on a GPU in the catalogue"
     try:
         return make_pairs(profiles, catalog), None
     except ValueError as error:  # the regressor's InputError

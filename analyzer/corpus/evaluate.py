@@ -31,8 +31,8 @@ _COLUMNS = columns(
     fastest_regret="regret %",
 )
 _LEGEND = (
-    "wrong order: of pairs more than 10 % apart; regret: how much longer a job takes on the GPU predicted to be fastest than "
-    "on the fastest"
+    "wrong order: of pairs more than 10 % apart; regret: how much longer a job takes on the predicted fastest GPU than on the "
+    "true fastest"
 )
 _GROUPS = columns("mape", "median_ape", "n", inside="in 90 % interval", interval_half_width="half-width %")
 
@@ -49,7 +49,7 @@ class EvaluationQuestion(RowsQuestion):
         description="P2 new workload, P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors; for rates of equal "
         "work new-workload and new-gpu.",
     )
-    families: bool = Field(False, description="Leave out equal networks of all sources together (protocol new-workload).")
+    families: bool = Field(False, description="Leave out equal networks of all sources at once (protocol new-workload).")
     anchors: Annotated[int | None, Option(metavar="N", default=str(_ANCHORS))] = Field(
         None, ge=0, description="Number of workloads measured on the new GPU (protocol P4-anchors)."
     )
@@ -63,9 +63,9 @@ class EvaluationQuestion(RowsQuestion):
     @model_validator(mode="after")
     def _of_its_protocol(self) -> Self:
         if self.families and self.protocol != "new-workload":
-            raise ValueError("--families belongs to --protocol new-workload; give both")
+            raise ValueError("--families applies only to --protocol new-workload; give both")
         if self.anchors is not None and self.protocol != "P4-anchors":
-            raise ValueError(f"--anchors {self.anchors} belongs to --protocol P4-anchors; give both")
+            raise ValueError(f"--anchors {self.anchors} applies only to --protocol P4-anchors; give both")
         return self
 
 
@@ -80,7 +80,7 @@ class RegressorFigures(AnswerPart):
 
 
 class EvaluationAnswer(Comparison[RegressorFigures]):
-    """Recipes beside each other, and by group."""
+    """Recipes next to each other, and by group."""
 
     @property
     def status(self) -> int:
@@ -108,7 +108,7 @@ def _heading(answer: Evaluation) -> str:
         if into := settings["only_into"]:
             return f"{trained} into GPUs that training has not seen ({', '.join(into)}){skipped}"
         both = settings["workloads_in_both"]
-        shared = f"; {both} workloads stand in both, so this is no test of new ones" if both else ""
+        shared = f"; {both} workloads are in both, so this does not test new workloads" if both else ""
         return f"{trained} among {settings['test_profiles']} others{skipped}{shared}"
     low, high = (figure(value) for value in answer.spread)
     shuffles = len(settings["seeds"])
@@ -146,8 +146,8 @@ class RegressorEvaluation(Plugin):
     """Predicts latencies on GPUs, or of workloads, that no fit saw."""
 
     name = "regressor"
-    summary = "Evaluate predicted latency on other GPUs, next to simple rules."
-    manual = """Compare predicted with measured latency on other GPUs, next to simple rules.
+    summary = "Compare predicted latency on other GPUs with simple rules."
+    manual = """Compare predicted latency on other GPUs with measurements and simple rules.
 
     \b
     Example: epochcast evaluate regressor --data cloud_hw_trainpred.csv \\
@@ -197,7 +197,7 @@ class RegressorEvaluation(Plugin):
 
 
 def _recipe_for(profiles: Sequence[Profile]) -> str:
-    """What answers for data like these: PROFET's time steps beside epochs, and have no telemetry."""
+    """What answers for data like these: PROFET's time steps next to epochs, and have no telemetry."""
     from ...regressor.telemetry_correction import has_telemetry
 
     timed = any(profile.step_s for profile in profiles)

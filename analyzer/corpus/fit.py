@@ -30,7 +30,7 @@ class FitQuestion(Question):
         description="Corpus: a campaign's folder, CSV, a folder of profiles, or of traces with label files."
     )
     precision: Annotated[Precision | None, Option(default="what the telemetry shows, else unknown")] = Field(
-        None, description="Precision of jobs in the data that do not name their own; tf32: FP32 code, fp32: FP32 with TF32 off."
+        None, description="Precision of jobs that do not name theirs; tf32: FP32 code; fp32: FP32 with TF32 off."
     )
     recipe: Recipe = Field("default", description="Epochcast's own predictor, or the black-box paper's.")
     out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
@@ -54,10 +54,10 @@ class FitAnswer(Answer):
         errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in self.mape.items())
         lines = [
             f"{self.out}: fitted on {self.rows} profiles of {', '.join(self.gpus)} in {self.seconds} s",
-            f"mean error on what was left out: {errors}",
+            f"mean error on left-out data: {errors}",
         ]
         if not self.metrics:
-            return "\n".join([*lines, "metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt"])
+            return "\n".join([*lines, "metrics: none, because too few profiles have telemetry; only GPU speeds were learnt"])
         lines.append(f"metrics: {', '.join(self.metrics)}")
         if self.recipe == "default":
             lines += [f"not used: {name} ({reason})" for name, reason in self.excluded.items()]
@@ -80,10 +80,10 @@ class RegressorFit(Plugin):
              epochcast fit regressor --recipe paper \\
                  --data cloud_hw_trainpred.csv --out my-paper
 
-    Runs on a CPU, or on a GPU that is in no catalogue, are left out and named. In a folder of traces each NAME.parquet or
+    Runs on a CPU, or on a GPU that is not in the catalogue, are skipped and listed. In a folder of traces each NAME.parquet or
     NAME.csv has a NAME.json with its "workload", its "group" and, if known, its true epochs ("epoch_starts", "epoch_ends",
     "training"); otherwise they are detected. The paper's recipe takes a few minutes: it is fitted a dozen times to get
-    intervals, which the paper does not have.
+    intervals, which the paper does not provide.
     """
     Question, Answer = FitQuestion, FitAnswer
 

@@ -67,8 +67,8 @@ def import_run(path: Path, corpus: Path, catalog: Catalog, options: ImportOption
             run = read_run(*files, catalog, f"{TRACES}/{name}.parquet")
         except NoEpochsError as error:
             raise InputError(
-                "neither its history nor its output counts epochs, and none are sure in its telemetry; "
-                "say with --steps-per-epoch how many steps of its history are one"
+                "neither its history nor its output counts epochs, and its telemetry shows none clearly; give the steps of "
+                "one epoch with --steps-per-epoch"
             ) from error
         except ValueError as error:  # the InputError of any room
             raise InputError(str(error)) from error
@@ -89,8 +89,8 @@ def _read(path: Path) -> LoggedRun:
     if events := tensorboard_events.event_files(path):
         return tensorboard_events.read(events, str(path))
     raise InputError(
-        f"{str(path)!r} is no run of wandb (a folder run-DATE-ID or offline-run-DATE-ID, or its .wandb file) "
-        "and no log of TensorBoard (a folder of event files)"
+        f"{str(path)!r} is neither a wandb run (a folder run-DATE-ID or offline-run-DATE-ID, or its .wandb file) nor a "
+        "TensorBoard log (a folder of event files)"
     )
 
 
@@ -100,16 +100,18 @@ def _trace(run: LoggedRun, options: ImportOptions, name: str) -> Trace:
     elif run.tables:
         traces = traces_of_tables(run.tables, name)
     else:
-        raise InputError("a log of TensorBoard holds no telemetry; give a trace of the same time with --trace")
+        raise InputError("a TensorBoard log has no telemetry; give a trace of the same period with --trace")
     if options.device is not None:
         traces = [trace for trace in traces if trace.label in (f"GPU {options.device}", None)]
         if not traces:
-            raise InputError(f"it has no reading of a busy GPU {options.device}; name another with --device, or leave that out")
+            raise InputError(
+                f"it has no reading of a busy GPU {options.device}; name another with --device, or leave --device out"
+            )
     if len(traces) > 1:
         busy = ", ".join(str(trace.label) for trace in traces)
         raise InputError(
-            f"several GPUs were busy in it ({busy}), and a row is of one GPU's work: "
-            "if it had one of them to itself, name that with --device"
+            f"several GPUs were busy in it ({busy}), but a row covers one GPU: if the run had one GPU to itself, name it with "
+            "--device"
         )
     return replace(traces[0], gpu=options.gpu or traces[0].gpu)
 
@@ -130,8 +132,8 @@ def _labels(run: LoggedRun, options: ImportOptions, trace: Trace) -> dict[str, A
     inside = [(start, end) for start, end in zip(epochs.starts, epochs.ends, strict=True) if first <= start and end <= last]
     if len(inside) < 2:
         raise InputError(
-            f"{len(inside)} of its {len(epochs.starts)} epochs lie within its telemetry, and a period needs two: "
-            "give a trace of the same time with --trace"
+            f"{len(inside)} of its {len(epochs.starts)} epochs are within its telemetry, but a period needs two: give a trace "
+            "of the same period with --trace"
         )
     starts, ends = zip(*inside, strict=True)
     known |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.marks}
@@ -143,7 +145,7 @@ def _workload(run: LoggedRun) -> str:
     if isinstance(run.config.get("workload"), str) and run.config["workload"]:
         return str(run.config["workload"])
     if not run.config:
-        raise InputError("it has no configuration that would say what it trained; name that with --workload")
+        raise InputError("it has no configuration that names its workload; give --workload")
     return f"{(run.project or 'wandb')[:80]}|{_digest(run.config)}"
 
 

@@ -33,7 +33,7 @@ def merge(corpora: Sequence[Path], out: Path) -> Merged:
     """Bring the runs of all corpora into the corpus ``out``, which is made if it is not there; its own runs stay.
 
     Runs alone, with traces and labels: failures and what sampling cost belong to the campaigns. The result is the same in
-    whatever order they are given, and the same again if they are merged once more. A trace is named after its run's identity,
+    in any order, and the same again if they are merged once more. A trace is named after its run's identity,
     so that campaigns of one plan on several GPUs do not collide. Whenever it is stopped, the table is the old or the new one.
     Raises InputError for what is no corpus and for recordings that contradict each other, before anything is written, and where
     ``out`` cannot be written.
@@ -60,7 +60,9 @@ def _placed(run: Run, corpus: Path) -> Run:
     folder = table_file(corpus).parent
     path = Path(os.path.relpath(folder / run.trace, folder))  # no link is followed: traces may lie on another disk
     if path.is_relative_to(os.pardir):
-        raise InputError(f"{str(corpus)!r} says that the trace of run {run.run!r} is {run.trace!r}, outside of it; correct it")
+        raise InputError(
+            f"{str(corpus)!r} places the trace of run {run.run!r} at {run.trace!r}, outside the corpus; correct it"
+        )
     return replace(run, trace=str(folder / path) if (folder / path).is_file() else None)
 
 
@@ -68,7 +70,7 @@ def make_folder(out: Path) -> None:
     """Make the folder of a corpus if it is not there; InputError where that fails, and for a folder of something else."""
     if out.is_dir():
         if not (out / FILE_NAME).exists() and any(path.name[0] != "." and path.name != TRACES for path in out.iterdir()):
-            raise InputError(f"{str(out)!r} is a folder of something else; name a corpus, or a folder to be made")
+            raise InputError(f"{str(out)!r} is a folder but not a corpus; name a corpus, or a new folder")
         return
     try:
         out.mkdir(parents=True)

@@ -26,7 +26,7 @@ CPU_SOURCE = "host"
 
 
 class NoEpochsError(InputError):
-    """A trace in which no epochs were found, and beside which no file has them."""
+    """A trace in which no epochs were found, and next to which no file has them."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def identity(self) -> tuple[str, str, str, float]:
-        """GPU, workload, name and time: equal for one recording in however many corpora it stands."""
+        """GPU, workload, name and time: equal for one recording in any number of corpora."""
         return self.profile.gpu, self.profile.workload or "", self.run, self.recorded_at
 
     def row(self) -> dict[str, Any]:
@@ -84,12 +84,12 @@ class Run:
                 raise InputError(f"row {number} of {str(path)!r} has {name} {values[name]!r}; it must be {what}")
         if profile.workload is None or profile.epoch_s is None:
             lacks = "workload" if profile.workload is None else "epoch_s"
-            raise InputError(f"row {number} of {str(path)!r} has no {lacks}; remove it, or record the run anew")
+            raise InputError(f"row {number} of {str(path)!r} has no {lacks}; remove it, or record the run again")
         return cls(profile=profile, **values)
 
 
 OWN_COLUMNS = tuple(field.name for field in fields(Run) if field.name != "profile")
-"""Columns of a row beside those of its profile."""
+"""Columns of a row in addition to those of its profile."""
 
 _INTEGERS = ("samples", "batch_size", "image_size", "missed_ticks")
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -98,7 +98,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recorded_at": (lambda value: isinstance(value, float), "unix seconds"),
     **dict.fromkeys(_INTEGERS, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
     **dict.fromkeys(
-        ("source", "precision", "marks", "trace"), (lambda value: value is None or isinstance(value, str), "a text, or empty")
+        ("source", "precision", "marks", "trace"), (lambda value: value is None or isinstance(value, str), "text, or empty")
     ),
 }
 
@@ -126,7 +126,7 @@ def read_run(trace: Path, labels: Path, catalog: Catalog, name: str) -> Run:
 
 
 def profile_beside(trace: Trace, labels: Path, workload: Workload, catalog: Catalog) -> Profile:
-    """The profile over the true epochs that the file beside the trace holds, else over those that are detected.
+    """The profile over the true epochs that the file next to the trace holds, else over those that are detected.
 
     Raises InputError for labels of no training and for a trace that does not name its device, NoEpochsError without any epochs.
     """
@@ -151,9 +151,9 @@ def labelled_profile(trace: Trace, labels: Path, catalog: Catalog) -> Profile:
     """
     marks = read_labels(labels)
     if not marks.training:
-        raise InputError(f"{labels.name} says that it is no training; remove it")
+        raise InputError(f"{labels.name} marks it as no training run; remove it")
     if trace.gpu is None:
-        raise InputError("the trace does not say which GPU it was recorded on; write its name into the metadata ('gpu')")
+        raise InputError("the trace does not name its GPU; write the GPU's name into the metadata ('gpu')")
     try:
         gpu = catalog.resolve(trace.gpu).name
     except ValueError:  # the regressor's InputError: unknown or ambiguous
@@ -192,13 +192,11 @@ class Workload:
 def read_workload(path: Path) -> Workload:
     """Read a label file; InputError if it says no workload, or something that is no name or number."""
     if not path.exists():
-        raise InputError(f'there is no {path.name} beside it; say there what was trained, e.g. {{"workload": "resnet50"}}')
+        raise InputError(f'there is no {path.name} next to it; write it with the workload, e.g. {{"workload": "resnet50"}}')
     labels = read_label_file(path)
     workload, group = labels.get("workload"), labels.get("group")
     if not isinstance(workload, str) or not workload:
-        raise InputError(
-            f'{str(path)!r} has workload {workload!r}; say what was trained, e.g. {{"workload": "resnet50|64|224"}}'
-        )
+        raise InputError(f'{str(path)!r} has workload {workload!r}; give the workload, e.g. {{"workload": "resnet50|64|224"}}')
     group = labels.get("cls") if group is None else group
     if group is not None and not isinstance(group, str):
         raise InputError(f"{str(path)!r} has group {group!r}; give the name of the family, or leave it out")

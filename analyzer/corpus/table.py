@@ -65,14 +65,14 @@ def read_runs(corpus: Path) -> list[Run]:
 def append_run(corpus: Path, trace: Path, labels: Path) -> None:
     """Add the run of ``trace`` (a file within the folder ``corpus``) and its label file to the corpus.
 
-    A run of the same trace file is replaced: the file was written anew. Whenever it is stopped, the table is the old or the new
+    A run of the same trace file is replaced, because the file was rewritten. At any stop the table is the old or the new
     one. Raises InputError if either file is not what it must be, OSError if the table cannot be written (a full disk, another
     process that keeps writing: the old one stays).
     """
     # Links are not followed: a folder's traces may lie on another disk.
     path = Path(os.path.relpath(trace, corpus))
     if path.is_relative_to(os.pardir):
-        raise InputError(f"{str(trace)!r} lies outside the corpus {str(corpus)!r}; move it and its labels there")
+        raise InputError(f"{str(trace)!r} is outside the corpus {str(corpus)!r}; move it and its labels there")
     add_run(corpus, read_run(trace, labels, load_catalog(), path.as_posix()))
 
 
@@ -85,7 +85,7 @@ def add_run(corpus: Path, run: Run) -> None:
         try:
             write_runs(corpus, [*(other for other in runs if other.trace != run.trace), replace(run, run=name)])
         except InputError as error:
-            # A full disk is no fault of this run: whoever goes on to the next must see that it is the disk.
+            # A full disk is no fault of this run: the caller must see that it is the disk.
             if isinstance(error.__cause__, OSError):
                 raise error.__cause__ from None
             raise

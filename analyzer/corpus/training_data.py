@@ -36,7 +36,7 @@ def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Pr
     profiles += [run.profile for run in usable]
     if not profiles:
         reason = f": {'; '.join(left_out)}" if left_out else ""
-        raise InputError(f"{', '.join(repr(str(path)) for path in paths)} holds no run to learn from{reason}")
+        raise InputError(f"{', '.join(repr(str(path)) for path in paths)} has no usable run{reason}")
     return profiles, left_out
 
 
@@ -47,14 +47,14 @@ def _is_corpus(path: Path) -> bool:
 def trace_profiles(folder: Path, catalog: Catalog) -> list[Profile]:
     """A profile of every trace (Parquet, CSV) of a folder, in the order of their names.
 
-    ``NAME.json`` beside a trace says its ``workload`` (text), its ``group`` (text, else the label ``cls``) and, where they are
+    ``NAME.json`` next to a trace says its ``workload`` (text), its ``group`` (text, else the label ``cls``) and, where they are
     known, the true epochs (`read_labels`: ``epoch_starts``, ``epoch_ends``, ``training``); otherwise the detector finds them.
     Raises InputError, naming the file, for a trace without such a file, workload or epochs, for one of no known GPU, and for a
     ``NAME.json`` without a trace (a profile does not belong here).
     """
     traces = _traces(folder)
     if alone := sorted({path.name for path in folder.glob("*.json")} - {f"{_stem(path)}.json" for path in traces}):
-        raise InputError(f"{str(folder / alone[0])!r} has no trace beside it; keep profiles and other JSON in another folder")
+        raise InputError(f"{str(folder / alone[0])!r} has no trace next to it; keep profiles and other JSON in another folder")
     profiles = []
     for path in traces:
         try:
@@ -103,8 +103,8 @@ def union(runs: Iterable[Run]) -> list[Run]:
         named = ", ".join(f"{run!r} ({workload}) on {gpu}" for gpu, workload, run, _ in sorted(conflicts)[:_NAMED])
         more = f" and {len(conflicts) - _NAMED} more" if len(conflicts) > _NAMED else ""
         raise InputError(
-            f"the corpora hold different results of the same recording: {named}{more}; leave the wrong corpus out, "
-            "or the row out of its table"
+            f"the corpora hold different results for the same recording: {named}{more}; leave out the wrong corpus, or delete "
+            "the row from its table"
         )
     return sorted(kept.values(), key=lambda run: (run.recorded_at, run.identity))
 
@@ -114,7 +114,7 @@ def on_known_gpus(runs: Sequence[Run], catalog: Catalog) -> tuple[list[Run], lis
     reasons: dict[str, str] = {}
     for run in runs:
         if run.device == "cpu":
-            reasons[run.profile.gpu] = "a CPU has no telemetry of a GPU to learn from"
+            reasons[run.profile.gpu] = "a CPU run has no GPU telemetry"
             continue
         try:
             catalog.resolve(run.profile.gpu)

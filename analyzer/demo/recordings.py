@@ -36,7 +36,7 @@ class TrainerError(RuntimeError):
 def record_training(out: Path, seconds: float, progress: Callable[[str], object]) -> tuple[Trace, dict[str, Any]]:
     """Train for about ``seconds`` while an agent samples this machine; the trace, and what the trainer wrote down.
 
-    Leaves ``live.csv`` and its label file ``live.json`` in the folder ``out``. Both processes are ended, whatever happens.
+    Leaves ``live.csv`` and its label file ``live.json`` in the folder ``out``. Both processes are always ended.
     Raises TrainerError or AgentError with one sentence.
     """
     marks = out / "live.json"
@@ -76,7 +76,9 @@ def _train(marks: Path, seconds: float, progress: Callable[[str], object]) -> No
         if ended_itself and trainer.returncode != 0:
             raise TrainerError(f"the training ended with status {trainer.returncode} after {epochs} epochs: {_last_line(said)}")
         if epochs < 2:
-            raise TrainerError(f"the training had {epochs} epochs after {_MOST_S:.0f} s and was ended; try a less busy machine")
+            raise TrainerError(
+                f"the training had {epochs} epochs after {_MOST_S:.0f} s and was stopped; try a less busy machine"
+            )
 
 
 def _last_line(said: Any) -> str:

@@ -30,7 +30,7 @@ def write_report(summary: Mapping[str, Any], figures: Mapping[str, Figure], out:
 
 
 def _seconds(value: float | None) -> str:
-    """Seconds with about four significant digits, and as minutes and hours beside it where they are many."""
+    """Seconds with about four significant digits, and as minutes and hours next to it where they are many."""
     if value is None:
         return "–"
     text = f"{value:,.2f} s" if abs(value) < 100 else f"{value:,.0f} s"

@@ -194,11 +194,11 @@ def compare(trace: Trace, labels: Labels, detection: Detection) -> dict[str, Any
 def _sentence(detection: Detection, true_period: float, error: float | None) -> str:
     if detection.reason is not None:
         why = REASONS[detection.reason]
-        return f"The detector abstained; true epochs are {true_period:.2f} s long. {why[0].upper()}{why[1:]}"
+        return f"The detector gave no answer; true epochs are {true_period:.2f} s long. {why[0].upper()}{why[1:]}"
     if detection.period_s is None or error is None:
         return (
-            f"The detector abstained (confidence {detection.confidence:.2f}): the epochs of {true_period:.2f} s do not stand"
-            " out clearly enough from what else this telemetry shows."
+            f"The detector gave no answer (confidence {detection.confidence:.2f}): the epochs of {true_period:.2f} s do not "
+            "stand out clearly enough in this telemetry."
         )
     clock = " of work" if detection.clock == "work" else ""
     unit = "Epochs" if detection.verdict == "epochs" else "Cycles (too short to be called epochs)"

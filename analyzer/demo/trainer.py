@@ -61,8 +61,8 @@ def train(
 ) -> dict[str, Any]:
     """Train for about ``seconds`` and keep ``marks`` (a label file) up to date after every epoch; returns its content.
 
-    Beside the marks [unix s] it holds the framework, images per epoch, loss [nats] and validation accuracy per epoch.
-    The checkpoint is written beside it. ``say`` gets one line per epoch. Raises InputError for bad settings.
+    Next to the marks [unix s] it holds the framework, images per epoch, loss [nats] and validation accuracy per epoch.
+    The checkpoint is written next to it. ``say`` gets one line per epoch. Raises InputError for bad settings.
     """
     began = time.time()
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
@@ -108,7 +108,7 @@ def _network_of(framework: str) -> Callable[[Parameters], Network]:
     """How to build a network of ``framework``, where ``auto`` is torch if it is installed."""
     installed = importlib.util.find_spec("torch") is not None
     if framework == "torch" and not installed:
-        raise InputError("--framework torch: PyTorch is not installed; take numpy, or install the extra 'torch'")
+        raise InputError("--framework torch: PyTorch is not installed; use numpy, or install the extra 'torch'")
     if framework == "numpy" or not installed:
         return NumpyNetwork
     from .cnn_torch import TorchNetwork
@@ -119,7 +119,7 @@ def _network_of(framework: str) -> Callable[[Parameters], Network]:
 def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator) -> int:
     """How many images an epoch of about ``epoch_s`` takes, by trial on a network that is thrown away after.
 
-    On a machine that other processes share, the answer lies between an epoch's length if they go on as they do now (by wall
+    On a machine that other processes share, the answer is between an epoch's length if they go on as they do now (by wall
     time) and its length once they are gone (by CPU time): nobody knows which it will be, so their geometric mean is taken.
     """
     pixels, labels = images.draw(_CALIBRATION_IMAGES, rng)

@@ -48,12 +48,12 @@ class RowsQuestion(Question):
         if bool(self.data) == bool(self.train) or bool(self.train) != bool(self.test):
             raise ValueError("give either --data or both --train and --test")
         if self.train and (superfluous := [f"--{name}" for name in self.splitting if getattr(self, name) is not None]):
-            raise ValueError(f"{' and '.join(superfluous)} splits one table; with --train and --test leave it out")
+            raise ValueError(f"{' and '.join(superfluous)} splits one table; leave it out with --train and --test")
         return self
 
 
 class RecipeFigures(AnswerPart, Generic[FiguresT]):
-    """How well a recipe predicts the rows: scores over all of them, which the JSON has beside the fields of a subclass."""
+    """How well a recipe predicts the rows: scores over all rows, which the JSON has besides the fields of a subclass."""
 
     scores: FiguresT
 
@@ -105,7 +105,7 @@ class Comparison(Answer, Generic[_FiguresT]):
     ) -> str:
         """A table of the recipes with columns ``recipes``, and of groups of the subject, unless all are only compared.
 
-        ``by`` has figures of groups (None: the subject's own); ``legend`` is said below the first table, ``beside`` after it.
+        ``by`` has figures of groups (None: the subject's own); ``legend`` is said below the first table, ``next to`` after it.
         """
         figures: dict[str, Line] = {name: own.model_dump() for name, own in self.figures.items()}
         compared = lines("recipe", recipes, figures.items())
@@ -134,7 +134,7 @@ def each_recipe(
             if name == subject:
                 raise
             errors.append(error)
-            settings.note(f"{name} is left out: {error}")
+            settings.note(f"{name} is skipped: {error}")
     if not answers:
         raise errors[0]
     return answers

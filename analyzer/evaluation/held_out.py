@@ -1,4 +1,4 @@
-"""Rows that were tested: measured beside predicted, and the error figures overall, of each test and by group."""
+"""Rows that were tested: measured next to predicted, and the error figures overall, of each test and by group."""
 
 from __future__ import annotations
 

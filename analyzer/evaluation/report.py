@@ -1,4 +1,4 @@
-"""Figures as text, alike for all that is evaluated: what was asked, recipes beside each other, and one of them by group."""
+"""Figures as text, alike for all that is evaluated: what was asked, recipes next to each other, and one of them by group."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def hold_out(
     figures_of: Callable[[NDArray[np.float64], NDArray[np.float64]], FiguresT],
     progress: Progress | None = None,
 ) -> HeldOut[FiguresT]:
-    """Fit anew for each split and predict the rows that it tests.
+    """Fit again for each split and predict the rows that it tests.
 
     A fit that raises InputError, because too little is left for it, leaves its rows without an answer; the others may do.
 
@@ -96,7 +96,9 @@ def hold_out(
     order = np.argsort(np.concatenate(rows), kind="stable")
     places, answers = np.concatenate(rows)[order], np.concatenate(predicted)[order]
     if not np.isfinite(answers).any():
-        raise InputError(reasons[0] if reasons else f"none of the {len(places)} rows could be predicted; give more to fit on")
+        raise InputError(
+            reasons[0] if reasons else f"none of the {len(places)} rows could be predicted; give more rows to fit on"
+        )
     return HeldOut(
         points.iloc[places].reset_index(drop=True),
         measured[places],

@@ -35,7 +35,7 @@ def cost_figure(
     Raises InputError if there are no recommendations.
     """
     if not recommendations:
-        raise InputError("no instance keeps the limits, so there is nothing to draw; loosen them")
+        raise InputError("no instance meets the limits, so there is nothing to draw; loosen them")
     front = _places([row for row in recommendations if row.pareto])
     others = [row for row in recommendations if not row.pareto]
     missed = [row for row in others if _misses(row, deadline_s, budget_usd)]
@@ -58,8 +58,8 @@ def cost_figure(
         axes.margins(0.08)
         plain_log_axis(axes.xaxis)
         plain_log_axis(axes.yaxis)
-        axes.set_xlabel(f"time [{unit}]" if known else "time, that on the source GPU being 1")
-        axes.set_ylabel("cost [USD]" if known else "cost of what takes the source GPU an hour [USD]")
+        axes.set_xlabel(f"time [{unit}]" if known else "time relative to the source GPU")
+        axes.set_ylabel("cost [USD]" if known else "cost of one hour's work of the source GPU [USD]")
         if front:
             _name_front(figure, discs, [_label(rows) for rows in front])
         _explain(figure, limits, front=bool(front), others=bool(kept), hollow=bool(missed))
@@ -103,14 +103,14 @@ def _disc(axes: Axes, number: int, row: Recommendation, unit_s: float) -> Any:
 
 
 def _name_front(figure: Figure, discs: Sequence[Any], labels: Sequence[str]) -> None:
-    """Name the discs beside the axes, where names cannot overlap."""
+    """Name the discs next to the axes, where names cannot overlap."""
     legend = figure.legend(
         discs,
         labels,
         loc="outside right upper",
         handler_map={tuple: HandlerTuple(ndivide=1)},
         labelspacing=0.9,
-        title="none is both faster and cheaper",
+        title="no instance is both faster and cheaper",
         alignment="left",
     )
     for text in legend.get_texts():
@@ -124,7 +124,7 @@ def _explain(figure: Figure, limits: Mapping[str, Line2D], *, front: bool, other
     if others:
         marks["others"] = Line2D([], [], **_DOT)
     if hollow:
-        marks["too little memory, or past a limit"] = Line2D([], [], **_DOT, markerfacecolor="none")
+        marks["too little memory, or over a limit"] = Line2D([], [], **_DOT, markerfacecolor="none")
     marks |= limits
     figure.legend(list(marks.values()), list(marks), loc="outside lower left", ncols=len(marks))
 
@@ -162,7 +162,7 @@ def relative_figure(recommendations: Sequence[Recommendation], source_gpu: str) 
     Raises InputError if there are no recommendations.
     """
     if not recommendations:
-        raise InputError("no instance keeps the limits, so there is nothing to draw; loosen them")
+        raise InputError("no instance meets the limits, so there is nothing to draw; loosen them")
     cheapest: dict[str, Recommendation] = {}
     for row in sorted(recommendations, key=lambda row: cost_interval(row).value):
         cheapest.setdefault(row.instance.gpu, row)

@@ -32,7 +32,7 @@ def kernel_occupancy_figure(kernels: pd.DataFrame, summary: OccupancySummary) ->
         InputError: there is no kernel.
     """
     if kernels.empty:
-        raise InputError("there is no kernel to draw; give a profile in which kernels ran")
+        raise InputError("there are no kernels to draw; give a profile with kernels")
     rows = kernels.iloc[::-1]
     places = np.arange(len(rows))
     with drawing():
@@ -85,7 +85,7 @@ def _legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
 
 _MOST_PANELS = 8
 _MOST_UNKNOWN = 0.5
-"""Share of a bin; with more, the little that is known would stand for all of it."""
+"""Share of a bin; with more, the few known values would represent the whole bin."""
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -120,7 +120,7 @@ def _time_panel(axes: Axes, timeline: OccupancyTimeline, edges: NDArray[np.float
         (occupancy, BLUE, "-", 1.2, label),
     ]
     if timeline.unknown.any():
-        lines.append((timeline.unknown, GREEN, ":", 1.0, "kernels of unknown occupancy alone"))
+        lines.append((timeline.unknown, GREEN, ":", 1.0, "only kernels of unknown occupancy"))
     for values, color, style, width, name in lines:
         axes.stairs(values, edges, baseline=None, color=color, linestyle=style, linewidth=width, label=name)
     axes.set_xlim(edges[0], edges[-1])

@@ -30,6 +30,6 @@ def ratios_figure(chart: Ratios) -> Figure:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
-        hollow = "; hollow: by a data sheet" * any(row.assumed for row in ranked)
+        hollow = "; hollow: from a data sheet" * any(row.assumed for row in ranked)
         axes.set_xlabel(f"time relative to the {chart.source} (dashed); bar: 90 % interval; left is faster{hollow}")
         return figure

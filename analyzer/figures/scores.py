@@ -20,7 +20,7 @@ class ScorePanel:
     """One panel of scores at the samples' times.
 
     Attributes:
-        name: what stands beside it.
+        name: the label next to it.
         score: (n,) drawn in front.
         raw: (n,) the same before smoothing, drawn behind; None where the method gives none.
         peaks: whether the boundaries are peaks of the score, and marked as such.

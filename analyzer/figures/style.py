@@ -22,7 +22,7 @@ from ...common.files import write_whole
 from ..errors import InputError
 
 BLUE, ORANGE, GREEN = "#2b83ba", "#d55e00", "#009e73"
-_PAGE = "#010203"  # stands for the page's text colour while drawing
+_PAGE = "#010203"  # represents the page's text colour while drawing
 _STYLE = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _PAGE),
     "grid.alpha": 0.15,
@@ -86,7 +86,7 @@ _HOLE = 10.0
 
 
 def draw_series(axes: Axes, time: NDArray[np.float64], values: NDArray[np.float64], *, color: str, width: float = 0.9) -> None:
-    """Draw the readings (NaN: none at this time); where there are too many to tell apart, their mean and range per column.
+    """Draw the readings (NaN: none at this time); if there are too many to distinguish, their mean and range per column.
 
     A line through every sample of a long trace would be a solid band that hides the epochs.
     """

@@ -1,4 +1,4 @@
-"""The whole analysis: what is there, what of it was done before, the rest on workers, and then tables and a report."""
+"""The whole analysis: list the traces, reuse earlier results, run the rest on workers, then write tables and a report."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def analyze(
         show: called with the progress, often.
 
     Returns:
-        The content of ``summary.json``, with `Progress` as ``run`` beside it.
+        The content of ``summary.json``, with `Progress` as ``run`` next to it.
 
     Raises:
         InputError: there is no trace, or ``out`` cannot be written.
@@ -147,10 +147,10 @@ def write_answers(
     workers: Workers | None = None,
     advance: Callable[[int], object] = lambda jobs: None,
 ) -> dict[str, Any]:
-    """Find the fleet's jobs, predict each, and write what is said of all of it; each file appears whole or not at all.
+    """Find the fleet's jobs, predict each, and write the results; each file is complete or absent.
 
     Args:
-        findings, failures: of every trace; each is gone through once and nothing of it is held but a scratch file.
+        findings, failures: of every trace; each is read once; only a scratch file is kept.
         advisor: predicts and recommends; its limits say where a job may go.
         out: folder of the files.
         analysed: what was analysed, for people.

@@ -57,7 +57,7 @@ _of_thread = threading.local()
 
 
 def _beside(function: Callable[[Sequence[T]], R], batch: Sequence[T], seconds: float) -> R:
-    """Have a batch done beside the Dask worker that this runs in; TimeoutError where it is late."""
+    """Have a batch done next to the Dask worker that this runs in; TimeoutError where it is late."""
     if not hasattr(_of_thread, "process"):
         _of_thread.process = _ProcessBeside()
     done: R = _of_thread.process.work(function, batch, seconds)
@@ -118,8 +118,8 @@ class DaskCluster:
         self._silent_since = None if self._connected else self._silent_since or now
         if self._client.status == "closed" or (self._silent_since and now - self._silent_since > _NO_SCHEDULER_S):
             raise FleetError(
-                f"the Dask scheduler at {self._address} is gone; what was done is kept: "
-                "start it, and run the same command again"
+                f"the Dask scheduler at {self._address} is gone; finished results are kept: start it, and run the same "
+                "command again"
             )
         self._alone_since = None if self.slots or not self._connected else self._alone_since or now
         if self._alone_since and now - self._alone_since > _NO_WORKERS_S:

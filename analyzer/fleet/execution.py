@@ -102,7 +102,7 @@ def worked_on(
             workers.check()
         for future in done:
             batch, lost = pending.pop(future)
-            error = CancelledError("nobody worked on it any more") if future.cancelled() else future.exception()
+            error = CancelledError("its worker disappeared") if future.cancelled() else future.exception()
             if error is None:
                 yield future.result()
             elif isinstance(error, ImportError | AttributeError) or type(error) is RuntimeError:  # the last as Dask says it
@@ -118,10 +118,10 @@ def worked_on(
 
 def _why(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
-        return "it took too long; look at its size, or analyse a part of it (--from, --to)"
+        return "it took too long; check its size, or analyse only a part (--from, --to)"
     return (
         f"{_MOST_LOSSES} processes that worked on it ended, the last by {type(error).__name__}: {_first_sentence(error)}; "
-        "look at the file, and at the workers' memory"
+        "check the file and the workers' memory"
     )
 
 

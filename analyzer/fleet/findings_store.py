@@ -1,7 +1,7 @@
 """What was found so far, below the folder of the results: a run that was killed goes on where it was.
 
-Each finished batch is a part file of its own, whole or not there at all. Nothing is ever changed in one: of a trace that stands
-in several the newest part counts.
+Each finished batch is a part file of its own, complete or absent. A part never changes: if a trace is
+in several parts, the newest counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HELD_PARTS = 8
 
 
 class _Place(NamedTuple):
-    """Where a trace stands: its version, whether it failed, the part's number and the row in it."""
+    """Where a trace is stored: its version, whether it failed, the part's number and the row in it."""
 
     version: str
     failed: bool
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
 
 class FindingsStore:
-    """The parts of a run, and which trace stands where."""
+    """The parts of a run, and where each trace is stored."""
 
     def __init__(self, out: Path) -> None:
         """Open what is there; InputError if the folder cannot be made or read."""
@@ -105,7 +105,7 @@ class FindingsStore:
         try:
             table = _read(path, _KEYS)
         except (OSError, pa.ArrowException) as error:  # its traces are analysed again
-            log.warning("the part %s cannot be read, and its traces are analysed again: %s", path, error)
+            log.warning("the part %s cannot be read, so its traces are analysed again: %s", path, error)
             return
         self._index(number, table)
 
@@ -131,7 +131,7 @@ def alone_in(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
-        raise InputError(f"another run writes into {str(out)!r}; wait for it, or name another folder") from None
+        raise InputError(f"another run is writing into {str(out)!r}; wait for it, or name another folder") from None
     except OSError as error:
         raise InputError(f"cannot write into {str(out)!r}: {error.strerror or error}; name another folder") from error
     try:

@@ -26,7 +26,7 @@ from .savings import Saving, saving_of
 from .spans_by_start import FleetSpan, SpansByStart
 from .stragglers import Straggler, straggler_of
 
-# Stretches that are looked at together; beside them those are held that may still get company.
+# Stretches that are looked at together; next to them those are held that may still get company.
 _SLICE = 5000
 
 
@@ -37,7 +37,7 @@ class FleetJob:
     Attributes:
         answer: as the service gives it for a job.
         spans: its stretches of work, by the grouping's order of GPUs.
-        complete: its GPUs are known to be all of it. Of a GPU that shows no epochs, and works beside others, that is not known.
+        complete: its GPUs are known to be the whole job; unknown for a GPU without epochs that is busy next to others.
         straggler: the GPU that the others wait for, a place in ``spans``; None where none stands out.
         saving: what moving it would save; None where its price or its prediction is not known.
     """
@@ -79,7 +79,7 @@ class FleetJob:
 
     @property
     def sure(self) -> bool:
-        """Whether moving it is sure to save something; of a job without epochs nobody knows what all of it takes."""
+        """Whether moving it certainly saves something; without epochs, the length of the whole job is unknown."""
         return self.complete and self.answer.unit == "epoch" and self.saving is not None and self.saving.sure
 
     @property
@@ -178,11 +178,13 @@ def answered(job: UnansweredJob, advisor: Advisor, *, unpredicted: str | None = 
     group, spans, reports = job.group, job.spans, job.reports
     gpus = tuple(dict.fromkeys(group.gpus))
     sources, notes = sources_of(reports, advisor.catalog)
-    # In step are GPUs of five epochs that ended together: with fewer nobody can tell.
+    # GPUs are synchronous if five epochs ended together: fewer are not enough.
     distinguishable = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
     complete = group.grouped_by != "single" or distinguishable or not job.shared
     if not complete:
-        notes.append("other GPUs of its machine worked too, and whether they are one job with it cannot be told without epochs")
+        notes.append(
+            "other GPUs of its machine were busy too, and without epochs it is unclear whether they belong to the same job"
+        )
     prediction, recommendation = None, None
     if unpredicted is not None:
         notes.append(f"nothing is predicted: {unpredicted}")

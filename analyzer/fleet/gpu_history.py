@@ -98,7 +98,7 @@ def stretches_of(name: str, rows: TraceRows, looking: Looking, quality: TraceQua
         if activity is not None:
             activity.add(piece.time, None if main is None else piece.values[main])
     if activity is None or quality.step_s is None:
-        raise InputError(f"{name!r} has {quality.rows} row(s) in the time asked for; a trace needs at least 2")
+        raise InputError(f"{name!r} has {quality.rows} row(s) in the requested time; a trace needs at least 2")
     work = worked(activity, main, quality.step_s)
     return work, _held(rows, looking, quality, work, main, activity.width_s, quality.step_s)
 
@@ -108,7 +108,7 @@ def _held(
 ) -> Iterator[HeldStretch]:
     names = _looked_at(rows.names)
     if len(names) < len(rows.names):
-        quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are looked at, those of the catalogue first")
+        quality.problems.append(f"of {len(rows.names)} metrics only {len(names)} are used, catalogue metrics first")
     long_enough = [stretch for stretch in work.stretches if stretch.seconds >= SHORTEST_S]
     for stretch, held in _by_stretch(rows, looking, names, long_enough, quality):
         cut = any(abs(stretch.start - edge) <= 2 * width_s for edge in quality.beginnings)
@@ -116,7 +116,7 @@ def _held(
 
 
 def _main_metric(rows: TraceRows) -> str | None:
-    """The metric that stands for the GPU's activity: the first of the detector's preference that was ever read."""
+    """The metric that represents the GPU's activity: the first of the detector's preference that was ever read."""
     for name in PREFERENCE:
         if name in rows.names and any(not np.isnan(piece.values[name]).all() for piece in rows.pieces([name])):
             return name
@@ -209,7 +209,7 @@ def _analysed(trace: Trace, looking: Looking) -> Finding | Failure:
     except ValueError as error:  # the InputError of any room: it names the trace itself
         said = str(error)
     except MemoryError:
-        said = f"{trace.name!r} needs more memory than there is; analyse a part of it (--from, --to)"
+        said = f"{trace.name!r} needs more memory than is available; analyse only a part (--from, --to)"
     except OSError as error:
         said = f"{trace.name!r} cannot be read: {one_line(error)}"
     except Exception as error:  # a bug, or a store's own error: the other traces shall not wait for it

@@ -59,7 +59,7 @@ class GpuTally:
         self._simulated += finding.device.simulated
         self._cpu_s += finding.cpu_s
         self._start, self._end = min(self._start, finding.start), max(self._end, finding.end)
-        if finding.quality.longest_hole_s > _LONG_HOLE_S:  # where the telemetry lies between such holes, only its work tells
+        if finding.quality.longest_hole_s > _LONG_HOLE_S:  # only its work shows where the telemetry is between such holes
             for span in finding.spans:
                 self._seen.add(span.start, span.end)
         else:
@@ -245,7 +245,7 @@ class _Kinds:
 
 
 def _bin(seconds: float) -> tuple[float, float]:
-    """Between which steps a length lies."""
+    """The steps around a length."""
     power = 10.0 ** math.floor(math.log10(seconds))
     place = next(number for number, step in enumerate(_STEPS[1:]) if seconds < step * power or step == _STEPS[-1])
     return _STEPS[place] * power, _STEPS[place + 1] * power

@@ -90,7 +90,7 @@ class TraceQuality:
         silent = tuple(name for name, there in self._read.items() if not there)
         said = [SIMULATED] if simulated else []
         if late.rows:
-            said.append(f"the clock was set back, by {late.seconds:.3g} s at most: {late.rows} rows are left out")
+            said.append(f"the clock was set back, by {late.seconds:.3g} s at most: {late.rows} rows are skipped")
         if self._holes:
             said.append(f"{self._holes} hole(s) of more than ten ticks, the longest of {self._longest:.4g} s")
         if missing > _REPORTED_MISSING:
@@ -98,7 +98,7 @@ class TraceQuality:
         if self.step_s > _SLOW_S:
             said.append(f"sampled every {self.step_s:.3g} s: epochs shorter than {10 * self.step_s:.0f} s cannot be seen")
         if unknown := [name for name in _WANTED if name in silent or name not in self._read]:
-            said.append(f"without readings of {', '.join(unknown)} predictions are less sure")
+            said.append(f"without readings of {', '.join(unknown)} predictions are less certain")
         if others := [name for name in silent if name in METRICS and name not in _WANTED]:
             said.append(f"no reading of {', '.join(others)}")
         if worked and not analysed:

@@ -24,7 +24,7 @@ _CYCLES = {
     "epoch": "epochs",
     "unknown": "a cycle of unknown kind",
     "cycle": "a cycle of unknown kind",
-    "none": "none: no cycle, or none that is sure enough",
+    "none": "none: no cycle, or none certain enough",
 }
 
 _FILTERS = ("seconds", "usd", "share", "times", "clock", "count", "number")

@@ -61,7 +61,7 @@ SCHEMAS = {
         dict.fromkeys(("trace", "version", "error"), _TEXT), metadata={"schema": "epochcast.fleet-failures/v1"}
     ),
 }
-"""Columns of each table; what they mean stands in docs/fleet.md."""
+"""Columns of each table; docs/fleet.md explains them."""
 
 # Rows that wait to be written: some megabytes; a stretch has its profile, of 4 kB.
 _ROWS, _EPOCHS = 2_000, 20_000

@@ -60,7 +60,7 @@ def span_of(
         detection: of it, where all GPUs of its job were searched together; else it is searched by itself.
 
     Returns:
-        The span, None if no row lies in it, and sentences on what is missing in it.
+        The span, None if it has no rows, and sentences on what is missing in it.
     """
     stretch, held, main, step_s = work.stretch, work.held, work.main, work.step_s
     rows = held.for_detector()
@@ -78,7 +78,7 @@ def span_of(
     try:
         detection = detection or detect(rows.time, rows.values)
     except DetectorError as error:
-        problems.append(f"no epochs were looked for: {error}")
+        problems.append(f"no search for epochs: {error}")
     if detection is not None and (other := second_job(detection)) is not None:
         problems.append(other)
     late = work.cut and detection is not None and _begun_before(detection, rows)

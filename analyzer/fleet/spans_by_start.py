@@ -22,7 +22,7 @@ CREATE TABLE spans (
     light BLOB NOT NULL, rest BLOB NOT NULL,
     UNIQUE (since, uuid)
 )"""
-# Of two traces of one stretch (a copy, say) the one that comes first by name is kept, in whatever order they come.
+# Of two traces of one stretch (a copy, say) the first by name is kept, in any order of arrival.
 _ADD = """
 INSERT INTO spans (since, uuid, node, trace, end, epochs, busy_ratio, energy_j, memory_bytes, light, rest)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -80,7 +80,7 @@ class SpansByStart:
         self._path = path
         path.unlink(missing_ok=True)
         self._file = sqlite3.connect(path)
-        # Nothing of it outlives this run, so nothing of it need be safe on the disk.
+        # The file does not outlive this run, so it need not be durable.
         self._file.execute("PRAGMA journal_mode = OFF")
         self._file.execute("PRAGMA synchronous = OFF")
         self._file.execute(_TABLE)
@@ -129,7 +129,7 @@ class SpansByStart:
 
 
 def _packed(what: Any) -> bytes:
-    """As a pickle, a tenth of the time that JSON takes: nobody else writes into this file, and nothing of it is kept."""
+    """As a pickle, a tenth of the time that JSON takes: nobody else writes into this file, and it is not kept."""
     return zlib.compress(pickle.dumps(what, pickle.HIGHEST_PROTOCOL), 1)
 
 

@@ -1,6 +1,6 @@
 """The GPU that the others of its job wait for.
 
-GPUs that train in step have epochs of one length, whoever is slow: the slow one works on while the others wait. A lower clock
+GPUs that train in step have epochs of one length, whichever is slow: the slow GPU works while the others wait. A lower clock
 shows it, or multiprocessors that are busy for more of the time. A GPU that no other waits for shows it by longer epochs.
 """
 
@@ -87,7 +87,7 @@ def _by_work(reports: Sequence[Report]) -> Straggler | None:
     middle, farthest = _of_others(active, place)
     if active[place] < (1 + _MORE) * middle or active[place] - middle < _FARTHER * farthest:
         return None
-    why = f"{name} {active[place]:.2f} where the others have {middle:.2f}: they wait for it, or it has more of the work"
+    why = f"{name} {active[place]:.2f} but {middle:.2f}: they wait for it, or it has more of the work"
     return Straggler(place, 1 - middle / active[place], why)
 
 

@@ -109,7 +109,7 @@ class Worked:
 
 
 def worked(activity: ActivityBins, metric: str | None, step_s: float) -> Worked:
-    """Part a trace where it pauses for 15 s and for longer than a fifth of what lies beside, and at holes of 300 s.
+    """Part a trace where it pauses for 15 s and for longer than a fifth of the neighbouring work, and at holes of 300 s.
 
     Working is being above 12 % of the 90th percentile of what is not idle. What a strong job leaves is looked at once more: a
     weaker one before or after it works too. Where no ratio shows the activity, nothing is known of idleness.
@@ -170,7 +170,7 @@ def _busy(smooth: Array, width: float, least: float) -> list[tuple[int, int, flo
     busy = np.flatnonzero(smooth > threshold)
     pauses = np.flatnonzero(np.diff(busy) > max(1.0, max(PAUSE_S, 8 * width) / width))
     starts, stops = busy[np.concatenate([[0], pauses + 1])], busy[np.concatenate([pauses, [busy.size - 1]])] + 1
-    # A pause that is short beside what it parts belongs to the job: an upload, an evaluation on the CPU.
+    # A pause that is short compared with what it parts belongs to the job: an upload, an evaluation on the CPU.
     lengths = stops - starts
     apart = starts[1:] - stops[:-1] > PAUSE_SHARE * np.minimum(lengths[:-1], lengths[1:])
     starts, stops = starts[np.concatenate([[True], apart])], stops[np.concatenate([apart, [True]])]

@@ -1,7 +1,7 @@
 """The GPUs of a job searched together where they differ, once it is known which these are: so they have one cycle.
 
 Single searches differ by whole multiples where a job's steps are alike, and some see nothing (`detector.detect_job`). What a
-GPU showed by itself stays in the store of findings; what it shows of its job is kept beside it, and made anew where the job has
+GPU showed by itself stays in the store of findings; what it shows of its job is kept next to it, and redone where the job has
 got another GPU.
 """
 

@@ -33,7 +33,7 @@ class TraceFile:
         version: see `Finding.version`.
         url: what fsspec opens.
         size: bytes.
-        node: the folder that it lies in, below what is analysed.
+        node: its folder, below the analysed folder.
         place: what is rented there.
     """
 
@@ -75,7 +75,7 @@ class ClosedFolder:
 
     def opened(self) -> AbstractContextManager[tuple[GpuDevice, TraceRows]]:
         """Raise InputError."""
-        raise InputError(f"the folder {self.name!r} may not be read, nor the traces in it: allow it, or move it elsewhere")
+        raise InputError(f"no permission to read the folder {self.name!r} and its traces: allow it, or move it elsewhere")
 
 
 class TraceFolder:
@@ -99,7 +99,7 @@ class TraceFolder:
             raise InputError(f"cannot read {path!r}: {error}; {_REMEDY}") from error
         except ValueError as error:
             raise InputError(
-                f"cannot read {path!r}: {error}; give a folder, or a URL that fsspec knows, as s3://bucket/prefix"
+                f"cannot read {path!r}: {error}; give a folder, or a URL that fsspec supports, such as s3://bucket/prefix"
             ) from error
         self._root = self._root.rstrip("/")
         self.name = path
@@ -112,7 +112,7 @@ class TraceFolder:
         if not there:
             raise InputError(f"{path!r} is not a folder; name one with traces ({', '.join(SUFFIXES)}) in it, at any depth")
         if self._without and str(Path(self._root).resolve()) == self._without:  # its tables would be the next run's traces
-            raise InputError(f"{path!r} is where the traces are; name another folder for the results, within it or elsewhere")
+            raise InputError(f"{path!r} holds the traces; name another folder for the results, inside it or elsewhere")
 
     @property
     def is_local(self) -> bool:

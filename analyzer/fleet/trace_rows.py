@@ -132,7 +132,7 @@ class TraceRows:
             raise InputError(f"{self._name!r} has no column 'time' (or 't'); it has {', '.join(columns[:8])}")
         if len(set(columns)) < len(columns):
             twice = next(column for column in columns if columns.count(column) > 1)
-            raise InputError(f"{self._name!r} has more than one column {twice!r}; give every metric a name of its own")
+            raise InputError(f"{self._name!r} has more than one column {twice!r}; give every metric its own name")
         return time, tuple(column for column in columns if column != time and (self._only is None or column in self._only))
 
     def _piece(self, batch: Any) -> Piece:
@@ -166,7 +166,9 @@ def _text(file: BinaryIO, name: str, *, compressed: bool) -> str:
         raw = gzip.GzipFile(fileobj=file).read(MOST_CSV_BYTES + 1) if compressed else file.read(MOST_CSV_BYTES + 1)
         if len(raw) > MOST_CSV_BYTES:
             most = MOST_CSV_BYTES // 2**20
-            raise InputError(f"{name!r} holds more than {most} MiB of CSV, which is read whole; make a Parquet file of it")
+            raise InputError(
+                f"{name!r} holds more than {most} MiB of CSV, which is too much to read at once; convert it to Parquet"
+            )
         return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig").read()
     except (OSError, UnicodeError, EOFError, zlib.error) as error:
         raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
@@ -199,7 +201,7 @@ class SpanRows:
         self._sample = ThinnedSamples() if self.thinned > 1 else None
 
     def add(self, piece: Piece) -> None:
-        """Take in what of these rows lies inside."""
+        """Add the rows that are inside."""
         first, last = np.searchsorted(piece.time, [self.start, np.nextafter(self.end, np.inf)])
         if first == last:
             return

@@ -25,7 +25,7 @@ from .gpu_history import Looking, Trace
 from .trace_folder import TraceFolder, version_of
 from .trace_rows import TraceRows
 
-# Counts up with each change of what a trace's finding is made of: findings of another number are made anew.
+# Counts up with each change of what a trace's finding is made of: findings of another number are made again.
 _ANALYSIS = 4
 
 _COLUMNS = ("node", "instance", "cloud", "region")
@@ -53,16 +53,16 @@ def traces_of(
     question = _question(looking)
     if path.startswith(("http://", "https://")):
         if not (math.isfinite(looking.since) and math.isfinite(looking.until)):
-            raise InputError("a Prometheus has no beginning and no end: give --from and --to")
+            raise InputError("a Prometheus server has no natural range of time: give --from and --to")
         return Store(_access(path, config, token_file), looking.since, looking.until, places=places, question=question)
     for option, value in (("--config", config), ("--token-file", token_file)):
         if value is not None:
-            raise InputError(f"{option} is for a Prometheus, and {path!r} is none; leave it out")
+            raise InputError(f"{option} is for a Prometheus server, but {path!r} is not one; leave it out")
     return TraceFolder(path, places=places, question=question, without=out)
 
 
 def _access(url: str, config: Path | None, token_file: Path | None) -> PrometheusSettings:
-    """How to be let in: what the configuration says of this address, as it stands in the service's."""
+    """Access: the configuration's settings for this address, as in the service's."""
     if config is None:
         return PrometheusSettings(url=url, token_file=token_file)
     if token_file is not None:

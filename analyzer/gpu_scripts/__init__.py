@@ -2,7 +2,7 @@
 
 One file per script, named like it; what it gives is plain tables in base units. The registries of foreign formats
 (``adapters/``, the backends' ``kernel_files/``, ``adapters/`` and ``operator_time/corpus.py``) make their own
-of them. All scripts but `record_epochs` write ``meta.json`` beside their tables.
+of them. All scripts but `record_epochs` write ``meta.json`` next to their tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def meta_beside(path: Path, *keys: str) -> Any:
-    """What ``meta.json`` beside the file has under these keys, each below the one before; None if it has nothing there."""
+    """What ``meta.json`` next to the file has under these keys, each below the one before; None if it has nothing there."""
     try:
         value = json.loads(path.with_name("meta.json").read_text(encoding="utf-8"))
         for key in keys:

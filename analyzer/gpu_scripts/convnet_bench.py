@@ -39,7 +39,7 @@ def measured_networks(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """
     table = table[table["phase"].isin(_PHASES) & table["median_ms"].notna()]
     if table.empty:
-        raise InputError(f"{str(path)!r} holds no measured phase; give a table in which networks ran")
+        raise InputError(f"{str(path)!r} has no measured phase; give a table of measured networks")
     name = str(path)
     measured = pd.DataFrame(
         {

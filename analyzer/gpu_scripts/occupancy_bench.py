@@ -19,7 +19,7 @@ _PERCENT = 100.0
 
 
 def devices(path: Path) -> list[dict[str, Any]]:
-    """The parts of ``meta.json`` beside the file that ran on a GPU; each names it under ``device``, mostly with ``limits``."""
+    """The parts of ``meta.json`` next to the file that ran on a GPU; each names it under ``device``, mostly with ``limits``."""
     parts = meta_beside(path, "parts")
     parts = parts.values() if isinstance(parts, dict) else ()
     return [part for part in parts if isinstance(part, dict) and {"device", "compute_capability"} <= part.keys()]

@@ -19,10 +19,10 @@ _DTYPES = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "bf16": "bfloat
 
 
 def gpu_name(file: Path) -> str:
-    """The driver's name of the GPU; InputError if ``meta.json`` beside the file does not say it."""
+    """The driver's name of the GPU; InputError if ``meta.json`` next to the file does not say it."""
     named = re.search(r"name='([^']*)'", str(meta_beside(file, "device", "gpu")))
     if named is None:
-        raise InputError(f"{file.name} does not say its GPU; put op_bench's meta.json of a CUDA run beside it")
+        raise InputError(f"{file.name} does not name its GPU; put the meta.json of an op_bench run on CUDA next to it")
     return named[1]
 
 

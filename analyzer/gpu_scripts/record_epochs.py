@@ -1,7 +1,7 @@
 """``telemetry.csv.gz`` and ``runs.json`` of ``record_epochs.py``: one session of many labelled runs.
 
 The telemetry is one table of one GPU at 10 Hz; its column ``run`` says what ran (two names joined by ``+`` if together, empty
-between runs). The JSON beside it holds each run's phases and its epochs' true marks, on the same clock.
+between runs). The JSON next to it holds each run's phases and its epochs' true marks, on the same clock.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def labelled(
             if jobs and len(jobs) == str(together).count("+") + 1 and all(map(_usable, jobs)):
                 yield str(together), label == together, {**_marks(jobs), "gpu": static.get("Name")}
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{name!r} is not record_epochs.py's runs.json beside its telemetry: it lacks {error}") from error
+        raise InputError(f"{name!r} is not record_epochs.py's runs.json next to its telemetry: it lacks {error}") from error
 
 
 def _usable(job: Mapping[str, Any]) -> bool:

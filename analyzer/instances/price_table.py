@@ -45,11 +45,11 @@ def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instan
 
 
 def load_to_update(path: Path, catalog: Catalog) -> Sequence[Instance]:
-    """Instances of a file that is to be written anew; InputError if that would lose a row, whose GPU the catalogue lacks."""
+    """Instances of a file that is to be written again; InputError if that would lose a row, whose GPU the catalogue lacks."""
     instances, unknown = _load(path, catalog, str(path))
     if unknown:
         raise InputError(
-            f"{path} holds rows of GPUs that the catalogue does not know, or not by one name ({counted(unknown)}), and would "
+            f"{path} has rows for GPUs that the catalogue does not know or cannot tell apart ({counted(unknown)}), and would "
             "lose them; name these GPUs by --gpus FILE, or write another file"
         )
     return instances
@@ -120,14 +120,14 @@ def read_csv(path: Path, name: str) -> pd.DataFrame:
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose their last cells with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            # As it is: a damaged archive would raise whatever its library does.
+            # As it is: a damaged archive would raise its library's own errors.
             table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig", compression=None)
     except FileNotFoundError:
         raise InputError(f"no such price file: {name!r}") from None
     except pd.errors.ParserWarning:
         raise InputError(
-            f"{name!r} has rows with more cells than its header; separate cells by commas, quote a text that holds one, and "
-            "write decimals with a point"
+            f"{name!r} has rows with more cells than its header; separate cells by commas, quote text that contains a comma, "
+            "and write decimals with a point"
         ) from None
     except pd.errors.EmptyDataError:
         raise InputError(f"{name!r} is empty; the first line of a price list names its columns") from None
@@ -145,13 +145,13 @@ def _read(path: Path, name: str) -> pd.DataFrame:
     table = read_csv(path, name)
     if set(table.columns) >= _OF_SKYPILOT:
         raise InputError(
-            f"{name} is a price list of SkyPilot, which names GPUs and prices hosts in its own way; import it first: "
+            f"{name} is a price list of SkyPilot, which has its own format; import it first: "
             "epochcast prices import VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
         )
     missing = [column for column in REQUIRED if column not in table.columns]
     foreign = [column for column in table.columns if column.lower().endswith("per_hour") and "usd" not in column.lower()]
     if "usd_per_hour" in missing and foreign:
-        raise InputError(f"{name} has {foreign[0]} and no usd_per_hour; prices are in USD, convert them and name the column so")
+        raise InputError(f"{name} has {foreign[0]} and no usd_per_hour; prices are in USD: convert them and rename the column")
     if missing:
         raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(REQUIRED)}")
     if "currency" in table.columns and len(other := table[~table["currency"].str.upper().isin(["", "USD"])]):
@@ -165,13 +165,13 @@ def _read(path: Path, name: str) -> pd.DataFrame:
 
 
 _WHY = {
-    "cloud": "name who rents it out",
-    "instance": "give the name that the cloud calls it by",
+    "cloud": "name the provider",
+    "instance": "give the cloud's name for it",
     "gpu": "name its GPU (`epochcast gpus` lists them)",
-    "count": "say how many GPUs it has",
-    "region": "name it, or write any where the price is the same everywhere",
-    "source": "say where the price was seen",
-    "date": "say when the price was seen, as YYYY-MM-DD",
+    "count": "give its number of GPUs",
+    "region": "name it, or write any if the price is the same everywhere",
+    "source": "say where you saw the price",
+    "date": "say when you saw the price, as YYYY-MM-DD",
 }
 
 
@@ -223,8 +223,8 @@ def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
     if not above:
         return []
     return [
-        f"spot is dearer than on demand for {len(above)} of the instances of {name}, the first {above[0].name} in "
-        f"{above[0].region}; see that the two columns are not exchanged"
+        f"spot costs more than on demand for {len(above)} of the instances of {name}, the first {above[0].name} in "
+        f"{above[0].region}; check that the two columns are not swapped"
     ]
 
 

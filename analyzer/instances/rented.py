@@ -79,11 +79,11 @@ def rented(
             return Rented(cheapest[0], cheapest[1], assumed=False)
         if named and all(instance.gpu != gpu for instance in named):
             has = ", ".join(sorted({instance.gpu for instance in named}))
-            why = f"it has {has} and the job runs on {gpu}"
+            why = f"it has {has} but the job runs on {gpu}"
         elif named:
             why = f"none of that name has {gpu} in {' '.join(filter(None, (cloud, region)))}"
         else:
-            why = "the price table lacks it"
+            why = "the price table does not list it"
         notes.append(f"the job is reported to run on {name}, but {why}: the cheapest instance with {gpu} is used instead")
     own = [instance for instance in instances if instance.gpu == gpu and math.ceil(gpus / instance.count) <= machines]
     if not own and any(instance.gpu == gpu for instance in instances):

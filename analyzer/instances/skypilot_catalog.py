@@ -2,7 +2,7 @@
 
 github.com/skypilot-org/skypilot-catalog, ``catalogs/vN/CLOUD/vms.csv``. Its columns are InstanceType, AcceleratorName,
 AcceleratorCount, vCPUs, MemoryGiB, Price, SpotPrice, Region and AvailabilityZone; both prices are USD per hour of the whole
-instance, except on Google Cloud (see `skypilot_names`). One row stands for one zone.
+instance, except on Google Cloud (see `skypilot_names`). One row is one zone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _OPTIONAL = ("SpotPrice", "vCPUs", "MemoryGiB", "AvailabilityZone")
 _AZURE_VCPUS_PER_A10 = 36
 _WIDEST_SPREAD = 2
 
-_UNKNOWN = "for accelerators that the GPU catalogue does not know, or not in which form"
+_UNKNOWN = "for accelerators that the GPU catalogue does not know or cannot tell apart"
 _FRACTION = "for fractions of a GPU"
 _UNPRICED = "without a price"
 _NO_HOST = "for GPUs without a host in their zone"
-_DEARER_SPOT = "with spot dearer than on demand, so that one of the two is no such price"
+_DEARER_SPOT = "with spot above on demand, so that one of the two must be wrong"
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def read_skypilot_catalog(
         rows = _with_hosts(rows, catalog, skipped)
     if nameless := next((row for row in rows if row.accelerator and not (row.name and row.region)), None):
         raise InputError(
-            f"row {nameless.number} of {path} has no InstanceType or no Region; the list of Google Cloud, where GPUs have "
-            "none, is read with --cloud gcp"
+            f"row {nameless.number} of {path} has no InstanceType or no Region; read Google Cloud's list, whose GPU rows have "
+            "none, with --cloud gcp"
         )
     zones: defaultdict[tuple[str, str, int, str], list[Instance]] = defaultdict(list)
     for row in rows:
@@ -135,8 +135,8 @@ def _spread_note(rows: Iterable[_Row], path: Path) -> list[str]:
     if not wide:
         return []
     return [
-        f"on-demand prices of {', '.join(wide)} differ more than {_WIDEST_SPREAD}-fold between regions of {path}, as if some "
-        "were of another kind (reserved, say); compare those you rely on with the cloud's own page"
+        f"on-demand prices of {', '.join(wide)} differ more than {_WIDEST_SPREAD}-fold between regions of {path}, so some may "
+        "be of another kind, such as reserved; check the prices you rely on against the cloud's own page"
     ]
 
 

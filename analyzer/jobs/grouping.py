@@ -172,7 +172,7 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
     nodes = list(dict.fromkeys(report.device.node for report in reports))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     if grouped_by == "phase":
-        return f"{len(reports)} GPUs in step on {where}"
+        return f"{len(reports)} synchronous GPUs on {where}"
     if grouped_by == "single":
         return reports[0].device.title
     if not owners:
@@ -194,7 +194,7 @@ def _notes(cluster: Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
         shown = "their epochs begin and end together" if by_epochs else "they work and wait at the same moments"
         notes.append(
             f"its {len(reports)} GPUs count as one job because {shown}: their agents report no "
-            "processes (setting `processes`), or processes that do not decide it"
+            "processes (setting `processes`), or the processes do not settle it"
         )
     for report in reports:
         title, owners = report.device.title, trainers(report.owners)

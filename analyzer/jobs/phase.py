@@ -33,7 +33,7 @@ _SAMPLES, _SCATTER, _STILL = 1.0, 0.007, 3.0
 # The newest epochs show whether two jobs have drifted apart.
 _NEWEST = 30
 
-# Lengths of epochs that may be of one job lie in one band or in two beside each other; a little wider against rounding.
+# Lengths of epochs that may be of one job lie in one band or in two next to each other; a little wider against rounding.
 _BAND = 1.001 * math.log1p(MOST_APART)
 
 
@@ -120,5 +120,5 @@ def _place(report: Report) -> tuple[int, float] | None:
 
 
 def _cell(since: float, band: int) -> int:
-    """Beginnings within one epoch of each other lie in one cell or in two beside each other, also from one band to the next."""
+    """Beginnings within one epoch of each other are in one cell or two neighbouring cells, also across bands."""
     return math.floor(since / math.exp((band + 2) * _BAND))

@@ -32,7 +32,7 @@ _VERDICTS: tuple[Verdict, ...] = ("epochs", "steps", "none")
 
 _WHY_NOTHING = {
     "searching": "no prediction yet: a profile takes a minute of work, and the length of an epoch about five epochs",
-    "answered": "no prediction yet: its profile is being made",
+    "answered": "no prediction yet: its profile is being computed",
     "idle": "no prediction: the job ran for less than a minute",
 }
 
@@ -47,9 +47,7 @@ def sources_of(reports: Sequence[Report], catalog: Catalog) -> tuple[list[Source
     for report in kept or reports:
         name = report.device.title
         if report.device.source == "host":
-            missing.append(
-                (name, f"nothing can be predicted: it is a CPU ({report.device.name}), and predictions start from a GPU")
-            )
+            missing.append((name, f"nothing can be predicted: it is a CPU ({report.device.name}), but predictions need a GPU"))
             continue
         try:
             if report.profile is None:
@@ -89,7 +87,7 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
     own = {place: f"shows a cycle of {length(period)}" for place, period in sure.items() if place not in chosen}
     if not chosen:
         outvoted = [
-            (reports[place].device.title, f"{text} and the others show another one, so no seconds are known")
+            (reports[place].device.title, f"{text} and the others show another cycle, so no seconds are known")
             for place, text in own.items()
         ]
         return [], outvoted
@@ -122,7 +120,7 @@ def summed_up(
         epochs_seen: epochs of this job so far.
         silent: UUIDs of GPUs that are no longer reported.
         plan: what its operator says.
-        notes: sentences beside the group's.
+        notes: sentences next to the group's.
         prediction, recommendation: None where there is none.
     """
     counted = _elected(reports)[0] or reports

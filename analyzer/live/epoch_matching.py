@@ -1,4 +1,4 @@
-"""Epochs that are detected again: which known ones they are, so that the store holds none twice."""
+"""Epochs that are detected again: which known epochs they match, so that none is stored twice."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _LEAD_S, _LEAD_ROWS = 5.0, 5
 _PROFILE_S, _PROFILE_ROWS, _LEAST_PROFILE_S = 60.0, 24, 10.0
 
 # The tracker puts its first boundary where the samples begin. If the GPU worked then (its activity above this share of what is
-# usual for it), and the boundary lies within this share of a period, that epoch had begun before anybody listened.
+# usual for it), and the boundary is within this share of a period, that epoch had begun before anybody listened.
 _WORKING, _NEAR = 0.12, 0.2
 
 # Periods within which a stream finds again what an earlier one knew (the median first answer comes after 4.5).
@@ -72,7 +72,7 @@ class GpuWatch:
             device: which GPU.
             catalog: names of GPUs.
             before: its last report, by an earlier watch.
-            known: its newest epochs, oldest first, as they stand in the store.
+            known: its newest epochs, oldest first, as in the store.
         """
         self.device = device
         self._catalog = catalog
@@ -170,7 +170,7 @@ class GpuWatch:
         return report
 
     def _is_remembered(self, before: Report) -> bool:
-        """Whether an earlier watch's answer stands: until there is one of this watch, or should be."""
+        """Whether an earlier watch's answer still holds: until this watch has one, or should have."""
         if self._detection is not None and self._detection.verdict != "none":
             return False
         return self._heard_since is None or self._last - self._heard_since < _REMEMBERED * (before.period_s or 0.0)
@@ -191,7 +191,7 @@ class GpuWatch:
 
     @property
     def _hole_s(self) -> float:
-        """Seconds without a sample after which the stream begins anew."""
+        """Seconds without a sample after which the stream starts again."""
         return hole_s(1 / self._hertz)
 
     def _after(self, hole: Hole) -> News:
@@ -209,7 +209,7 @@ class GpuWatch:
         return news
 
     def _judged_by_owners(self) -> News:
-        """Begin anew with the samples since the hole if the processes are others than before it."""
+        """Begin again with the samples since the hole if the processes are others than before it."""
         hole = self._hole
         if hole is None or self._same_job is not None:
             return News()
@@ -411,7 +411,7 @@ class GpuWatch:
         return self._summarised(time, values, replace(detection, epochs=(epoch,)), first_epoch=True)
 
     def _refresh_profile(self) -> None:
-        """Make the job's profile anew, if it is time."""
+        """Make the job's profile again, if it is time."""
         if self._gpu is None or self._job_since is None or self._stream is None:
             return
         since = self._last - self._profiled_at

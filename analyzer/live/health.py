@@ -92,14 +92,12 @@ def problems_of(report: WatcherReport, store_error: str = "") -> list[str]:
     watcher, sources = report
     notes = []
     if watcher is not None and watcher.turn_s > _LONG_TURN_S:
-        notes.append(f"the watcher has been busy with the same samples for {watcher.turn_s:.0f} s, so epochs come late")
+        notes.append(f"the watcher has been processing the same samples for {watcher.turn_s:.0f} s, so epochs come late")
     # Without an error it is polled for the first time, which takes long where much of the past is read.
     notes += [error for error in dict.fromkeys(source.error for source in sources) if error]
     notes += [problem for source in sources if source.up for problem in source.problems]
     if reason := store_error or (watcher is not None and watcher.store_error):
-        notes.append(
-            f"the state cannot be written ({reason}), so these figures are old; new epochs are kept in memory until it can be"
-        )
+        notes.append(f"the state cannot be written ({reason}), so these figures are old; new epochs stay in memory until then")
     return notes + _clocks(sources)
 
 
@@ -108,8 +106,10 @@ def _clocks(sources: Sequence[SourceStatus]) -> list[str]:
     offsets = {f"{source.kind} {source.name}": source.clock_offset_s for source in sources if source.clock_offset_s is not None}
     off = {name: offset for name, offset in offsets.items() if abs(offset) > CLOCK_TOLERANCE_S}
     if len(off) > 1 and off == offsets and len({offset > 0 for offset in off.values()}) == 1:
-        return [f"the clocks of all {len(off)} sources are {_against(min(off.values(), key=abs))}; check this machine's first"]
-    return [f"the clock of {name} is {_against(offset)}; synchronise both by NTP" for name, offset in off.items()]
+        return [
+            f"the clocks of all {len(off)} sources are {_against(min(off.values(), key=abs))}; check this machine's clock first"
+        ]
+    return [f"the clock of {name} is {_against(offset)}; synchronise both with NTP" for name, offset in off.items()]
 
 
 def _against(offset: float) -> str:

@@ -133,8 +133,8 @@ def _of_health(health: WatcherHealth) -> Iterator[Value]:
 class CatalogRow(NamedTuple):
     """One metric.
 
-    ``name``: as on ``/metrics``. ``by``: ``detector`` is whoever detects the GPU's epochs, its node's analyzer or else the
-    service.
+    ``name``: as on ``/metrics``. ``by``: ``detector`` is the process that detects the GPU's epochs: its node's analyzer, else
+    the service.
     """
 
     name: str

@@ -121,7 +121,7 @@ class Polling:
             self._put(polled, polled.source.poll())
             polled.failed = 0
             status.up, status.error = True, ""
-        except Exception as error:  # whatever it is, the others go on
+        except Exception as error:  # in any case the others continue
             polled.failed += 1
             status.errors += 1
             expected = isinstance(error, TelemetryError)

@@ -40,7 +40,7 @@ class Hole:
         return self.end - self.begin
 
     def is_bridged(self, hertz: float) -> bool:
-        """Whether the stream goes on after it; otherwise it begins anew."""
+        """Whether the stream goes on after it; otherwise it starts again."""
         return self.seconds <= hole_s(1 / hertz)
 
     def kept_by(self, owners: Sequence[Owner]) -> bool | None:

@@ -40,7 +40,7 @@ class StateFile:
         Args:
             path: of the file; its folder is made.
             prepare: makes its tables where they are missing; may raise InputError.
-            check: look for damage in all of it, which takes seconds per GB.
+            check: check the whole file for damage, which takes seconds per GB.
 
         Raises:
             InputError: the folder cannot be written.
@@ -66,7 +66,7 @@ class StateFile:
 
     @property
     def set_aside(self) -> list[Path]:
-        """Damaged files that are still beside this one."""
+        """Damaged files that are still next to this one."""
         return sorted(self.path.parent.glob(f"{glob.escape(self.path.name)}.broken-{'[0-9]' * 10}"))
 
     def use(self, action: Callable[[sqlite3.Connection], _Result]) -> _Result:
@@ -158,7 +158,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 def alone_with(state: Path) -> Iterator[None]:
     """Keep other analyzers from the state at this path: two that detect the same GPUs would take each other's place in it.
 
-    A file beside it is locked, as SQLite locks and unlocks its own. The lock ends with the process, however that happens.
+    A file next to it is locked, as SQLite locks and unlocks its own. The lock ends with the process, however that happens.
 
     Raises:
         InputError: another process has the state, or the file cannot be written.
@@ -175,9 +175,7 @@ def alone_with(state: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"another analyzer runs with the state {str(state)!r}; end that one, or name another file"
-            ) from None
+            raise InputError(f"another analyzer is using the state {str(state)!r}; stop it, or name another file") from None
         except OSError as error:  # a file system without locks: a service that does not start would be worse
-            log.warning("whether another analyzer has the state %s cannot be known: %s", state, error.strerror)
+            log.warning("cannot check whether another analyzer uses the state %s: %s", state, error.strerror)
         yield

@@ -46,7 +46,7 @@ _WRITE_REPORT = "INSERT OR REPLACE INTO gpu (uuid, told, by_node, report) VALUES
 _WRITE_PULSE = "INSERT OR REPLACE INTO heard VALUES (?, ?, ?, ?, ?, ?)"
 _DROP_EPOCH = "DELETE FROM epoch WHERE gpu = ? AND start = ?"
 _WRITE_EPOCH = 'INSERT OR REPLACE INTO epoch (gpu, start, "end", confidence, job_since, profile) VALUES (?, ?, ?, ?, ?, ?)'
-# Writes these rows anew, at the end of the table: emptied where they are, they would leave pages with holes that nothing fills.
+# Rewrites these rows at the end of the table: emptied in place, they would leave pages with holes that nothing fills.
 _DROP_PROFILES = (
     'INSERT OR REPLACE INTO epoch (gpu, start, "end", confidence, job_since) '
     'SELECT gpu, start, "end", confidence, job_since FROM epoch WHERE gpu = ? AND start <= ? AND profile IS NOT NULL'
@@ -92,7 +92,7 @@ class StateStore:
 
         Args:
             path: of the file; its folder is made.
-            check: look for damage in all of it, which takes seconds per GB; for whoever opens it first.
+            check: check the whole file for damage, which takes seconds per GB; for the first process that opens it.
 
         Raises:
             InputError: the folder cannot be written, or a newer version wrote the file. One that is damaged is set aside under
@@ -124,7 +124,7 @@ class StateStore:
 
     @property
     def set_aside(self) -> list[Path]:
-        """Damaged files that are still beside the state."""
+        """Damaged files that are still next to the state."""
         return self._file.set_aside
 
     @property
@@ -170,7 +170,7 @@ class StateStore:
 
         A report may lack its newest pulse. None is one that cannot be read.
         """
-        # A row that is written anew gets the next number, as its key is the UUID.
+        # A row that is written again gets the next number, as its key is the UUID.
         rows = self._rows("SELECT rowid, uuid, report FROM gpu WHERE rowid > ? ORDER BY rowid", (since,))
         return [(number, uuid, _report(uuid, text)) for number, uuid, text in rows]
 
@@ -278,7 +278,7 @@ def _profile(gpu: str, packed: bytes | str) -> Profile | None:
         # An older version wrote text.
         return Profile.from_json(json.loads(packed if isinstance(packed, str) else zlib.decompress(packed)))
     except (ValueError, zlib.error) as error:
-        log.warning("a profile of an epoch of %s in the state is left out: %s", gpu, error)
+        log.warning("the state's profile of an epoch of %s is skipped: %s", gpu, error)
         return None
 
 
@@ -291,5 +291,5 @@ def _report(gpu: str, text: str) -> Report | None:
     try:
         return Report.from_json(json.loads(text))
     except ValueError as error:
-        log.warning("the state's report of %s is left out: %s", gpu, error)
+        log.warning("the state's report of %s is skipped: %s", gpu, error)
         return None

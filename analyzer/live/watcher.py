@@ -66,7 +66,7 @@ class _Gpu:
 
 
 class Watcher:
-    """Watches until it is asked to stop; whatever fails meanwhile is counted, and tried again."""
+    """Watches until it is asked to stop; failures are counted and retried."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Watcher:
 
         Args:
             sources: of a GPU that two report, the first is believed, as long as it reports.
-            store: where all of it goes; what stands there of the GPUs is gone on with.
+            store: for the results; the watch continues from what it holds of the GPUs.
             catalog: names of GPUs.
             keep_days: of epochs, and of GPUs that are gone.
             clock: seconds that never go back.
@@ -255,7 +255,7 @@ class Watcher:
                     for gpu in part:
                         self._write_part([gpu], now, by_node=by_node)
                     return
-                log.error("what is known of %s cannot be written: %s", _change(part[0]).report.device.uuid, error)
+                log.error("the state of %s cannot be written: %s", _change(part[0]).report.device.uuid, error)
                 self._health.store_errors += 1
                 stored = False
             for gpu in part:
@@ -272,7 +272,7 @@ class Watcher:
         except sqlite3.Error as error:
             self._health.store_errors += 1
             if not self._health.store_error:
-                log.error("the state %s: %s; epochs are kept in memory meanwhile", self._store.path, error)
+                log.error("the state %s: %s; epochs stay in memory meanwhile", self._store.path, error)
             self._health.store_error = str(error)
 
 

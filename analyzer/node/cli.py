@@ -34,14 +34,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--node", action="store_true", help="run detection beside an agent instead of the central service")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file of settings; flags win over it")
+    parser.add_argument("--node", action="store_true", help="run detection next to an agent instead of the central service")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file with settings; flags override it")
     parser.add_argument("--agent", metavar="URL", help=f"address of the agent (default {NodeConfig.agent})")
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {NodeConfig.host})")
     parser.add_argument(
-        "--port", type=int, metavar="N", help=f"port to listen on, 0 takes a free one (default {NodeConfig.port})"
+        "--port", type=int, metavar="N", help=f"port to listen on; 0: any free port (default {NodeConfig.port})"
     )
-    parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once it listens")
+    parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once the node listens")
     parser.add_argument(
         "--state",
         type=Path,

@@ -16,12 +16,12 @@ _FIELDS_OF_AGENT = ("interval", "node", "instance", "cloud", "region", "user", "
 class NodeConfig:
     """Settings of ``epochcast serve --node``, checked.
 
-    ``agent``: address of the agent beside it; ``interval``: seconds between two questions to it; ``user``, ``password_file``,
-    ``ca``: its basic authentication, and the PEM file to check its certificate with. ``host``, ``port``: where to listen, port
-    0 takes a free one; ``port_file``: written with the bound port. ``token_file``: holds the token that every client must
-    bear, read anew when it changes; without it anybody may ask. ``state``: file for what must survive a restart;
-    ``keep_days``: of epochs in it. ``gpus``: TOML file of GPUs that the catalogue lacks. ``node``: what this machine is called,
-    empty for its host name. ``instance``, ``cloud``, ``region``: what is rented, as in the price table.
+    ``agent``: address of this node's agent; ``interval``: seconds between requests to it; ``user``, ``password_file``, ``ca``:
+    its basic authentication, and the PEM file to check its certificate with. ``host``, ``port``: address to listen on; port 0:
+    any free port; ``port_file``: file to write the port to. ``token_file``: file with the token that clients must send,
+    reloaded when it changes; without it, anyone can send requests. ``state``: SQLite file that keeps the state across restarts;
+    ``keep_days``: days to keep epochs. ``gpus``: TOML file with GPUs to add to the catalogue. ``node``: name of this machine;
+    empty: its host name. ``instance``, ``cloud``, ``region``: the rented instance, as in the price table.
     """
 
     agent: str = "http://127.0.0.1:9911"

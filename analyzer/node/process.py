@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 # Nobody waits for a thread, and no connection takes more than a minute.
 LIMITS = Limits(connections=32, waiting=0, request_s=10.0, answer_s=50.0, silence_s=10.0)
-# Whoever restarts a node by it has no token, and it says nothing but whether detection runs.
+# Tools that restart a node have no token, and it reveals only whether detection runs.
 OPEN_PATHS = frozenset({"/healthz"})
 # Of its sources, in the log.
 _NAMED = 3
@@ -66,7 +66,7 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
             names = ", ".join(source.name for source in sources[:_NAMED]) + ", …" * (len(sources) > _NAMED)
             log.info("listening on %s port %d, reading %s", config.host, server.server_port, names or "nothing")
             if config.token_file is None and not is_local(config.host):
-                log.warning("anybody who reaches %s may read this node's epochs; set token_file", config.host)
+                log.warning("anyone who can reach %s can read this node's epochs; set token_file", config.host)
             try:
                 write_port(config.port_file, server.server_port)
                 notify("READY=1")
@@ -126,7 +126,7 @@ class Api(Routes):
             epochs = self._store.epochs(gpu, since=None if since == -math.inf else since, limit=int(limit))
         except sqlite3.Error as error:
             log.warning("the state cannot be read: %s", error)
-            said = f"the state cannot be read now ({error}); ask again"
+            said = f"the state cannot be read now ({error}); try again"
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, said, ("Retry-After", "5"))
         return json_answer({"schema": EPOCHS_SCHEMA, "gpu": gpu, "epochs": [epoch_to_json(epoch) for epoch in epochs]})
 

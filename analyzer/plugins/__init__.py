@@ -77,14 +77,14 @@ class Backend(Protocol):
 
         Raises:
             ValueError: the backend cannot be used with them, or something that it needs is missing; the message is one
-                sentence with the remedy, which is told at ``/api/v1/backends``.
+                sentence with the remedy, which is shown at ``/api/v1/backends``.
         """
         ...
 
     def answer(self, question: Any) -> BaseModel:
         """Answer a checked question.
 
-        Runs in a worker process of the service, which is ended when it takes longer than the service allows; whatever is
+        Runs in a worker process of the service, which is ended when it takes longer than the service allows; anything
         heavy is imported here, not with the module. One backend object answers many questions, one after another.
 
         Raises:

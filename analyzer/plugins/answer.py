@@ -12,7 +12,7 @@ from .chart import Picture
 _T = TypeVar("_T")
 
 Known = Annotated[_T | None, Field(exclude_if=lambda value: value is None)]
-"""A field that the JSON lacks where it has no value."""
+"""A field that the JSON omits when it has no value."""
 
 
 class AnswerPart(BaseModel):

@@ -19,7 +19,7 @@ class Line:
         name: for the legend; lines of one name look alike in all panels.
         values: ratios 0..1, or amounts.
         low, high: ends of the 90 % interval; empty: none.
-        assumed: whether nothing of it was measured.
+        assumed: whether it has no measured value.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Ratios:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Measured beside predicted values.
+    """Measured next to predicted values.
 
     Attributes:
         title: such as the way to predict, and what was timed.

@@ -24,7 +24,7 @@ def folders(backend: str, own: Mapping[str, Any]) -> dict[str, Path]:
     for name, folder in named.items():
         if not folder.is_dir():
             raise InputError(
-                f"[backends.{backend}] has the model {name!r} in {str(folder)!r}, which is no folder; mend the path"
+                f"[backends.{backend}] has the model {name!r} in {str(folder)!r}, which is not a folder; correct the path"
             )
     return named
 

@@ -107,7 +107,7 @@ class NetworkBody(Body):
     @model_validator(mode="after")
     def _of_one_network(self) -> Self:
         if (self.network is None) == (self.onnx is None):
-            raise ValueError("name a network by network, or send the bytes of a file as onnx, one of them")
+            raise ValueError("give either network (a name) or onnx (the bytes of a file)")
         return self
 
 
@@ -195,4 +195,4 @@ ModelFolder = Annotated[
     Http(Name | None),
     Option(metavar="DIR", default="the shipped one"),
 ]
-"""A fitted model: its folder on the command line; over HTTP its name in the service's configuration."""
+"""A fitted model: a folder on the command line, or over HTTP a name from the service's configuration."""

@@ -26,7 +26,7 @@ OnnxText = Annotated[
     Field(
         min_length=4,
         max_length=4 * -(-MOST_BYTES // 3),
-        description="The bytes of an ONNX file in base64. Its tensors must not lie in other files.",
+        description="The bytes of an ONNX file in base64. All its tensors must be in this file.",
         json_schema_extra={"contentEncoding": "base64"},
     ),
 ]
@@ -36,7 +36,7 @@ OnnxText = Annotated[
 def received_onnx(text: str) -> Iterator[str]:
     """The path of a file with the sent network, for as long as it is read.
 
-    Whatever its readers raise is told as a fault of the network: it was made by whoever sent it.
+    Any error of its readers is reported as a fault of the network, which the client made.
 
     Raises:
         InputError: the text is no base64 of an ONNX file, it refers to other files, or has more in it than any network.
@@ -57,11 +57,11 @@ def received_onnx(text: str) -> Iterator[str]:
             raise
         except Exception as error:
             said = _without(f"{type(error).__name__}: {one_line(error)[:200]}", path)
-            raise InputError(f"the onnx network cannot be followed ({said}); export it again") from error
+            raise InputError(f"the onnx network cannot be read ({said}); export it again") from error
 
 
 def _without(sentence: str, path: Path) -> str:
-    """The sentence without where the file lies, which is nobody's concern."""
+    """The sentence without the path of the file, which must not be revealed."""
     return sentence.replace(repr(str(path)), "the onnx network").replace(str(path), "the onnx network")
 
 
@@ -69,13 +69,11 @@ def _check(content: bytes) -> None:
     try:
         import onnx
     except ImportError as error:
-        raise InputError(
-            "networks as ONNX need the onnx library, which is not installed here; name a network instead"
-        ) from error
+        raise InputError("ONNX networks need the onnx library, which is not installed here; name a network instead") from error
     try:
         model = onnx.ModelProto.FromString(content)
     except Exception as error:  # protobuf's own
-        raise InputError(f"onnx is no ONNX file ({one_line(error)[:100]}); export the network again") from error
+        raise InputError(f"onnx is not an ONNX file ({one_line(error)[:100]}); export the network again") from error
     seen = 0
     for message, depth in _messages(model):
         kind = message.DESCRIPTOR.name
@@ -84,8 +82,8 @@ def _check(content: bytes) -> None:
         if kind == "TensorProto":
             if message.external_data or message.data_location == onnx.TensorProto.EXTERNAL:
                 raise InputError(
-                    f"the tensor {message.name!r:.60} of the onnx network lies in another file; "
-                    "export with all weights in one file"
+                    f"the tensor {message.name!r:.60} of the onnx network is in another file; export with all weights in one "
+                    "file"
                 )
             _check_sides(message.name, message.dims)
         elif kind == "ValueInfoProto":
@@ -93,7 +91,7 @@ def _check(content: bytes) -> None:
         elif kind == "NodeProto":
             seen += 1
             if seen > _MOST_NODES:
-                raise InputError(f"the onnx network has more than {_MOST_NODES} nodes; send one that people train")
+                raise InputError(f"the onnx network has more than {_MOST_NODES} nodes; send a smaller network")
 
 
 def _check_sides(name: str, sides: Any) -> None:

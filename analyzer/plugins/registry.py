@@ -78,7 +78,7 @@ class Registry:
         for point in points:
             if point.name in installed:
                 log.warning(
-                    "the backend %s of %s is left out: %s has that name",
+                    "the backend %s of %s is skipped: %s has that name",
                     point.name,
                     _package(point),
                     installed[point.name].value,
@@ -125,9 +125,9 @@ def backend_class(name: str, value: str) -> type[Backend]:
     try:
         loaded: Any = EntryPoint(name, value, GROUP).load()
     except (Exception, SystemExit) as error:  # the import runs another's code
-        raise InputError(f"{value} cannot be imported ({_in_a_line(error)}); mend or uninstall it") from error
+        raise InputError(f"{value} cannot be imported ({_in_a_line(error)}); fix or uninstall it") from error
     if wrong := _wrong(loaded, name):
-        raise InputError(f"{value} is no backend: {wrong}")
+        raise InputError(f"{value} is not a backend: {wrong}")
     kind: type[Backend] = loaded
     return kind
 
@@ -150,24 +150,24 @@ def _loaded_in_time(point: EntryPoint, settings: Settings) -> Installed:
     thread.join(_LONGEST_LOAD_S)
     if loaded:
         return loaded[0]
-    why = f"{point.value} was not loaded within {_LONGEST_LOAD_S:g} s; mend or uninstall it"
+    why = f"{point.value} was not loaded within {_LONGEST_LOAD_S:g} s; fix or uninstall it"
     return Installed(point.name, point.value, _package(point), settings, None, None, why)
 
 
 def _wrong(loaded: Any, name: str) -> str:
     """What keeps it from being a backend; empty if nothing does."""
     if not _NAME.fullmatch(name):
-        return f"its name {name!r} is not of lower-case letters, digits and dashes, 50 at most"
+        return f"its name {name!r} must be at most 50 lower-case letters, digits and dashes"
     if not isinstance(loaded, type):
         return "it is not a class"
     if getattr(loaded, "name", None) != name:
-        return f"its name is {getattr(loaded, 'name', None)!r}, and that of its entry point {name!r}; make them the same"
+        return f"its name is {getattr(loaded, 'name', None)!r}, but its entry point is {name!r}; make them the same"
     if not isinstance(getattr(loaded, "summary", None), str):
         return "it has no summary; give one sentence"
     for model in ("Question", "Answer"):
         kind = getattr(loaded, model, None)
         if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-            return f"its {model} is no pydantic model"
+            return f"its {model} is not a pydantic model"
         try:
             schema(body(loaded) if model == "Question" else kind, "validation" if model == "Question" else "serialization")
         except Exception as error:  # of pydantic, or of what the model does

@@ -11,7 +11,7 @@ GIB = 2.0**30
 # Error correction on GDDR6 leaves a T4 or an A10G 92 % of its nominal memory (15 109 of 16 384, 22 731 of 24 576 MiB).
 _USABLE = 0.92
 
-# TensorFlow and JAX take nearly all memory at their start, whatever the model needs (research: 91 to 98 % on four GPUs).
+# TensorFlow and JAX take nearly all memory at startup, regardless of the model's need (research: 91 to 98 % on four GPUs).
 _RESERVED = 0.9
 
 

@@ -40,7 +40,7 @@ class JobLimits:
     """What a recommendation must keep.
 
     Attributes:
-        deadline_s: most seconds of the job, as expected (the chance to keep it stands in every recommendation).
+        deadline_s: most seconds of the job, as expected (every recommendation has the chance to keep it).
         budget_usd: most USD of the job, as expected.
         regions, clouds: only these; empty: all. A price for region ``any`` holds in all of them.
         market: which price is paid; instances without one are left out.
@@ -135,7 +135,7 @@ def recommend(
         InputError: a deadline or a budget without seconds, a region or cloud that no instance is of, or no GPU at all.
     """
     if gpus < 1:
-        raise InputError(f"a job of {gpus} GPUs cannot be priced; it has 1 or more")
+        raise InputError(f"a job of {gpus} GPUs cannot be priced; give 1 or more")
     limits = limits or JobLimits()
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
     left_out: list[LeftOut] = []
@@ -194,7 +194,7 @@ def _in_machines(prediction: Prediction, before: int, after: int) -> Prediction:
     """The prediction for another number of machines with as many GPUs in each, as if no network were between them."""
     if before == after:
         return prediction
-    why = f"{after} machines instead of {before}, as if no network were between them"
+    why = f"{after} machines instead of {before}, ignoring the network between them"
     return prediction.changed(math.log(before / after), 0.0, why=why)
 
 
@@ -217,7 +217,7 @@ def _row(
     if row.usd is None or row.seconds is None:
         if limits.deadline_s is not None or limits.budget_usd is not None:
             raise InputError(
-                "no epochs were found with enough confidence, so there are only ratios: --deadline and --budget need seconds"
+                "no epochs were found with enough confidence, so there are only ratios; --deadline and --budget need seconds"
             )
         return row
     return replace(

@@ -25,7 +25,7 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str, catalog:
         InputError: SkyPilot has no such cloud or GPU as the first one's, or there is no recommendation.
     """
     if not recommendations:
-        raise InputError("no instance keeps the limits, so there is nothing that SkyPilot could launch; loosen them")
+        raise InputError("no instance meets the limits, so there is nothing for SkyPilot to launch; loosen them")
     candidates = [_candidate(recommendations[0], catalog)]
     comments = [f"{job}; expected, with 90 % intervals:", _expected(recommendations[0])]
     nodes = recommendations[0].instances
@@ -40,7 +40,7 @@ def resources_yaml(recommendations: Sequence[Recommendation], job: str, catalog:
         else:
             comments.append(_expected(row))
     if any(row.market == "spot" for row in recommendations):
-        comments.append("spot: `sky jobs launch` starts anew what was preempted, `sky launch` does not")
+        comments.append("spot: `sky jobs launch` restarts preempted jobs; `sky launch` does not")
     resources = candidates[0] if len(candidates) == 1 else {"ordered": candidates}
     task = {"resources": resources} if nodes == 1 else {"num_nodes": nodes, "resources": resources}
     block = yaml.safe_dump(task, sort_keys=False, allow_unicode=True)
@@ -55,11 +55,11 @@ def _candidate(row: Recommendation, catalog: Catalog) -> dict[str, Any]:
         raise InputError(f"SkyPilot has no cloud {instance.cloud!r} (of {instance.name}); it has {known}; choose by --cloud")
     accelerator = accelerator_name(cloud, instance.name, catalog[instance.gpu])
     if accelerator is None:
-        raise InputError(f"SkyPilot has no name for the GPU {instance.gpu!r} (of {instance.name}); start this one by hand")
+        raise InputError(f"SkyPilot has no name for the GPU {instance.gpu!r} (of {instance.name}); start this instance by hand")
     return {
         "infra": cloud if instance.region == "any" else f"{cloud}/{instance.region}",
         "instance_type": instance.name,
-        # Google's N1 hosts have no GPU until one is asked for; elsewhere SkyPilot compares this with the instance.
+        # Google's N1 hosts have no GPU unless it is requested; elsewhere SkyPilot compares this with the instance.
         "accelerators": {accelerator: instance.count},
         "use_spot": row.market == "spot",
     }
@@ -77,7 +77,7 @@ def _expected(row: Recommendation) -> str:
             f"{money(usd.value)} ({money(usd.low)} to {money(usd.high)})"
         )
     price = f"{row.market} ${row.usd_per_hour:g}/h by {instance.source} of {instance.date.isoformat()}"
-    doubt = "; whether the job fits into its memory is not known" if row.fits is None else ""
+    doubt = "; unknown whether the job fits into its memory" if row.fits is None else ""
     name = f"{f'{row.instances} x ' * (row.instances > 1)}{instance.name}"
     return f"{instance.cloud} {name} ({instance.count} x {instance.gpu}): {cost}; {price}{doubt}"
 

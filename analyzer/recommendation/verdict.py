@@ -62,12 +62,12 @@ def verdict(
         rows: all instances that qualify, best first.
     """
     if decision is None:
-        return Verdict("none", "No instance qualifies", "each one breaks a limit or is too small; loosen a limit")
+        return Verdict("none", "No instance qualifies", "each breaks a limit or is too small; loosen a limit")
     best, better = decision.first, "cheaper" if objective == "cost" else "faster"
     if now is None:
         superlative = "cheapest" if objective == "cost" else "fastest"
         probably = "" if decision.sure else "probably "
-        why = "what the job runs on now has no price to compare with"
+        why = "the current instance has no price to compare with"
         return Verdict("choose", f"{_name(best)} is {probably}the {superlative}", why)
     broken = None if limits is None else missed(now, limits)
     if broken is not None:
@@ -83,9 +83,9 @@ def verdict(
         stay = "Stay" if _rival(decision, now) is None else "Probably stay"
         return Verdict("stay", f"{stay} on {_name(now)}", why)
     if best.fits is None:
-        doubt = "if the job fits into its memory, which is not known"
+        doubt = "if the job fits into its memory, which is unknown"
         return Verdict("measure", f"Cannot tell yet: try {_name(best)} first", f"{_range(low, high, objective)}, {doubt}")
-    sheet = "; that rests on its data sheet, as nothing was measured there" * by_data_sheet(best.prediction.route)
+    sheet = "; this relies on its data sheet, because nothing was measured on this GPU" * by_data_sheet(best.prediction.route)
     if low > 0 and now.seconds is None:
         why = f"by the ratio alone, {_range(low, high, objective)}{sheet}"
         return Verdict("measure", "Cannot tell yet: record until epochs show", why)
@@ -110,7 +110,7 @@ def verdict(
 def _instead(best: Recommendation, now: Recommendation, broken: Reason, rows: Sequence[Recommendation]) -> Verdict:
     """What to do where the job cannot stay: the best that keeps the limit with some certainty, not by half a chance."""
     if broken not in ("deadline", "budget"):
-        why = "the job needs more than a GPU there has"
+        why = "the job needs more memory than its GPU has"
         return Verdict("move", f"Move to {_name(best)}: {_name(now)} has too little memory", why)
     keeps = "finishing in time" if broken == "deadline" else "staying within the budget"
     breaks = f"{_name(now)} would {'miss the deadline' if broken == 'deadline' else 'exceed the budget'}"

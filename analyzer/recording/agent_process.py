@@ -22,7 +22,7 @@ def agent_process(arguments: Sequence[str]) -> Iterator[AgentClient]:
     """Run ``epochcast-agent ARGUMENTS`` on a free local port and yield its client once samples flow.
 
     Raises InputError with the agent's own sentence if it refuses its arguments (no GPU for ``nvml``, say), AgentError if it
-    dies or does not start. The child is ended with the block, whatever happens in it, and with this process, even by SIGKILL.
+    dies or does not start. The child always ends with the block, and with this process, even by SIGKILL.
     """
     with tempfile.TemporaryDirectory(prefix="epochcast-") as folder:
         port_file, log = Path(folder) / "port", Path(folder) / "log"

@@ -74,9 +74,9 @@ def record(
     if out.suffix not in (".parquet", ".csv"):
         raise InputError(f"cannot write a trace to {str(out)!r}: name a file that ends in .parquet or .csv")
     if not out.parent.is_dir():
-        raise InputError(f"there is no folder {str(out.parent)!r} to write {out.name} to; make it first")
+        raise InputError(f"there is no folder {str(out.parent)!r} to write {out.name} to; create it first")
     if out.is_dir() or not os.access(out.parent, os.W_OK):
-        what = "is a folder" if out.is_dir() else f"cannot be written: no right to write to {str(out.parent)!r}"
+        what = "is a folder" if out.is_dir() else f"cannot be written: no write permission for {str(out.parent)!r}"
         raise InputError(f"{str(out)!r} {what}; name another file")
     with ExitStack() as stack:
         daemon = _daemon(source)
@@ -159,7 +159,7 @@ def _filed(traces: Sequence[GrowingTrace], out: Path, returncode: int) -> Comple
             files.append(growing.path)
             kept.append(str(growing.path))
     if kept:
-        problem.append(f"of {len(kept)} of {len(traces)} devices the samples are kept as {', '.join(kept)}")
+        problem.append(f"the samples of {len(kept)} of {len(traces)} devices are kept as {', '.join(kept)}")
     if lost:
         problem.append(f"the last samples, {lost} of all devices together, are lost, as no disk took them")
     return CompletedRecording(tuple(files), samples - lost, missed, returncode, "; ".join(problem) or None)
@@ -209,7 +209,7 @@ class _Collected:
         self._agent = agent
         self._out = out
         self._next = start
-        # By UUID: a MIG instance that is made anew goes by its predecessor's label.
+        # By UUID: a MIG instance that is made again goes by its predecessor's label.
         self._traces: dict[str, GrowingTrace] = {}
         # Ticks that a device missed, as its agent counts them and since the start.
         self._missed = {device["uuid"]: (device["missed_ticks"], 0) for device in agent.samples(start, start)}

@@ -1,4 +1,4 @@
-"""The service's view of the fleet: jobs and what is predicted of each, made anew whenever the store has changed."""
+"""The service's view of the fleet: jobs and what is predicted of each, made again whenever the store has changed."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Analysis:
 
         Raises:
             KeyError: no such job.
-            InputError: nothing can be said of it yet, or no such target.
+            InputError: there is no answer for it yet, or no such target.
         """
         record, sources = self._record_and_sources(job)
         plan = record.answer.plan
@@ -195,7 +195,7 @@ class Analysis:
 
         Raises:
             KeyError: no such job.
-            InputError: nothing can be said of it yet, or limits that cannot be kept.
+            InputError: there is no answer for it yet, or limits that cannot be kept.
         """
         record, sources = self._record_and_sources(job)
         answer, own = record.answer, self._advisor.renting
@@ -264,7 +264,7 @@ class Analysis:
         sources, _ = sources_of(record.reports, self._advisor.catalog)
         if not sources:
             raise InputError(
-                f"nothing can be predicted of job {job!r}: {'; '.join(record.answer.notes) or 'it has no profile'}"
+                f"nothing can be predicted for job {job!r}: {'; '.join(record.answer.notes) or 'it has no profile'}"
             )
         return record, sources
 

@@ -32,10 +32,10 @@ sentence. If the service requires a token, send it as a bearer token, or as the 
 """
 
 _TAGS = [
-    {"name": "GPUs", "description": "The GPUs that are watched, what their detectors found, and their epochs."},
-    {"name": "Jobs", "description": "GPUs that train together; their predictions and recommendations."},
-    {"name": "Predictions", "description": "Answers to a profile or a trace that you send."},
-    {"name": "Backends", "description": "All ways to predict, each with the schema of its requests."},
+    {"name": "GPUs", "description": "The watched GPUs, the state of their detectors, and their epochs."},
+    {"name": "Jobs", "description": "GPUs that train together, with predictions and recommendations."},
+    {"name": "Predictions", "description": "Predictions and recommendations for a profile or trace that you send."},
+    {"name": "Backends", "description": "The installed predictors, each with the schema of its requests."},
     {"name": "Tables", "description": "The GPU catalogue, and the prices of instances."},
     {"name": "Operation", "description": "Health and metrics."},
 ]
@@ -53,7 +53,7 @@ _HEADERS = [
 
 
 def create_app(parts: Parts) -> FastAPI:
-    """Return the application that answers from ``parts``; whoever made these starts and stops them."""
+    """Return the application that answers from ``parts``; the caller starts and stops them."""
     metrics = RequestMetrics(parts.registry)
     app = FastAPI(
         title="Epochcast",

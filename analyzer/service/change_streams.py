@@ -1,4 +1,4 @@
-"""Server-sent events for open pages: ``/changes`` sends one whenever the fleet was looked at, and the page fetches itself anew.
+"""Server-sent events for open pages: ``/changes`` sends one whenever the fleet was looked at, and the page reloads itself.
 
 A stream takes no thread, and none of the places of requests: streams have a limit of their own.
 """
@@ -31,8 +31,8 @@ AGAIN_S = 30
 # A change is sent within a second; the next is not sooner than this: a large fleet changes all the time.
 _LOOK_S, _PAUSE_S = 1.0, 5.0
 
-# A comment after so much silence: proxies end what is silent for a minute. After the longest time the browser connects anew, so
-# that a client which is gone without a word holds its place no longer.
+# A comment after so much silence: proxies close a connection that is silent for a minute. After the longest time the browser
+# reconnects, so that a client that has gone without closing its connection frees its place.
 _SILENT_S, _LONGEST_S = 15.0, 600.0
 
 

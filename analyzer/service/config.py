@@ -28,7 +28,7 @@ class _Table(BaseModel):
 
 
 def _path(**constraints: Any) -> Any:
-    # TOML has no paths: texts become them, though all else is taken as it stands.
+    # TOML has no paths: texts become them, though all else is taken as it is.
     return Field(strict=False, **constraints)
 
 
@@ -37,9 +37,9 @@ class LimitSettings(_Table):
 
     Attributes:
         body_bytes: size of the largest request body.
-        requests_per_minute: most requests from one client address; 0: no limit.
-        requests_at_once: most requests that are answered together, half of them for one address; more get 503. A quarter each
-            is kept for requests without a body, with JSON, and with another body.
+        requests_per_minute: maximum from one client address; 0: no limit.
+        requests_at_once: maximum over all clients, half of it from one address; more get 503. A quarter each is reserved for
+            requests without a body, with JSON, and with another body.
         seconds: longest time for one answer.
         workers: processes for uploaded traces and white-box backends.
         worker_memory_bytes: address space of each worker process.
@@ -57,21 +57,21 @@ class Settings(_Table):
     """All settings.
 
     Attributes:
-        host, port: where to listen; port 0 takes a free one.
-        port_file: file that gets the port's number once the service answers requests.
-        state: SQLite file of what survives a restart; its folder is created.
+        host, port: address to listen on; port 0: any free port.
+        port_file: file to write the port to once the service answers requests.
+        state: SQLite file that keeps the state across restarts; its folder is created.
         keep_days: days to keep epochs, GPUs and ended jobs.
         token_file: file with the token that clients must send; without it, anyone may send requests.
-        proxies: addresses or networks of the proxies in front, whose X-Forwarded-For says who the client is.
+        proxies: addresses or networks of reverse proxies, whose X-Forwarded-For names the client.
         read_only: refuse requests that set a job's plan.
-        model: folder of a model fitted by ``epochcast fit regressor``; None: the shipped one.
+        model: folder of a model fitted by ``epochcast fit regressor``; None: the shipped model.
         gpus: TOML file with GPUs to add to the catalogue.
-        prices: price table (CSV) to use instead of the shipped one.
-        objective, market, clouds, regions: for recommendations, unless a request says otherwise.
+        prices: price table (CSV) to use instead of the shipped table.
+        objective, market, clouds, regions: defaults for recommendations.
         backends: ``[backends.NAME]`` holds the settings of the backend NAME.
         limits: what clients may ask.
         shards: addresses of the processes of this service that watch the sources (``epochcast serve --shard 1/4`` to ``4/4``),
-            in their order; empty: it watches them itself.
+            in this order; empty: it watches the sources itself.
         nodes, agents, prometheus, files: telemetry sources; any number of tables of each.
     """
 
@@ -105,7 +105,7 @@ class Settings(_Table):
 
     @property
     def watched(self) -> list[SourceSettings]:
-        """What the service reads itself: its shards where it has any. InputError for an address that is none."""
+        """What the service reads itself: its shards where it has any. InputError for an invalid address."""
         return [NodeSettings(url=url, token_file=self.token_file) for url in self.shards] or self.sources
 
     @property

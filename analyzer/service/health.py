@@ -23,11 +23,11 @@ class Health(AnswerModel):
     gpus: int
     jobs: int
     sources: list[dict[str, Any]] = Field(
-        description=f"The first {MOST_SOURCES} telemetry sources, those that do not answer before others: kind, name, up, "
-        "error, age of its newest sample. `/api/v1/sources` lists all."
+        description=f"The first {MOST_SOURCES} telemetry sources, failing sources first: kind, name, up, error, age of its "
+        "newest sample. `/api/v1/sources` lists all."
     )
     sources_up: int = Field(description="Telemetry sources that answered the last poll.")
-    sources_down: int = Field(description="Telemetry sources that did not.")
+    sources_down: int = Field(description="Telemetry sources that did not answer the last poll.")
     notes: list[str] = Field(
         description=f"What is wrong, one sentence each; of more than {_MOST_NOTES} the first, and how many more."
     )

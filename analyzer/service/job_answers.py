@@ -1,4 +1,4 @@
-"""Jobs as they are answered: summed up and predicted anew only when what that rests on has changed, and not all at once."""
+"""Jobs as they are answered: summed up and predicted again only when what that rests on has changed, and not all at once."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .job_record import JobRecord
 
 log = logging.getLogger(__name__)
 
-# A profile changes a little with each epoch: its prediction is made anew no sooner than after so many seconds.
+# A profile changes a little with each epoch: its prediction is made again no sooner than after so many seconds.
 _RENEW_S = 10.0
 
 # A round that has taken so many CPU seconds predicts no more: some 5 ms each GPU of a job. The other jobs wait for the next
 # round. By choice.
 _ANSWER_S = 4.0
 
-_WAITS = "no prediction yet: those of many jobs are due, and are made one after another"
+_WAITS = "no prediction yet: many jobs are waiting for one, and each takes its turn"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Answered:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """All that a record is made of, beside the prediction."""
+    """All that a record is made of, besides the prediction."""
 
     group: Group
     reports: tuple[Report, ...]
@@ -196,7 +196,7 @@ class JobAnswers:
     def _answer_to(
         self, question: _Question, group: Group, before: JobRecord | None, now: float, may_answer: bool
     ) -> tuple[_Answered, bool]:
-        """The answer, made anew where it must and may be; and whether it waits for that."""
+        """The answer, made again where it must and may be; and whether it waits for that."""
         known = self._answered.get(group.id)
         if known is None and before is not None and before.answer.prediction is not None:
             was = before.answer
@@ -225,7 +225,7 @@ class JobAnswers:
             job_question = replace(planned(question.plan), gpus=question.gpus, renting=renting)
             if job_question.work is not None and slowest_of(question.sources).profile.epoch_s is None:
                 job_question = replace(job_question, work=None)
-                notes.append("the time of the whole job is not known as long as its epochs are not")
+                notes.append("the time of the whole job is unknown until its epochs are known")
             result = self._advisor.answer(question.sources, job_question)
             prediction, recommendation = prediction_answer(result), recommendation_answer(result)
         except ValueError as error:  # the InputError of any room

@@ -30,7 +30,7 @@ class JobMetrics(Collector):
     """Collects the families of metrics.toml that are of jobs and of the analysis."""
 
     def __init__(self, analysis: Analysis) -> None:
-        """Tell of ``analysis``, whose rounds are timed from now on."""
+        """Export ``analysis``, whose rounds are timed from now on."""
         self._analysis = analysis
         seconds = catalog()["epochcast_analyzer_analysis_seconds"]
         self._seconds = Histogram(seconds.name, seconds.help, registry=None, buckets=_BUCKETS)

@@ -53,5 +53,5 @@ class JobRecord:
         try:
             return cls(JobAnswer.model_validate(data["answer"]), tuple(map(Report.from_json, data["reports"])), last_active)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            log.warning("an ended job is left out because another version wrote it: %s", error)
+            log.warning("an ended job is skipped because another version wrote it: %s", error)
             return None

@@ -116,9 +116,7 @@ class Places:
             return
         self._metrics.refused("busy")
         await asyncio.sleep(random.uniform(_PAUSE_S / 2, _PAUSE_S))
-        raise HTTPException(
-            503, f"the service is already answering {busy}, its limit; try again in a moment", {"Retry-After": "1"}
-        )
+        raise HTTPException(503, f"the service is at its limit, answering {busy}; try again in a moment", {"Retry-After": "1"})
 
     async def _received(self, scope: Scope, receive: Receive) -> Receive:
         """Wait for the body, and return what hands it on whole; HTTPException where it is too large or too slow."""
@@ -132,7 +130,7 @@ class Places:
                 while True:
                     message = await receive()
                     if message["type"] != "http.request":
-                        raise HTTPException(400, "the body ended before it was whole; send it again")
+                        raise HTTPException(400, "the body ended before it was complete; send it again")
                     arrival.take(message.get("body", b""))
                     if len(arrival.body) > self._most_bytes:
                         raise self._too_large(f"more than {self._most_bytes}")
@@ -140,7 +138,7 @@ class Places:
                         break
         except TimeoutError:
             self._metrics.refused("busy")
-            detail = "the body came too slowly, and its place is needed for others; send it faster"
+            detail = "the body arrived too slowly while other requests waited; send it faster"
             raise HTTPException(503, detail, {"Retry-After": "5", "Connection": "close"}) from None
         finally:
             self._arriving.remove(arrival)
@@ -200,7 +198,7 @@ seconds and a gigabyte to be refused one by one.
 
 def crowded(body: bytes) -> str:
     """Return why a JSON body holds too much, in one sentence; empty where it does not. It is not parsed for that."""
-    values = sum(body.count(mark) for mark in (b",", b"[", b"{"))  # in texts too, where hardly any stand
+    values = sum(body.count(mark) for mark in (b",", b"[", b"{"))  # also in texts, which hold hardly any
     if values <= MOST_VALUES:
         return ""
     return f"the body holds about {values} values; send at most {MOST_VALUES}"

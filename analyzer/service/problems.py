@@ -87,7 +87,7 @@ def _of_starlette(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = str(error.detail)
     if error.status_code == 404 and detail == "Not Found":
-        detail = f"there is nothing at {request.url.path}; /openapi.json lists all paths"
+        detail = f"no such path: {request.url.path}; /openapi.json lists all paths"
     elif error.status_code == 400 and detail == "There was an error parsing the body":
         detail = "the JSON body cannot be read: it nests too deeply, has a number with thousands of digits, or is not UTF-8"
     elif error.status_code == 405:

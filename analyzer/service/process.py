@@ -1,4 +1,4 @@
-"""``epochcast serve``: puts the service together, runs it until it is asked to stop, and stops all of it.
+"""``epochcast serve``: puts the service together, runs it until it is asked to stop, and stops every part.
 
 Two processes of ours run: this one, and the watcher (`watcher_process`). Worker processes come with the first question that
 needs one (`workers`).
@@ -150,7 +150,7 @@ def _run(settings: Settings, parts: Parts, listens: Callable[[str], object]) -> 
 
 
 class _Server(uvicorn.Server):
-    """Writes the port file, and tells systemd, once requests are answered."""
+    """Writes the port file, and notifies systemd, once requests are answered."""
 
     def __init__(
         self, app: object, listener: socket.socket, settings: Settings, ends: Callable[[], object] = lambda: None
@@ -209,8 +209,8 @@ def _problems(watcher: WatcherProcess, store: StateStore) -> list[str]:
     problems = [watcher.problem] if watcher.problem else []
     if aside := store.set_aside:
         problems.append(
-            f"the state was damaged, and {aside[-1].name} beside it is what it held; a new one was begun; move that file away "
-            "once you have looked at it"
+            f"the state file was damaged and a new one was started; the old file is {aside[-1].name} in the same folder; "
+            "move it away once you have inspected it"
         )
     return problems
 
@@ -240,7 +240,7 @@ def _announced(settings: Settings, listener: socket.socket) -> str:
     log.info("the service listens on %s", address)
     if settings.token_file is None and not settings.local:
         log.warning(
-            "anyone who reaches %s can query this service; set token_file in its configuration to require a token",
+            "anyone who can reach %s can query this service; set token_file in its configuration to require a token",
             settings.host,
         )
     if not settings.sources:

@@ -18,7 +18,7 @@ from .config import Settings
 def serve_shard(settings: Settings, shard: Shard) -> int:
     """Watch until SIGTERM or SIGINT; return the exit code.
 
-    It listens at the host of the settings and the port of its address in ``shards``, and keeps a state of its own beside the
+    It listens at the host of the settings and the port of its address in ``shards``, and keeps a state of its own next to the
     service's.
 
     Raises:
@@ -26,8 +26,8 @@ def serve_shard(settings: Settings, shard: Shard) -> int:
     """
     if shard.count != len(settings.shards):
         raise InputError(
-            f"--shard is {shard.number}/{shard.count}, and the setting shards names {len(settings.shards)}; give the address "
-            "of each, in their order, in the one configuration that all of them read"
+            f"--shard is {shard.number}/{shard.count}, but the setting shards lists {len(settings.shards)}; list the address "
+            "of each shard, in order, in the configuration file that all shards share"
         )
     _ = settings.watched  # are the addresses whole?
     url = urlsplit(settings.shards[shard.number - 1])

@@ -139,7 +139,7 @@ class WatcherProcess:
             except (EOFError, OSError):  # it ends
                 process.join(_END_S)
             if self._silent_s > _SILENT_S or turn_s > LONGEST_TURN_S:
-                log.error("the watcher hangs (last report %.0f s ago, %.0f s in one turn); ending it", self._silent_s, turn_s)
+                log.error("the watcher hangs (last report %.0f s ago, %.0f s in one round); ending it", self._silent_s, turn_s)
                 process.kill()
                 process.join()
 

@@ -1,7 +1,7 @@
 """Processes for what may take long, much memory, or the process with it: uploaded traces, white-box backends.
 
-A process of its own can be ended, which a thread cannot. They start with the first question (a service that is asked for
-nothing of the kind has none), and pebble starts another in the place of one that died or was ended.
+A process of its own can be ended, which a thread cannot. They start with the first request (a service without such
+requests has none), and pebble starts another in the place of one that died or was ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WAITING = 4
 # For starting a process, which imports what the question needs, and for waiting: what a question may take beyond its own time.
 _GRACE_S = 20.0
 
-_ENDS = "the service is stopping; try again when it is back"
+_ENDS = "the service is stopping; try again once it is back"
 
 # Questions after which a process makes room for a new one: what its libraries have cached goes with it.
 _MOST_TASKS = 200
@@ -71,7 +71,7 @@ class Workers:
             RuntimeError: the function failed otherwise, which is a bug; its traceback is logged.
         """
         if not self._room.acquire(blocking=False):
-            raise WorkersBusyError("all worker processes are busy and other requests wait for them; try again in a few seconds")
+            raise WorkersBusyError("all worker processes are busy and other requests are waiting; try again in a few seconds")
         try:
             future = self._scheduled(function, args)
             try:
@@ -82,13 +82,15 @@ class Workers:
                 # Pebble's own means that the question ran out of its time; ours, that it still waited for a process.
                 if not future.done() or future.cancelled():
                     future.cancel()  # type: ignore[no-untyped-call]
-                    raise WorkersBusyError("no worker process was free in time; try again in a few seconds") from None
+                    raise WorkersBusyError("no worker process became free in time; try again in a few seconds") from None
                 self.restarts += 1
                 raise InputError(f"this takes longer than the limit of {self._seconds:g} s; send something smaller") from None
             except (ProcessExpired, BrokenProcessPool) as error:
                 self.restarts += 1
                 log.warning("a worker process ended: %s", error)
-                raise InputError("the worker process died on this; send something smaller, or repair the file") from None
+                raise InputError(
+                    "the worker process died on this request; send something smaller, or repair the file"
+                ) from None
             finally:
                 self._futures.discard(future)
         finally:

@@ -11,7 +11,7 @@ def templates(package: str, folder: str = "") -> Environment:
     """The templates in a ``folder`` of a package: all texts are escaped, and a name that is not known is an error."""
     return Environment(
         loader=PackageLoader(package, folder),
-        autoescape=True,  # names of jobs and GPUs come from whoever starts processes
+        autoescape=True,  # names of jobs and GPUs come from users who start processes
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -45,7 +45,7 @@ class NodeReport:
 
     Attributes:
         report: the newest.
-        epochs: with their profiles, oldest first: those that ended, or whose boundaries were found anew, since the last poll;
+        epochs: with their profiles, oldest first: those that ended, or whose boundaries were found again, since the last poll;
             after a start all that the node still holds. One that overlaps a known epoch by more than half takes its place.
     """
 

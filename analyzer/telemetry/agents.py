@@ -106,7 +106,7 @@ class AgentSource:
         place = self._settings
         try:
             for row in answer["gpus"]:
-                # A GPU that is gone stands after those that are there, and may have been called what another is called now.
+                # A GPU that is gone comes after the present GPUs, and its name may now belong to another.
                 if labels.setdefault(str(row["label"]), str(row["uuid"])) != row["uuid"]:
                     continue
                 device = GpuDevice(
@@ -125,7 +125,7 @@ class AgentSource:
                 if interval_s:  # null of a GPU that is gone
                     gpu.hertz = 1 / float(interval_s)
         except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-            raise TelemetryError(f"agent {self.name}{GPUS} does not list its GPUs as an agent does: {error!r}") from error
+            raise TelemetryError(f"agent {self.name}{GPUS} does not list its GPUs in an agent's format: {error!r}") from error
         # One that is gone is remembered: back again, it is not read from the beginning.
         self._present, self._gpus_read_at = tuple(labels.values()), now
 
@@ -241,4 +241,4 @@ def _npy(pieces: Iterable[bytes], most: int) -> NDArray[np.void]:
 
 
 def _broken_off(size: int, wanted: int) -> bytes:
-    raise ValueError(f"it breaks off after {size} of at least {wanted} bytes")
+    raise ValueError(f"it ends after {size} of at least {wanted} bytes")

@@ -101,7 +101,7 @@ class Endpoint:
 
         Raises:
             RefusedError: a status of failure.
-            TelemetryError: no answer, one that breaks off or takes longer than a minute.
+            TelemetryError: no answer, or one that ends early or takes longer than a minute.
         """
         text = urlencode(query)
         url = self._base + path
@@ -126,7 +126,7 @@ class Endpoint:
             yield self._pieces(path, response)
             complete = response.length_remaining == 0
         except HTTPError as error:
-            raise TelemetryError(f"{self._name}{path} breaks off: {_reason(error)}") from error
+            raise TelemetryError(f"{self._name}{path} ended early: {_reason(error)}") from error
         finally:
             if complete:
                 response.release_conn()

@@ -43,7 +43,7 @@ class FilesSource:
 
     def poll(self) -> Sequence[Rows]:
         """Give a few files that are new or have changed; see `TelemetrySource`."""
-        if self._failures:  # beside them the last poll could give rows
+        if self._failures:  # next to them the last poll could give rows
             raise self._pop_failures()
         fresh: list[Rows] = []
         names = sorted(glob.glob(self._settings.path, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute pattern)

@@ -238,14 +238,14 @@ class Report:
             sound = sound and all(period is None or 0 < period < math.inf for period in periods)
             sound = sound and all(isinstance(n, int) and n >= 0 for n in (report.epochs_seen, report.samples, report.dropped))
         except (TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"a report of a GPU is not whole: {error}; upgrade node and service to one version") from error
+            raise InputError(f"a report of a GPU is incomplete: {error}; upgrade node and service to one version") from error
         if not sound or report.state not in get_args(State) or report.verdict not in get_args(Verdict):
-            raise InputError(f"the report of GPU {report.device.uuid!r} holds a value that none can have; ask its node again")
+            raise InputError(f"the report of GPU {report.device.uuid!r} holds an impossible value; query its node again")
         return report
 
 
 MOST_EPOCHS = 100
-"""Epochs that a report carries; all of them stand in the store of whoever detects."""
+"""Epochs that a report carries; the store of the detecting process has them all."""
 
 
 def epoch_to_json(epoch: EpochRecord) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:
     profile = data.get("profile")
     epoch = EpochRecord(**{**data, "profile": None if profile is None else Profile.from_json(profile)})
     if not (all(map(math.isfinite, (epoch.start, epoch.end, epoch.confidence, epoch.job_since))) and epoch.start < epoch.end):
-        raise InputError(f"an epoch from {epoch.start} to {epoch.end} cannot be; ask its node again")
+        raise InputError(f"an epoch from {epoch.start} to {epoch.end} is impossible; query its node again")
     return epoch
 
 

@@ -1,6 +1,6 @@
 """What a node's own analyzer found: reports of its GPUs, and their epochs with profiles, as far as they are new.
 
-Several node analyzers may stand behind one name: each of its addresses is one of them. A headless Service of Kubernetes is such
+Several node analyzers may share one name: each of its addresses is one of them. A headless Service of Kubernetes is such
 a name: its addresses are those of the pods that are ready now, one on each node.
 """
 
@@ -173,7 +173,7 @@ class _Node:
 
 
 class NodeAddresses:
-    """All node analyzers behind a name; see `TelemetrySource`. The name is looked up anew at each poll."""
+    """All node analyzers behind a name; see `TelemetrySource`. The name is looked up again at each poll."""
 
     kind = "node"
 

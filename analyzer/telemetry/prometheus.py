@@ -124,7 +124,7 @@ class PrometheusSource:
         if now - self._gpus_read_at > GPUS_S or not self._gpus:
             self._read_gpus(until, now)
             self._gpus_read_at = now
-        if self._failure is not None:  # beside it the last poll could give rows
+        if self._failure is not None:  # next to it the last poll could give rows
             failure, self._failure = self._failure, None
             raise failure
         fresh: list[Rows] = []

@@ -89,7 +89,7 @@ class PrometheusApi:
                 values[~np.isfinite(values)] = np.nan
                 series.append(Series(_texts(entry["metric"]), time[kept], values[kept]))
         except (KeyError, TypeError, ValueError) as error:
-            raise TelemetryError(f"{self._name}{QUERY} answers with samples that are none: {error!r}") from error
+            raise TelemetryError(f"{self._name}{QUERY} answers with invalid samples: {error!r}") from error
         return series
 
     def _selector(self, names: Iterable[str], labels: Mapping[str, str]) -> str:
@@ -109,7 +109,7 @@ class PrometheusApi:
         warnings = [str(warning) for warning in answer.get("warnings") or () if not str(warning).startswith("PromQL")]
         if answer.get("isPartial") or warnings:
             raise TelemetryError(
-                f"{self._name}{path} did not find all that it holds ({'; '.join(warnings) or 'a part of it does not answer'})"
+                f"{self._name}{path} returned only a part of its data ({'; '.join(warnings) or 'a part does not answer'})"
             )
         return answer.get("data")
 
@@ -172,7 +172,7 @@ def table(series: Sequence[Series], meanings: Mapping[str, Meaning], *, exact: b
 
 
 def _means(time: Array, integral: Array) -> Array:
-    """The mean of a ratio since the sample before, NaN where the integral began anew or there was a pause."""
+    """The mean of a ratio since the sample before, NaN where the integral started again or there was a pause."""
     there = np.flatnonzero(~np.isnan(integral))
     means = np.full(time.size, np.nan)
     if there.size > 1:

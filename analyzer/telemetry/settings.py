@@ -41,10 +41,10 @@ class PlaceSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """An HTTP address and how to be let in.
+    """An HTTP address and its authentication.
 
-    ``url``: with scheme and host, and the path below which the API lies, if any. ``user`` and ``password_file``: basic
-    authentication; ``token_file``: a bearer token; both files are read anew at each request. ``ca``: PEM file to check the
+    ``url``: address with scheme and host, and the path of the API, if any. ``user`` and ``password_file``: basic
+    authentication; ``token_file``: a bearer token; both files are read again at each request. ``ca``: PEM file to check the
     server's certificate with.
     """
 
@@ -57,7 +57,7 @@ class Access:
     def __post_init__(self) -> None:
         parts = whole_url(self.url)
         if parts is None or parts.query or parts.fragment:
-            raise InputError(f"url is {self.url!r}; give a whole address, as in http://gpu-node-1:9911")
+            raise InputError(f"url is {self.url!r}; give a full address, as in http://gpu-node-1:9911")
         if parts.username is not None:
             raise InputError("url holds a user name; give user and password_file instead")
         if bool(self.user) != (self.password_file is not None):
@@ -92,8 +92,8 @@ class AgentSettings(PlaceSettings, Access):
 class NodeSettings(PlaceSettings, Access):
     """A node's analyzer (``epochcast serve --node``).
 
-    ``interval``: seconds between two polls. ``every_address``: each address of the host's name is a node analyzer of its own,
-    as behind a headless Service of Kubernetes. What a node itself says of ``instance``, ``cloud`` and ``region`` comes first.
+    ``interval``: seconds between two polls. ``every_address``: each address of the host name is a node analyzer, as for a
+    headless Kubernetes Service. A node's own ``instance``, ``cloud`` and ``region`` take precedence.
     """
 
     __pydantic_config__: ClassVar = _STRICT
@@ -112,12 +112,12 @@ class NodeSettings(PlaceSettings, Access):
 
 @dataclass(frozen=True, kw_only=True)
 class PrometheusSettings(PlaceSettings, Access):
-    """What answers Prometheus' HTTP API: Prometheus, VictoriaMetrics, Mimir.
+    """A server with Prometheus' HTTP API: Prometheus, VictoriaMetrics, Mimir.
 
-    ``interval``: seconds between two polls. ``history``: seconds of the past that are read after a start. ``lag``: seconds
-    that a sample may come after its time; what is newer is read later. ``tenant``: Mimir's (``X-Scope-OrgID``). ``matcher``:
+    ``interval``: seconds between two polls. ``history``: seconds of history to read after a start. ``lag``: seconds that
+    a sample may arrive late; newer samples are read later. ``tenant``: Mimir's tenant (``X-Scope-OrgID``). ``matcher``:
     label -> value that all series must have, as in ``{cluster = "a"}``. ``node_label``, ``instance_label``, ``region_label``,
-    ``cloud_label``: labels with a GPU's machine and what is rented; without a ``node_label`` it is the host of
+    ``cloud_label``: labels with a GPU's machine and the rented instance; without ``node_label`` the machine is the host of
     ``instance``.
     """
 
@@ -134,7 +134,7 @@ class PrometheusSettings(PlaceSettings, Access):
 
     @property
     def name(self) -> str:
-        """What it is called: several may be read from one address, by tenant or labels."""
+        """Its name: several sources may share one address, by tenant or labels."""
         labels = ", ".join(f'{label}="{value}"' for label, value in sorted(self.matcher.items()))
         return self.url + (f" {{{labels}}}" if labels else "") + (f" of tenant {self.tenant}" if self.tenant else "")
 
@@ -147,15 +147,15 @@ class PrometheusSettings(PlaceSettings, Access):
             raise InputError(f"of {self.url}: lag is {self.lag} s; give 0 to 3600 seconds")
         for name in (*self.matcher, self.node_label, self.instance_label, self.cloud_label, self.region_label):
             if name and not (name.isidentifier() and name.isascii()):
-                raise InputError(f"of {self.url}: {name!r} is no name of a label; give letters, digits and _")
+                raise InputError(f"of {self.url}: {name!r} is not a label name; use letters, digits and _")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilesSettings(PlaceSettings):
     """Trace files, each of one GPU.
 
-    ``path``: of the files, with ``*`` for any part of a name, ``**`` for any folders. ``interval``: seconds between two looks
-    for files that are new or have changed.
+    ``path``: pattern for the files, with ``*`` for any part of a name, ``**`` for any folders. ``interval``: seconds between
+    two searches for new or changed files.
     """
 
     __pydantic_config__: ClassVar = _STRICT

@@ -22,7 +22,7 @@ class Shard:
         match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
         number, count = map(int, match.groups()) if match else (0, 0)
         if not 1 <= number <= count:
-            raise InputError(f"the shard is {text!r:.60}; give its number and how many there are, 1/4 to 4/4 for four")
+            raise InputError(f"the shard is {text!r:.60}; give its number and the number of shards, 1/4 to 4/4 for four")
         return cls(number, count)
 
     def has(self, node: str) -> bool:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """How the names of traces in a folder end."""
 
-APART = "the traces hardly overlap in time, so they are not of one job: each has an answer of its own"
+APART = "the traces hardly overlap in time, so they are not one job: each has its own answer"
 
 
 def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
     """Read the traces in files, logs of several GPUs and folders, each with the name that messages call it by.
 
     Of several each has a label of its own: its GPU's where these differ, else the file's name. What was recorded of the host
-    beside its GPUs is left out.
+    next to its GPUs is left out.
 
     Raises:
         InputError: as `read_traces`, for a folder without a trace, and for a trace that is given twice.
@@ -43,7 +43,7 @@ def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
         for label, (file, trace) in zip(_labels(of_gpus), of_gpus, strict=True)
     ]
     if len(of_gpus) < len(read):
-        hosts = [f"{file!r} is of the host, not of a GPU, and is left out" for file, trace in read if trace.source == "host"]
+        hosts = [f"{file!r} is a host trace, not a GPU trace, and is skipped" for file, trace in read if trace.source == "host"]
         name, first = named[0]
         named[0] = (name, replace(first, notes=(*first.notes, *hosts)))
     return named

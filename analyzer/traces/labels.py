@@ -1,4 +1,4 @@
-"""Labelled traces: each with ``NAME.json`` beside it (``epoch_starts``, ``epoch_ends`` as unix seconds, ``training``).
+"""Labelled traces: each with ``NAME.json`` next to it (``epoch_starts``, ``epoch_ends`` as unix seconds, ``training``).
 
 Two foreign collections are read too: a session of ``record_epochs.py`` in a folder, and MLPerf power with its events.
 """
@@ -36,7 +36,7 @@ def labelled_traces(folder: Path) -> Iterator[tuple[str, Trace, Labels]]:
 
 
 def labelled_files(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Trace, Labels]]]]:
-    """Every trace of ``folder`` that has a label file beside it, and every run of a session of ``record_epochs.py`` in it.
+    """Every trace of ``folder`` that has a label file next to it, and every run of a session of ``record_epochs.py`` in it.
 
     A corpus has a folder for its traces, which is read instead. Yields (name, load), the former by name, the latter in the
     order of time; ``load()`` gives the trace and its labels, and raises InputError if either cannot be read. Raises InputError
@@ -57,7 +57,7 @@ def labelled_files(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Trace
             has_trace = True
             yield name, partial(held, trace, labels)
     if not has_trace:
-        raise InputError(f"{str(folder)!r} holds no trace (.parquet, .csv) with a label file NAME.json beside it")
+        raise InputError(f"{str(folder)!r} holds no trace (.parquet, .csv) with a label file NAME.json next to it")
 
 
 def _read(trace: Path, labels: Path) -> tuple[Trace, Labels]:
@@ -94,7 +94,7 @@ def _recorded_runs(telemetry: Path, runs: Path) -> Iterator[tuple[str, Trace, La
     text = read_text(telemetry)
     if not record_epochs.recognises(text):
         raise InputError(
-            f"{name!r} beside {str(runs)!r} is no telemetry of record_epochs.py: it needs time, mono, run, a metric"
+            f"{name!r} next to {str(runs)!r} is not telemetry of record_epochs.py: it needs time, mono, run, a metric"
         )
     table = parse_csv(text, name)
     frame = record_epochs.convert(table, name)
@@ -115,7 +115,7 @@ def read_label_file(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"no label file {str(path)!r} beside the trace") from None
+        raise InputError(f"no label file {str(path)!r} next to the trace") from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
         raise InputError(f"{str(path)!r} is not a readable label file: {error}") from error
     if not isinstance(content, dict):

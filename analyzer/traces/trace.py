@@ -204,7 +204,7 @@ def tables_of_csv(text: str, name: str) -> list[DeviceTable]:
     cut_off: tuple[str, ...] = ()
     if ours and not text.endswith("\n"):
         # We end every line: this one was cut off by a kill, perhaps within a number.
-        text, cut_off = text[: text.rfind("\n") + 1], ("the file ends within a line, which is left out",)
+        text, cut_off = text[: text.rfind("\n") + 1], ("the file ends in the middle of a line, which is skipped",)
     frame, notes = with_time(parse_csv(text, name), name)
     return [DeviceTable(frame, parse_metadata(first[1:] if ours else None, name), notes=(*notes, *cut_off))]
 
@@ -215,7 +215,7 @@ def _only(gpus: list[_Of], name: str) -> _Of:
     labels: list[str] = [str(gpu.label) for gpu in gpus]
     seen = ", ".join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
     raise InputError(
-        f"{name!r} holds {len(gpus)} GPUs ({seen}), and one is wanted here: `epochcast split` writes a file of each"
+        f"{name!r} holds {len(gpus)} GPUs ({seen}), but a single GPU is needed: `epochcast split` writes one file per GPU"
     )
 
 
@@ -256,7 +256,7 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         raise InputError(f"{name!r} has no rows")
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise InputError(f"{name!r} has more than one column {twice!r}; give every metric a name of its own")
+        raise InputError(f"{name!r} has more than one column {twice!r}; give every metric its own name")
     frame = pd.DataFrame({str(column): numeric_column(frame[column], str(column), name) for column in frame.columns})
     time = frame["time"].to_numpy()
     if not np.isfinite(time).all():
@@ -269,7 +269,7 @@ def _checked(frame: pd.DataFrame, name: str) -> pd.DataFrame:
             ("repeats", "keep one row per time") if steps[row - 1] == 0 else ("goes back from", "sort the rows by time")
         )
         raise InputError(
-            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; if these are rows of several GPUs, make a "
-            f"file of each, else {remedy}"
+            f"time {what} {time[row - 1]:.3f} in data row {row + 1} of {name!r}; if the rows are of several GPUs, write one "
+            f"file per GPU, else {remedy}"
         )
     return frame

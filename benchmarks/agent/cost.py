@@ -1,4 +1,4 @@
-"""What the agent costs at eight GPUs: CPU, memory and ticks, and CPU per new driver value beside other tools that use NVML.
+"""What the agent costs at eight GPUs: CPU, memory and ticks, and CPU per new driver value next to other tools that use NVML.
 
     python -m benchmarks.agent.cost [--seconds 30] [--rounds 5] [--write]
 
@@ -6,7 +6,7 @@ Real programs on the stub libnvidia-ml, which answers at once (a real driver's o
 it hands out and that differs from the one handed out before: reading a slow counter again is no news. The other tools read
 plain NVML, so ours is compared with them over plain NVML; GPM gives it 12 values a call. Ours keeps what it reads; the others,
 each at its fastest rate, mostly show the newest. Each program is measured once it has long been reading; every round starts all
-of them anew, and figures are medians of the rounds. Peers are installed into .venv-peers (git-ignored); what cannot be
+of them again, and figures are medians of the rounds. Peers are installed into .venv-peers (git-ignored); what cannot be
 installed is left out.
 """
 

@@ -1,7 +1,7 @@
 """Matrix products of known size, each kind for three seconds: what a GPU's tensor activity and clock say of their true rate.
 
 On a machine with a GPU: ``epochcast record --out products.parquet -- python -m benchmarks.agent.matrix_products marks.json``.
-Marks are seconds of the unix clock. Clock, power and the reasons for a reduced clock are read beside them at 20 Hz.
+Marks are seconds of the unix clock. Clock, power and the reasons for a reduced clock are read next to them at 20 Hz.
 """
 
 import json

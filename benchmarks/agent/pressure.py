@@ -4,7 +4,7 @@
 
 A real agent on the stub libnvidia-ml, eight GPUs, default tiers. By nice alone it shares one control group with the loops, as
 where it is run by hand or where none are used. By our unit it has Nice, CPUWeight and CPUQuota of the shipped unit, in a group
-beside the job's, which has the weight that systemd gives any service; the drop-in adds its limit of real-time run time. Needs
+next to the job's, which has the weight that systemd gives any service; the drop-in adds its limit of real-time run time. Needs
 root and the control group `cpu` of version 1, in which a weight of 100 is written as 1024 shares.
 """
 

@@ -1,4 +1,4 @@
-"""What sampling a tree of 50 processes costs at 10 Hz, beside psutil reading the same counters of the same processes.
+"""What sampling a tree of 50 processes costs at 10 Hz, next to psutil reading the same counters of the same processes.
 
     python -m benchmarks.agent.process_tree [--seconds 30]
 

@@ -4,7 +4,7 @@
 
 Eight GPUs, every metric fast, the page compressed as Prometheus asks for it. Nobody, one scraper a second, all scrapers once a
 second, and all as fast as they are answered (which takes a whole core: more than any number of Prometheus servers will ask).
-Then one scraper, and one of health, beside 500 connections that say nothing and 500 that drip a header, of eight other
+Then one scraper, and one of health, next to 500 connections that say nothing and 500 that drip a header, of eight other
 addresses and of the scraper's own; who is cut off comes back. All share this machine with the agent.
 """
 
@@ -76,7 +76,7 @@ async def scraper(url: str, path: str, delay: float, interval: float, until: flo
 
 
 async def scrape(url: str, path: str, count: int, interval: float, seconds: float, beside: Sequence[str]) -> np.ndarray:
-    """Let so many scrape, their beginnings spread over an interval, beside strangers; seconds of each page."""
+    """Let so many scrape, their beginnings spread over an interval, next to strangers; seconds of each page."""
     until = time.monotonic() + seconds
     addresses = list(islice(cycle(beside), STRANGERS))
     strangers = [asyncio.create_task(stranger(url, address, n % 2 == 0, until)) for n, address in enumerate(addresses)]

@@ -1,9 +1,9 @@
-"""Whether nine of ten networks of a family that nothing saw lie in the 90 % interval, and `default` beside its simpler forms.
+"""Whether nine of ten networks of a family that nothing saw lie in the 90 % interval, and `default` next to its simpler forms.
 
 Run: python -m benchmarks.convmeter.intervals [--write]      (part `intervals` of docs/convmeter.md)
 
 A family leaves; the rest is fitted, and sets the interval by folds of its own. Errors of `default` and of a simpler form are
-compared on the same rows, with a 90 % interval of the mean difference by drawing families anew.
+compared on the same rows, with a 90 % interval of the mean difference by drawing families again.
 """
 
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def judged(points: pd.DataFrame, phase: str, protocol: str) -> pd.DataFrame:
 
 
 def difference(table: pd.DataFrame, form: str) -> str:
-    """How much the mean error of `default` is above that of a form, and the ends when families are drawn anew."""
+    """How much the mean error of `default` is above that of a form, and the ends when families are drawn again."""
     apart = (table["default"] - table[form]).groupby(table["fold"]).agg(["sum", "count"]).to_numpy()
     drawn: NDArray[np.int_] = np.random.default_rng(0).integers(0, len(apart), (_DRAWS, len(apart)))
     sums = apart[drawn].sum(axis=1)

@@ -1,6 +1,6 @@
 """Count torchvision's ConvNets and the blocks of Table 2 for the table that comes with the product.
 
-Run: python -m benchmarks.convmeter.known_metrics --write        (writes known_metrics.csv.gz beside known_metrics.py; needs
+Run: python -m benchmarks.convmeter.known_metrics --write        (writes known_metrics.csv.gz next to known_metrics.py; needs
 torchvision, about 40 s. Without --write it says in which rows the table differs from what would be counted now.)
 """
 

@@ -186,7 +186,7 @@ def cpu(draw: bool) -> Iterator[str]:
 
 
 def compared(protocol: str, rows: Mapping[str, Mapping[str, Figures]]) -> Iterator[str]:
-    """The error of each form that was asked for, and R2 in brackets."""
+    """The error of each requested form, and R2 in brackets."""
     forms = [form for form in RECIPES if any(form in by for by in rows.values())]
     yield from markdown_table(
         (f"{LEFT_OUT[protocol]}: MAPE % (R2)", "n", *forms, "NRMSE of default"),

@@ -1,4 +1,4 @@
-"""Why `default` weighs three forms: beside each alone, the best one by inner cross-validation, a weight blind to novelty.
+"""Why `default` weighs three forms: next to each alone, the best one by inner cross-validation, a weight blind to novelty.
 
 Run: python -m benchmarks.convmeter.weighing [--write]      (part `weighing` of docs/convmeter.md)
 """

@@ -20,7 +20,7 @@ from epochcast.detector.simulator import simulate
 from ..page import DETECTOR, markdown_table, options, publish
 from .traces import CPU_TRAININGS, HIDDEN, OTHER, REAL, VISIBLE, LabelledTrace, mlperf, of_simulation, recorded, simulated
 
-#: Epochs that the paper's runs have, and numbers beside it.
+#: Epochs that the paper's runs have, and numbers next to it.
 PAPERS_EPOCHS = 10
 OTHER_NUMBERS = (3, 5, 10, 20, 40)
 

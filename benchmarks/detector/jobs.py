@@ -5,7 +5,7 @@
 A simulated job is one timeline read on GPUs of one device kind, each with noise of its own and slightly other levels. Kinds:
 
 - even: no GPU is odd;
-- contradicts: one GPU blinks evenly with another period beside a faint job (`blink`), or runs another job (`other`);
+- contradicts: one GPU blinks evenly with another period next to a faint job (`blink`), or runs another job (`other`);
 - lags: one GPU does the same 5 to 20 % of a period later (`shifted`), or begins each epoch later and ends it in time (`late`);
 - idles: one GPU does nothing all along, with a process (`process`) or without (`parked`).
 
@@ -51,7 +51,7 @@ KINDS = {
     "idles": (" process", " parked"),
 }
 LARGE = 64  # GPUs: a third of the jobs
-FAINT = 0.02  # contrast of a validation beside a blink
+FAINT = 0.02  # contrast of a validation next to a blink
 
 Array = NDArray[np.float64]
 Reading = tuple[Array, dict[str, Array]]

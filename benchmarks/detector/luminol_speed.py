@@ -35,7 +35,7 @@ def cpu_seconds(call: Callable[[], object], repeats: int, loops: int = 1) -> tup
 
 
 def show_luminol(repeats: int, longest: int) -> None:
-    """The package's scores beside ours, by length."""
+    """The package's scores next to ours, by length."""
     print(f"\n{'samples':>8} {'package [ms]':>22} {'ours [ms]':>22} {'ratio':>7}  same")
     for n in (length for length in LENGTHS if length <= longest):
         rng = np.random.default_rng(n)

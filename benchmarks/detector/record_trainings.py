@@ -18,7 +18,7 @@ LEAD_S, TAIL_S = 2, 5
 
 
 def record(name: str, run: Run, trace: Path, labels: Path) -> bool:
-    """Record one run beside its busy loops; whether it succeeded."""
+    """Record one run next to its busy loops; whether it succeeded."""
     training = shlex.join([sys.executable, "-m", "benchmarks.detector.trainings", name, "--labels", str(labels)])
     command = ["sh", "-c", f"sleep {LEAD_S} && {training} && sleep {TAIL_S}"]
     recorder = [sys.executable, "-m", "epochcast.analyzer", "record", "--source", "host", "--out", str(trace), "--"]

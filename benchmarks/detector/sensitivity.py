@@ -8,7 +8,7 @@ best metric (IV-B). No trace of the paper is public, so its questions are asked 
 simulated GPUs; they cannot say how a real GPU would do), the recorded CPU trainings (by model and by metric), and the
 node power of MLPerf runs (by system).
 
-The recipe states no bound on its peaks. Shown beside "every peak", which is what its text says, is "prominent peaks": those
+The recipe states no bound on its peaks. Shown next to "every peak", which is what its text says, is "prominent peaks": those
 that stand out by 30 % of the last score's range, the kindest simple reading that we found.
 """
 

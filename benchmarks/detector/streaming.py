@@ -1,4 +1,4 @@
-"""Detection while the job runs, beside detection on the whole trace: cost, delay, agreement.
+"""Detection while the job runs, next to detection on the whole trace: cost, delay, agreement.
 
     OMP_NUM_THREADS=1 python -m benchmarks.detector.streaming [--seed 13000] [--traces 1] [--minutes 30]
 

@@ -2,7 +2,7 @@
 
 What others measured is public data (`EPOCHCAST_SHARED`); where it is absent, a measurement says so and leaves it out.
 
-Run to write a folder of traces for `epochcast evaluate detector --data DIR`, each with its labels beside it:
+Run to write a folder of traces for `epochcast evaluate detector --data DIR`, each with its labels next to it:
 
     python -m benchmarks.detector.traces --out DIR [--traces 10] [--seed 0] [--cls NAME]...    simulated ones, CLASS-SEED
     python -m benchmarks.detector.traces --out DIR --data FOLDER [--prefix NAME]...    every 2nd, 4th, 8th sample, NAME-EVERY
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--traces", type=int, default=10, help="simulated ones per class")
     parser.add_argument("--seed", type=int, default=0, help="of the first of these")
     parser.add_argument("--cls", action="append", choices=CLASSES, help="a class; all without")
-    parser.add_argument("--data", type=Path, help="folder of traces to thin, each with NAME.json beside it")
+    parser.add_argument("--data", type=Path, help="folder of traces to thin, each with NAME.json next to it")
     parser.add_argument("--prefix", action="append", help="of the names to thin; all without")
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 Run one without recording it: python -m benchmarks.detector.trainings NAME --labels NAME.json
 
 Data is synthetic (the machine may be offline) but learnable: the loss of every epoch goes into the labels. The marks are taken
-where a user would put them: an epoch starts before its first batch is asked for and ends after validation and checkpoint.
+where a user would put them: an epoch starts before its first batch is requested and ends after validation and checkpoint.
 """
 
 import json
@@ -50,7 +50,7 @@ class Run:
     cached: bool = False  # images are resized at their first use, so that the first epoch is longer
     neighbour_s: tuple[float, float] | None = None  # another process computes from .. to [s after this one's imports]
     prints: str = "epoch"  # what ends with a line of output: epoch, step, nothing
-    others: int = 0  # busy loops beside the whole recording, outside of the recorded processes
+    others: int = 0  # busy loops next to the whole recording, outside of the recorded processes
     folder: str = "cpu_training"  # of data/, for the recording
 
     @property
@@ -96,7 +96,7 @@ def tokens(samples: int, rng: np.random.Generator) -> TensorDataset:
 
 
 class Augmented(Dataset[tuple[Tensor, Tensor]]):
-    """Random crop (padding 4) and horizontal flip of each image when it is asked for."""
+    """Random crop (padding 4) and horizontal flip of each image when it is requested."""
 
     def __init__(self, data: TensorDataset) -> None:
         self._data = data
@@ -112,7 +112,7 @@ class Augmented(Dataset[tuple[Tensor, Tensor]]):
 
 
 class Cached(Dataset[tuple[Tensor, Tensor]]):
-    """Images that are resized to 32 pixels a side when first asked for, and kept."""
+    """Images that are resized to 32 pixels a side at the first request, and kept."""
 
     def __init__(self, data: TensorDataset) -> None:
         self._data = data

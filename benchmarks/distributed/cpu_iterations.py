@@ -7,7 +7,7 @@ Reports the rows of `data/distributed_cpu/iterations.csv`, or with `--measure` m
 traced graph is profiled here, so that other load on the machine disturbs both. Measured: the median over all iterations.
 Predicted: the median over blocks of the sum of operators and optimizer step. Nothing is fitted. One thread each.
 
-Beside it, what a predictor that is blind to precision gives on the same rows: the FP32 operators of the same model and batch
+Next to it, what a predictor that is blind to precision gives on the same rows: the FP32 operators of the same model and batch
 (as vTrain profiles), and these divided by one speed-up, the median of the other models' measured ones.
 
 On a machine that others use, ``--clock cpu`` counts the processor time of both processes instead of the wall clock; with one
@@ -44,7 +44,7 @@ ROUNDS = 5  # of one profile
 
 
 def measure(file: Path, clock: str) -> None:
-    """Measure all cells; the file is written anew after each."""
+    """Measure all cells; the file is written again after each."""
     cells = [Cell(name, batch, one) for name, model in SMALL_MODELS.items() for batch in model.batches for one in PRECISIONS]
     rows = []
     spawn = multiprocessing.get_context("spawn")

@@ -14,7 +14,7 @@ from ..page import options, public
 
 
 def main() -> None:
-    """Print what was fitted beside what is believed; --write puts it into the shipped model."""
+    """Print what was fitted next to what is believed; --write puts it into the shipped model."""
     parser = options(__doc__, page=False)
     parser.add_argument("--write", action="store_true", help="put them into the shipped model")
     write = parser.parse_args().write

@@ -28,7 +28,7 @@ def public_operators() -> pd.DataFrame:
 def main() -> None:
     """Fit and save."""
     parser = options(__doc__, page=False)
-    parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: beside the code]")
+    parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: next to the code]")
     out, corpus = parser.parse_args().out, public_operators()
     replace(DistributedModel.load(), operators=fit_operators(corpus, load_catalog())).save(out)
     print(f"{len(corpus)} operators of {corpus['gpu'].nunique()} GPUs, {sum(f.stat().st_size for f in out.iterdir())} bytes")

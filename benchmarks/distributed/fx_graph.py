@@ -1,4 +1,4 @@
-"""Operators by torch.fx, as the paper extracts them, beside those that are recorded; part FX of docs/distributed.md.
+"""Operators by torch.fx, as the paper extracts them, next to those that are recorded; part FX of docs/distributed.md.
 
     python -m benchmarks.distributed.fx_graph [--write]    (needs torch, torchvision, timm and transformers)
 

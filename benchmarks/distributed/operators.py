@@ -1,4 +1,4 @@
-"""Operators and whole models on GPUs that the operator model never saw, beside NeuSight's published predictions.
+"""Operators and whole models on GPUs that the operator model never saw, next to NeuSight's published predictions.
 
 Run: python -m benchmarks.distributed.operators [--write]    (needs torch)
 """

@@ -1,5 +1,5 @@
-"""What the analysis of a simulated fleet found, beside what is true of it. GPUs of one job show the same epochs: a table counts
-jobs beside GPUs.
+"""What the analysis of a simulated fleet found, next to the truth. GPUs of one job show the same epochs: a table counts
+jobs next to GPUs.
 """
 
 from collections.abc import Iterable, Iterator

@@ -20,7 +20,7 @@ from epochcast.regressor import load_catalog
 
 
 def told(seed: int, seconds: float, *, straggles: bool) -> tuple[int | None, int | None, float]:
-    """The place of a job's straggler, the place that is named, and the straggler's clock beside the others'."""
+    """The place of a job's straggler, the place that is named, and the straggler's clock next to the others'."""
     rng = np.random.default_rng([seed, int(straggles)])
     device, many = DEVICES[rng.integers(len(DEVICES))], int(rng.integers(3, 9))
     job = draw_job("training", device, 0.0, seconds, rng, straggles=straggles, running=True)

@@ -5,7 +5,7 @@
 Simulated telemetry (`epochcast fleet simulate`, one trace in fifty broken). The same traces are analysed by one process, by
 two, by Dask clusters (a scheduler and one, two and four workers, processes of their own on the loopback), and by a run that is
 killed (SIGKILL) in the middle and started again; their tables must be the same bytes but for the processor time. What it takes
-to hand a batch to a worker is measured with batches that nobody has anything to do with. Beside that a plain loop over
+to hand a batch to a worker is measured with batches that nobody has anything to do with. Next to that a plain loop over
 `epochcast detect`, a process for each trace, as one would write it in a shell. What was found is compared with the truth; that
 alone is done for every further number of GPUs, by two processes. 10 000 GPUs are extrapolated: processor seconds of a trace in
 its worker times their number.
@@ -78,7 +78,7 @@ def run_command(
 ) -> Run:
     """Run ``epochcast`` in a folder; kill it (SIGKILL) once ``stop`` says so.
 
-    Memory and processor time of the processes ``beside`` (a cluster's, by their ids) count as its own.
+    Memory and processor time of the processes ``next to`` (a cluster's, by their ids) count as its own.
     """
     began, cpu_before = time.monotonic(), cpu_seconds(*beside)
     command = [sys.executable, "-m", "epochcast.analyzer", *map(str, arguments)]
@@ -146,7 +146,7 @@ def overhead() -> Iterator[str]:
 
 
 class Fleet:
-    """A simulated fleet in a folder, and its analyses beside it."""
+    """A simulated fleet in a folder, and its analyses next to it."""
 
     def __init__(self, base: Path, gpus: int, minutes: float, seed: int) -> None:
         self.base, self.gpus, self.hours, self.folder = base, gpus, gpus * minutes / 60, base / "fleet"
@@ -206,7 +206,7 @@ class Fleet:
         return float(pd.read_parquet(self.base / name / "gpus.parquet")["cpu_s"].mean())
 
     def beside_truth(self, name: str) -> Iterator[str]:
-        """Yield what an analysis found beside what is true."""
+        """Yield what an analysis found next to what is true."""
         each = self.trace_cpu_s(name)
         yield f"{self.gpus} GPUs compared with the simulation's truth ({each:.2f} processor seconds per trace):"
         yield ""

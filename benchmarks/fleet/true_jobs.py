@@ -1,4 +1,4 @@
-"""Jobs of a simulated fleet that were answered rightly, beside all that there are.
+"""Jobs of a simulated fleet that were answered rightly, next to all that there are.
 
     OMP_NUM_THREADS=1 python -m benchmarks.fleet.true_jobs [--gpus 16 64 192] [--seeds 11 12 13] [--minutes 10] [--write]
 

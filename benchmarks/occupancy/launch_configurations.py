@@ -4,7 +4,7 @@ Run: python -m benchmarks.occupancy.launch_configurations [--write]
     (prints the table, with how many launches each row rests on; --write puts it where the modelled kernels read it)
 
 The configuration of a class is the one that most of its launches have: block, registers per thread, shared memory. Kernels
-that cut their answer into tiles (matrix products, convolutions) have one row per tile. Beside them stand figures of each
+that cut their answer into tiles (matrix products, convolutions) have one row per tile. Next to them stand figures of each
 GPU: the median time of kernels of one block, and the shares of the memory bandwidth that large additions and large strided
 copies reach, whose sizes follow from their grids.
 """

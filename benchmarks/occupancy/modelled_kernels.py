@@ -72,7 +72,7 @@ def without_its_trace(workload: Workload, graph: ComputationGraph) -> float:
     """The mean occupancy by launch configurations of all other traces."""
     rows, gpu, limits = launches(), workload.gpu, limits_of(workload.gpu)
     own = rows["workload"].str.contains(workload.trace, regex=False)
-    if workload.trace == "alexnet":  # the file beside it holds the same kernels
+    if workload.trace == "alexnet":  # the file next to it holds the same kernels
         own |= rows["workload"].str.contains("simple_add", regex=False)
     table = kernels_of(graph, gpu, workload.precision, launch_configurations(limits, table_text(rows[~own])))
     return summarise(with_occupancy(table, {gpu.name: limits})).grid.mean

@@ -2,7 +2,7 @@
 
 There is no occupancy and no utilisation in these measurements, so the policies of the paper have nothing to go by here. What
 is known of a job that was never co-located with others is its throughput alone, the name of its model, and - one measurement
-more - its slowdown beside a second copy of itself.
+more - its slowdown next to a second copy of itself.
 
 Run: python -m benchmarks.occupancy.packing_interference [--write]      (part `interference` of docs/occupancy.md)
 """
@@ -45,7 +45,7 @@ class Pairs:
 
     Attributes:
         gpu: its name.
-        views: two rows for each pair that ran, one from either job's view (one for a job beside itself): ``job``, ``other``
+        views: two rows for each pair that ran, one from either job's view (one for a job next to itself): ``job``, ``other``
             (types), ``model``, ``other_model``, ``alone``, ``other_alone`` (steps per second) and ``slowdown`` (alone over
             co-located throughput).
         types: types that run alone.
@@ -110,7 +110,7 @@ def model(views: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def self_pair(views: pd.DataFrame) -> NDArray[np.float64]:
-    """Throughputs alone and the slowdowns of both beside themselves, as logarithms.
+    """Throughputs alone and the slowdowns of both next to themselves, as logarithms.
 
     How far two copies stay below a slowdown of two says how much of the GPU a type leaves to others. A type whose two copies do
     not fit the memory is taken to leave nothing.
@@ -145,7 +145,7 @@ def predictions(views: pd.DataFrame, rule: str, protocol: str) -> NDArray[np.flo
 
 
 def scores(views: pd.DataFrame, predicted: NDArray[np.float64]) -> tuple[str, ...]:
-    """Of pairs of two types (a rule knows each beside itself): errors of the slowdown, share of pairs of which it says rightly
+    """Of pairs of two types (a rule knows each next to itself): errors of the slowdown, share of pairs of which it says rightly
     whether they gain, that is get more done than either alone, and throughput of those that it would co-locate."""
     different = (views["job"] != views["other"]).to_numpy()
     measured, guess = views["slowdown"].to_numpy(dtype=float)[different], predicted[different]
@@ -233,7 +233,7 @@ def packed(pairs: Pairs, protocol: str, count: int, runs: int) -> pd.DataFrame:
     beliefs = {rule: pair_slowdown(pairs.views, predictions(pairs.views, rule, protocol)) for rule in RULES}
     policies: dict[str, Callable[[], Policy]] = {
         BASELINE: lambda: slot,
-        "random pairs": lambda: random_pair(measured, np.random.default_rng(SEED)),  # anew for each stream
+        "random pairs": lambda: random_pair(measured, np.random.default_rng(SEED)),  # again for each stream
         **{name: lambda belief=belief: by_gain(belief) for name, belief in (beliefs | {"oracle": measured}).items()},
     }
     drawn = streams(kinds, StreamShape(count), runs, SEED)

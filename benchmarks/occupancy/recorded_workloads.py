@@ -1,4 +1,4 @@
-"""Networks whose kernels public traces hold, built again: graphs beside the launch-config occupancy of what was recorded.
+"""Networks whose kernels public traces hold, built again: graphs next to the launch-config occupancy of what was recorded.
 
 The traces name the networks. Their sizes are written here as they are published (transformers' configuration classes hold
 most of them), and batch, tokens, frames and pixels follow from the recorded grids: layer normalisation has a block per row, the

@@ -1,4 +1,4 @@
-"""Accuracy by every protocol beside the trivial baselines, on PROFET's latencies, and of a fitted model on jobs never seen.
+"""Accuracy by every protocol next to the trivial baselines, on PROFET's latencies, and of a fitted model on jobs never seen.
 
     EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.accuracy [PART]... [--write]
 

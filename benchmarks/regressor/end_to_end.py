@@ -4,7 +4,7 @@
 
 For public rows, drawn evenly over source GPUs and epoch lengths, a job is simulated that has the row's epoch length and its
 statistics (`simulated_rows.py`). Its trace goes the product's own way: detector, profile, prediction by a model that was fitted
-without the row's workload (protocol P2), against the measured seconds on the other GPU. Beside it the same trace with the true
+without the row's workload (protocol P2), against the measured seconds on the other GPU. Next to it the same trace with the true
 epochs and the measured epoch length. Where the detector finds no epochs, or steps, the answer is the ratio: its error counts.
 The precision is the row's, declared: the simulator's tensor cores know nothing of it.
 """
@@ -30,7 +30,7 @@ BANDS = {"under 1.5 s": 1.5, "1.5 to 4 s": 4.0, "4 to 10 s": 10.0, "over 10 s": 
 UNITS = {"epoch": "epochs", "cycle": "cycles", "step": "steps", "none": "ratio alone"}
 ERRORS = ("true epoch", "detected", "difference", "held, true", "held, detected")
 _RIGHT = 0.05
-_SHORTEST_S = 4.0  # what is shorter is a step to the detector, whatever it is to the user
+_SHORTEST_S = 4.0  # what is shorter is a step to the detector, even if the user calls it an epoch
 _RESAMPLES = 2000
 
 

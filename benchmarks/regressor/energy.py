@@ -1,4 +1,4 @@
-"""How wrong predicted power and energy are on the public pairs, beside simpler rules, as a Markdown table.
+"""How wrong predicted power and energy are on the public pairs, next to simpler rules, as a Markdown table.
 
     EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.energy
 

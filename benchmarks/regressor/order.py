@@ -4,7 +4,7 @@
 
 A GPU is better where its arithmetic rate in every likely precision and its memory bandwidth are 10 % higher; it must not be
 predicted more than 3 % slower. Asked are five GPUs in every precision: with the telemetry of an image network, of one whose GPU
-waits for its host, and with none. The second table scores answers in order beside those that the recipe gives. Five minutes.
+waits for its host, and with none. The second table scores answers in order next to those that the recipe gives. Five minutes.
 """
 
 from collections import defaultdict

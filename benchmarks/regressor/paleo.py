@@ -1,4 +1,4 @@
-"""The paper's Table VI: Paleo, which is given the architecture, beside the black box, which is not, on the same rows.
+"""The paper's Table VI: Paleo, which is given the architecture, next to the black box, which is not, on the same rows.
 
 EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.paleo [--write]    (needs torch)
 """

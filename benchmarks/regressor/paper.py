@@ -45,7 +45,7 @@ class LookUp(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Joins measurements (GPU, seconds) that training pairs connect; answers what a connected one of the target says.
 
     A workload that ran on four GPUs makes twelve pairs. With random rows most of its other pairs stand in training, and they
-    name the answer: the latency on the source GPU, which is a feature, occurs there beside the latency on the target.
+    name the answer: the latency on the source GPU, which is a feature, occurs there next to the latency on the target.
     """
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
@@ -171,7 +171,7 @@ def source_gpus(data: PublicPairs) -> Iterator[str]:
 
 
 def scatter(data: PublicPairs, draw: bool) -> Iterator[str]:
-    """Fig. 11: how many pairs are near the measured seconds, how far long epochs are off, and the pictures if asked for."""
+    """Fig. 11: how many pairs are near the measured seconds, how far long epochs are off, and the pictures on request."""
     long = data.actual > LONG_S
     rows, pictures = [], []
     for protocol, meaning in {"P2": "new workload", "P3": "new architecture", "P4": "new GPU"}.items():

@@ -1,4 +1,4 @@
-"""What following a recommendation costs above the best choice, beside choices that need no prediction.
+"""What following a recommendation costs above the best choice, next to choices that need no prediction.
 
     EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.regret [PART]... [--write]
 

@@ -43,7 +43,7 @@ def lines() -> Iterator[str]:
 
 
 def same_kind(growths: list[Growth], without: dict[str, GpuCountScaling], origins: dict[str, str]) -> Iterator[Row]:
-    """From one GPU to several of its kind, beside three rules that learn less or know more."""
+    """From one GPU to several of its kind, next to three rules that learn less or know more."""
     groups, after = np.array([growth.group for growth in growths]), np.array([growth.after for growth in growths])
     origin = np.array([origins[group] for group in groups.tolist()])
     actual = np.array([growth.log_seconds for growth in growths])

@@ -31,7 +31,7 @@ SLOW = ("sparse", "logged")
 """Classes that are not read at 10 Hz."""
 
 TELEMETRY = ("nvml", "dcgm")
-"""What a trace holds: the row's own metrics, or the simulator's profiling metrics beside them, as no public row has them."""
+"""What a trace holds: the row's own metrics, or the simulator's profiling metrics next to them, as no public row has them."""
 
 _PROFILING = ("gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "fp16_active", "fp32_active", "dram_active")
 # Resolution of nvidia-smi, in base units.

@@ -1,8 +1,8 @@
-"""How long training, loading and predicting take, how large the shipped model is, and the forest beside scikit-learn's own.
+"""How long training, loading and predicting take, how large the shipped model is, and the forest next to scikit-learn's own.
 
     EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.speed [--calls 400] [--write]
 
-Times are of one process, wall clock with CPU time beside it: on a busy machine they part, and the second is ours. A prediction
+Times are of one process, wall clock with CPU time next to it: on a busy machine they part, and the second is ours. A prediction
 is one profile for all GPUs of the catalogue, without --explain; every call has another profile of cloud-hw-trainpred. Without
 its precision each is answered three times: on the whole, as FP32 code, and in mixed precision.
 """
@@ -31,7 +31,7 @@ COLUMNS = ("what", "wall, median", "wall, p99", "CPU, median", "CPU, p99", "targ
 
 
 def lines(calls: int) -> Iterator[str]:
-    """The times of everything, and of the trees as arrays beside the same trees in scikit-learn."""
+    """The times of everything, and of the trees as arrays next to the same trees in scikit-learn."""
     profiles, rates, catalog = load_corpus(DATA), load_corpus(RATES), load_catalog()
     unknown = [replace(profile, precision=None) for profile in profiles]
     yield (

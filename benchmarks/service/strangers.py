@@ -1,4 +1,4 @@
-"""How the service answers beside strangers: half-sent heads, slow bodies, and more clients than it can serve.
+"""How the service answers next to strangers: half-sent heads, slow bodies, and more clients than it can serve.
 
     python -m benchmarks.service.strangers [--seconds 20] [--write]
 

@@ -5,7 +5,7 @@
 Eight stand-ins for agents, in a process of their own, answer the analyzer's HTTP questions with simulated telemetry (all
 metrics of a T4, 10 Hz, jobs with epochs of 5 to 200 s, all begun at once). CPU: the watcher of `epochcast serve` polls them as
 in life, every two seconds of the samples' time, but as fast as it can: HTTP, NPY, detection, profiles and the store are all in
-its CPU time. What the service process does beside it is not in it. Memory: a real `epochcast serve` reads all those minutes at
+its CPU time. What the service process does next to it is not in it. Memory: a real `epochcast serve` reads all those minutes at
 once, as after a restart; its memory is read when all are taken in and every job has been predicted. *Resident* counts what two
 processes share (their libraries) twice, *proportional* once, as a control group's limit does.
 """

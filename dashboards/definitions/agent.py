@@ -12,7 +12,7 @@ RATE = "$__rate_interval"
 
 def dashboard() -> dict[str, Any]:
     """Return the dashboard."""
-    board = frame("epochcast-agents", "How agents, node analyzers and the service are, and what they cost.", since="now-3h")
+    board = frame("epochcast-agents", "Health and cost of agents, node analyzers and the service.", since="now-3h")
     board.with_variable(
         variable(
             "instance",
@@ -28,7 +28,7 @@ def dashboard() -> dict[str, Any]:
         ("Agents", _agents()),
         ("Detection: node analyzers and the service's watcher", _detection()),
         ("The service", _service()),
-        ("What all of it costs", _cost()),
+        ("What it costs", _cost()),
     ):
         board.with_row(row(heading))
         for panel in panels:
@@ -46,7 +46,7 @@ def _figures() -> list[Any]:
         number("Services up", "Services whose last scrape succeeded.", "short", up("epochcast-analyzer")),
         number(
             "Watchers",
-            "The process of the service that reads telemetry and detects.",
+            "The service's process that reads telemetry and detects epochs.",
             "short",
             f"min(epochcast_analyzer_watcher_up{{{AT}}})",
             mappings=words(UP),
@@ -60,7 +60,7 @@ def _figures() -> list[Any]:
         ),
         number(
             "Age of the oldest price",
-            "Prices grow old; refresh the table with `epochcast prices`.",
+            "Prices go out of date; refresh the table with `epochcast prices`.",
             "s",
             f"time() - min(epochcast_analyzer_oldest_price_timestamp_seconds{{{AT}}})",
             steps=[(None, GREEN), (90 * 86400, YELLOW), (365 * 86400, RED)],
@@ -81,7 +81,7 @@ def _agents() -> list[Any]:
     return [
         over_time(
             "Readings per second",
-            "What each source does, and what the governor allows it. 10 is meant; less means missed ticks or costly readings.",
+            "The rate of each source, and the rate that the governor allows. 10 is normal; less means missed or costly ticks.",
             "hertz",
             {
                 "{{instance}} {{source}}": f"max by (instance, source) (epochcast_agent_effective_hertz{{{AT}}})",
@@ -90,7 +90,7 @@ def _agents() -> list[Any]:
             least=0,
         ),
         over_time(
-            "Ticks: how long and how late, 99th percentile",
+            "Ticks: duration and delay, 99th percentile",
             "Time that a tick's readings take; from when it was due to its start (up to 0.05 s is GPM's rest); from its first "
             "row to its last value.",
             "s",
@@ -103,8 +103,8 @@ def _agents() -> list[Any]:
         ),
         over_time(
             "What is missing, per second",
-            "Missed: skipped, being too late. Governed: left out because ticks took too much CPU time. Blank: a reading "
-            "without value. Errors: a source failed as a whole.",
+            "Missed: skipped because too late. Governed: skipped because ticks took too much CPU time. Blank: a reading "
+            "without a value. Errors: a whole source failed.",
             "cps",
             {
                 "{{instance}} missed": _per_second("epochcast_agent_missed_ticks_total", "instance"),
@@ -128,7 +128,7 @@ def _agents() -> list[Any]:
         ),
         over_time(
             "GPUs that are silent",
-            "GPUs without samples, and GPUs that the driver counts and that never answered.",
+            "GPUs without samples, and GPUs that the driver counts but that never answered.",
             "short",
             {
                 "{{instance}} silent": f"sum by (instance) (1 - epochcast_gpu_up{{{AT}}})",
@@ -171,7 +171,7 @@ def _detection() -> list[Any]:
         ),
         over_time(
             "Backlog",
-            "Samples read that wait for the detectors.",
+            "Samples that were read and wait for the detectors.",
             "short",
             {"{{instance}}": f"max by (instance) (epochcast_analyzer_backlog_samples{{{AT}}})"},
             least=0,
@@ -229,7 +229,7 @@ def _service() -> list[Any]:
         ),
         over_time(
             "Refused requests per second",
-            "Refused before any work: no token, body too large, too many, too busy.",
+            "Refused before any work: no token, body too large, too many requests, service too busy.",
             "reqps",
             {"{{reason}}": _per_second("epochcast_analyzer_refused_requests_total", "reason")},
             least=0,
@@ -237,7 +237,7 @@ def _service() -> list[Any]:
         ),
         over_time(
             "Failures in an hour",
-            "Rounds (or jobs in one) that failed, worker processes that died or took too long, watchers started again.",
+            "Rounds (or jobs in one) that failed, worker processes that died or took too long, watchers that were restarted.",
             "short",
             {
                 "rounds": f"sum(increase(epochcast_analyzer_analysis_errors_total{{{AT}}}[1h]))",
@@ -255,7 +255,7 @@ def _cost() -> list[Any]:
     return [
         over_time(
             "CPU",
-            "CPU seconds per second of each process; the service's watcher and workers are others, and not in it.",
+            "CPU seconds per second of each process, without the service's watcher and workers, which are separate processes.",
             "percentunit",
             {"{{job}} {{instance}}": f"max by (job, instance) (rate(process_cpu_seconds_total{{{processes}}}[{RATE}]))"},
             least=0,

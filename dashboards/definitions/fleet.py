@@ -1,4 +1,4 @@
-"""The fleet: how busy it is, which jobs run, what could be saved, what stands out."""
+"""The fleet: how busy it is, which jobs run, what could be saved, what needs attention."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def dashboard() -> dict[str, Any]:
     board.with_row(row("Jobs"))
     for panel in _jobs():
         board.with_panel(panel)
-    board.with_row(row("What stands out"))
+    board.with_row(row("What needs attention"))
     for panel in _outstanding():
         board.with_panel(panel)
     return finished(board)
@@ -64,7 +64,7 @@ def _figures() -> list[Any]:
         number(
             "Could be saved per hour",
             "What an hour's work of the active jobs costs now, less what it would cost on the cheapest recommendation. "
-            "Jobs that are where they should be count 0, jobs without epochs or prices are left out.",
+            "Jobs already on the cheapest instance count 0; jobs without epochs or prices are not included.",
             "currencyUSD",
             f"sum({of_jobs(f'{hourly} * {saved} * ({active} == 1)')})",
             decimals=2,
@@ -84,14 +84,14 @@ def _sums() -> list[Any]:
         ),
         number(
             "Active jobs on all nodes",
-            "Training jobs of which a GPU works now, whichever nodes are chosen, also those that have no metrics of their own.",
+            "Training jobs with a busy GPU on any node, including jobs without their own metrics.",
             "short",
             "sum(max by (instance) (epochcast_analyzer_active_jobs))",
             width=6,
         ),
         number(
             "Could be saved per hour on all nodes",
-            "As above, of all active jobs, whichever nodes are chosen.",
+            "As above, for all active jobs on any node.",
             "currencyUSD",
             "sum(max by (instance) (epochcast_analyzer_possible_savings_usd_per_hour))",
             width=6,
@@ -99,8 +99,8 @@ def _sums() -> list[Any]:
         ),
         number(
             "Jobs without metrics",
-            "A scrape of the service has a bound. Beyond it the smallest jobs are left out, here and below; the service's own "
-            "page and API have all.",
+            "A scrape of the service is limited in size. Beyond the limit the smallest jobs are missing here and below; the "
+            "service's page and API have them all.",
             "short",
             'sum(max by (instance) (epochcast_analyzer_left_out_jobs{part="job"}))',
             width=6,
@@ -113,8 +113,8 @@ def _gpus() -> list[Any]:
     return [
         over_time(
             "Utilisation by GPU",
-            "Share of time in which a kernel was resident, exact over each interval. It does not say how busy the GPU was: "
-            "one GPU's dashboard does.",
+            "Share of time in which a kernel was resident, exact over each interval. It does not show how busy the GPU was: "
+            "the dashboard of one GPU does.",
             "percentunit",
             {"{{node}} GPU {{gpu}}": with_node(mean_of("gpu_utilization", "uuid", ""))},
             least=0,
@@ -122,7 +122,7 @@ def _gpus() -> list[Any]:
         ),
         states(
             "Detectors",
-            "Idle: no work. Searching: work whose period is not known yet, which takes about five epochs. Answered: epochs or "
+            "Idle: no work. Searching: busy, period not yet known, which takes about five epochs. Answered: epochs or "
             "steps are followed.",
             state_of("node, gpu", NODES),
             "{{node}} GPU {{gpu}}",
@@ -130,8 +130,8 @@ def _gpus() -> list[Any]:
         ),
         rows(
             "GPUs",
-            "Each GPU's period, how sure that is, and epochs seen; the share of the tensor cores' peak that is used now (OFU), "
-            "and of the time in which memory is held and nothing runs. A click on the UUID opens the GPU.",
+            "Each GPU's period, its confidence, and epochs seen; the share of the tensor cores' peak in use now (OFU), and of "
+            "the time in which memory is held but nothing runs. Click a UUID to open the GPU.",
             {
                 "state": state_of("uuid, node, gpu, name", NODES),
                 "period": period("gpu", "uuid, node, gpu, name", NODES),
@@ -160,7 +160,7 @@ def _jobs() -> list[Any]:
     return [
         rows(
             "Training jobs",
-            "Jobs that run, or ran last, on the chosen nodes. A click on the id opens the job.",
+            "Jobs that run, or ran last, on the chosen nodes. Click an id to open the job.",
             {
                 "job": of_jobs(JOB_TITLES),
                 "active": of_jobs("max by (training_job) (epochcast_job_active)"),
@@ -182,8 +182,8 @@ def _jobs() -> list[Any]:
         ),
         rows(
             "Savings",
-            "What an epoch, step or cycle costs where the job runs now and on the cheapest recommendation, whole instances "
-            "priced for all GPUs of the job. Below 0: moving would cost more.",
+            "What an epoch, step or cycle costs where the job runs now and on the cheapest recommendation, with whole "
+            "instances priced for all GPUs of the job. Below 0: moving would cost more.",
             {
                 "recommendation": of_jobs(
                     "max by (training_job, instance_type, cloud, region, target_gpu, instances)"
@@ -222,8 +222,8 @@ def _outstanding() -> list[Any]:
             steps=[(None, GREEN), (0.05, YELLOW), (0.1, RED)],
         ),
         bars(
-            "How sure the detectors are",
-            "The chance that a job's epoch length is right; 0 without one. Below 80 % only ratios are told.",
+            "Confidence of the detectors",
+            "The chance that a job's epoch length is right; 0 without one. Below 80 % only ratios are shown.",
             "percentunit",
             of_jobs("max by (training_job) (epochcast_job_epoch_confidence_ratio)"),
             "{{training_job}}",
@@ -231,7 +231,7 @@ def _outstanding() -> list[Any]:
             steps=[(None, RED), (0.5, YELLOW), (0.8, GREEN)],
         ),
         rows(
-            "Alerts that fire",
+            "Firing alerts",
             "Epochcast's alerts, where Prometheus has its rules (dashboards/*.yml of the project).",
             {
                 "firing": "max by (alertname, severity, instance, training_job)"

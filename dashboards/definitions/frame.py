@@ -22,7 +22,7 @@ TITLES = {
 }
 DATA_SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 SCHEMA_VERSION = 39
-"""What Grafana 11.0 writes; later ones read it and bring it up to date by themselves."""
+"""The version that Grafana 11.0 writes; later releases upgrade it when they load it."""
 
 
 def frame(uid: str, description: str, since: str) -> Dashboard:

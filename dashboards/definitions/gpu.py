@@ -41,7 +41,7 @@ EPOCH_ENDS = {
 
 def dashboard() -> dict[str, Any]:
     """Return the dashboard."""
-    board = frame("epochcast-gpu", "What one GPU does, ten readings a second behind it, and its epochs.", since="now-1h")
+    board = frame("epochcast-gpu", "One GPU's activity, sampled ten times a second, and its epochs.", since="now-1h")
     board.with_variable(
         variable("node", "Node", "The machine.", "label_values(epochcast_gpu_detector_state, node)", several=True)
     ).with_variable(
@@ -73,21 +73,21 @@ def _figures() -> list[Any]:
     return [
         number(
             "Detector",
-            "Idle: no work. Searching: work whose period is not known yet. Answered: epochs or steps are followed.",
+            "Idle: no work. Searching: busy, period not yet known. Answered: epochs or steps are followed.",
             "short",
             state_of("uuid", GPU),
             mappings=words(STATES),
         ),
         number(
             "Epoch, step or cycle",
-            "Length of an epoch of the present job, typically; of a step, or of a cycle between checkpoints or of unknown "
-            "kind, where no epochs were found.",
+            "Typical length of an epoch of the current job; or, if no epochs were found, of a step, a cycle between "
+            "checkpoints or a cycle of unknown kind.",
             "s",
             period("gpu", "uuid", GPU),
         ),
         number(
             "Confidence",
-            "Chance that this length is right, by the detector's own estimate.",
+            "Probability that this length is right, as the detector estimates it.",
             "percentunit",
             f"max by (uuid) (epochcast_gpu_epoch_confidence_ratio{{{GPU}}})",
             steps=[(None, RED), (0.5, YELLOW), (0.8, GREEN)],
@@ -101,14 +101,14 @@ def _figures() -> list[Any]:
         ),
         number(
             "Since the last epoch",
-            "Time since the newest epoch ended. More than a few epochs' worth: the job is done, changed its rhythm, or stalls.",
+            "Time since the newest epoch ended. More than a few epoch lengths: the job ended, changed its rhythm, or stalls.",
             "s",
             f"time() - max by (uuid) (epochcast_gpu_last_epoch_end_timestamp_seconds{{{GPU}}})",
             decimals=0,
         ),
         number(
             "Job",
-            "The job that the GPU runs, or ran last; a click opens it.",
+            "The job that the GPU runs, or ran last; click to open it.",
             "short",
             f"max by (training_job) (epochcast_gpu_training_job_info{{{GPU}}} == 1)",
             label="training_job",
@@ -121,7 +121,7 @@ def _epochs() -> list[Any]:
     return [
         over_time(
             "Length of epochs",
-            "The newest epoch that ended, and what is typical of the present job (or of its steps or cycles).",
+            "The newest completed epoch, and the typical length for the current job (or for its steps or cycles).",
             "s",
             {
                 "newest epoch": f"max by (uuid) (epochcast_gpu_last_epoch_seconds{{{GPU}}})",
@@ -133,7 +133,7 @@ def _epochs() -> list[Any]:
         ),
         over_time(
             "Held but idle",
-            "Share of time in which memory was held and nothing ran.",
+            "Share of time in which memory was held but nothing ran.",
             "percentunit",
             {"held but idle": mean_of("held_idle", "uuid", GPU)},
             least=0,
@@ -148,8 +148,8 @@ def _activity() -> list[Any]:
 
     return [
         over_time(
-            "What works on the chip",
-            "Means over each interval, exact from the agent's integrals. The hardware counts these; they are absent where the "
+            "Activity on the chip",
+            "Means over each interval, exact from the agent's integrals. The hardware counts these; they are absent if the "
             "source has no profiling metrics. OFU is the share of the tensor cores' peak: their activity at the highest clock.",
             "percentunit",
             {
@@ -166,7 +166,7 @@ def _activity() -> list[Any]:
         ),
         over_time(
             "SM activity at 10 Hz: least, mean, most",
-            "The extremes are of single readings ten times a second, the mean is exact: what a scrape every 15 s would miss.",
+            "The extremes are single readings, ten per second; the mean is exact. A scrape every 15 s would miss them.",
             "percentunit",
             {
                 "most": extreme("max", "max", "sm_active"),
@@ -189,8 +189,8 @@ def _activity() -> list[Any]:
             most=1,
         ),
         over_time(
-            "Utilisation as the driver tells it",
-            "GPU: some kernel was resident, which one warp achieves. Memory: device memory was read or written.",
+            "Utilisation as the driver reports it",
+            "GPU: a kernel was resident, for which one warp is enough. Memory: device memory was read or written.",
             "percentunit",
             {"GPU": mean_of("gpu_utilization", "uuid", GPU), "memory": mean_of("memory_utilization", "uuid", GPU)},
             least=0,
@@ -206,7 +206,7 @@ def _resources() -> list[Any]:
     return [
         over_time(
             "Device memory",
-            "Memory in use and free, without what the driver reserves.",
+            "Memory in use and free, excluding the driver's reserve.",
             "bytes",
             {"used": last("memory_used_bytes"), "free": last("memory_free_bytes")},
             least=0,
@@ -227,7 +227,7 @@ def _resources() -> list[Any]:
         ),
         over_time(
             "Power",
-            "From the energy counter, which beats any reading of power; the driver's own mean; and the limit that it enforces.",
+            "From the energy counter, which is more exact than power readings; the driver's own mean; and the enforced limit.",
             "watt",
             {
                 "from energy": f"max by (uuid) (rate(epochcast_gpu_energy_joules_total{{{GPU}}}[{RATE}]))",
@@ -239,14 +239,14 @@ def _resources() -> list[Any]:
         ),
         over_time(
             "Clocks",
-            "Clocks of the SMs and of the memory. Why they fall under load is beside.",
+            "Clocks of the SMs and the memory. The next panel shows why they fall under load.",
             "hertz",
             {"SM": last("sm_clock_hertz"), "memory": last("memory_clock_hertz")},
             least=0,
         ),
         over_time(
             "Reduced clocks",
-            "Share of time in which each reason held the clocks down; absent where the driver does not say.",
+            "Share of time in which each reason held the clocks down; absent if the driver does not report it.",
             "percentunit",
             {reason: mean_of(f"throttled_{metric}", "uuid", GPU) for reason, metric in THROTTLED.items()},
             least=0,
@@ -274,8 +274,8 @@ def _resources() -> list[Any]:
 def _quality() -> list[Any]:
     return [
         over_time(
-            "Readings that are missing",
-            "Ticks that left no sample, and readings that were due and blank, per second.",
+            "Missing readings",
+            "Ticks without a sample, and readings that were due but blank, per second.",
             "cps",
             {
                 "missed ticks": f"max by (uuid) (rate(epochcast_gpu_missed_ticks_total{{{GPU}}}[{RATE}]))",
@@ -284,8 +284,8 @@ def _quality() -> list[Any]:
             least=0,
         ),
         over_time(
-            "Samples that the detector takes in",
-            "Samples per second taken in, and those ignored as out of order.",
+            "Samples that the detector receives",
+            "Samples per second received, and samples ignored because they were out of order.",
             "cps",
             {
                 "taken in": f"max by (uuid) (rate(epochcast_gpu_detector_samples_total{{{GPU}}}[{RATE}]))",

@@ -48,7 +48,7 @@ def _figures() -> list[Any]:
     return [
         number(
             "Active",
-            "Whether a GPU of the job works now.",
+            "Whether a GPU of the job is busy now.",
             "short",
             _of_job("active"),
             mappings=words(ACTIVE),
@@ -56,22 +56,24 @@ def _figures() -> list[Any]:
         number("GPUs", "GPUs that train together.", "short", _of_job("gpus")),
         number(
             "Epoch, step or cycle",
-            "Length of an epoch on the job's slowest GPU; of a step, or of a cycle between checkpoints or of unknown kind, "
-            "where no epochs were found.",
+            "Length of an epoch on the job's slowest GPU; or, if no epochs were found, of a step, a cycle between checkpoints "
+            "or a cycle of unknown kind.",
             "s",
             period("job", "training_job", JOB),
         ),
         number(
             "Confidence",
-            "The least of its GPUs' confidence in that length. Below 80 % only ratios are told.",
+            "The lowest of its GPUs' confidences in that length. Below 80 % only ratios are shown.",
             "percentunit",
             _of_job("epoch_confidence_ratio"),
             steps=[(None, RED), (0.5, YELLOW), (0.8, GREEN)],
         ),
-        number("Epochs so far", "Epochs of this job that ended while watched.", "short", _of_job("epochs_total"), decimals=0),
+        number(
+            "Epochs so far", "Epochs of this job that ended while it was watched.", "short", _of_job("epochs_total"), decimals=0
+        ),
         number(
             "Could be saved",
-            "Share of the present cost that the cheapest recommendation saves; below 0 where it costs more.",
+            "Share of the present cost that the cheapest recommendation saves; below 0 if it costs more.",
             "percentunit",
             _of_job("savings_ratio", f'{JOB},objective="cost"'),
             steps=[(None, GREEN), (0.1, YELLOW), (0.3, RED)],
@@ -84,7 +86,7 @@ def _epochs() -> list[Any]:
     return [
         over_time(
             "Epochs by GPU",
-            "Length of the newest epoch that ended, on each GPU of the job.",
+            "Length of the newest completed epoch on each GPU of the job.",
             "s",
             {"{{node}} GPU {{gpu}}": f"max by (uuid, node, gpu) (epochcast_gpu_last_epoch_seconds) and {ITS_GPUS}"},
             stairs=True,
@@ -92,7 +94,7 @@ def _epochs() -> list[Any]:
         ),
         over_time(
             "Typical length",
-            "What is typical of the job, on its slowest GPU; the median of the last six hours beside it.",
+            "Typical length on the job's slowest GPU, with the median of the last six hours.",
             "s",
             {
                 "epoch": _of_job("epoch_seconds"),
@@ -105,7 +107,7 @@ def _epochs() -> list[Any]:
         ),
         over_time(
             "Share of the time in which the GPU waits",
-            "Over whole cycles of each kind, on the job's slowest GPU. Of checkpoints: what saving costs.",
+            "Over whole cycles of each kind, on the job's slowest GPU. For checkpoints, this is the cost of saving.",
             "percentunit",
             {"{{cycle}}": f"max by (cycle) (epochcast_job_cycle_idle_ratio{{{JOB}}})"},
             least=0,
@@ -125,8 +127,8 @@ def _predictions() -> list[Any]:
     return [
         intervals(
             "An epoch, step or cycle on other GPUs",
-            "Predicted seconds with the ends of the 90 % interval. Empty while the job's own length is unknown or unsure; "
-            "the ratios beside still hold.",
+            "Predicted seconds with the ends of the 90 % interval. Empty while the job's own length is unknown or uncertain; "
+            "the ratios in the next panel still hold.",
             "s",
             {name: predicted(metric) for name, metric in seconds.items()},
             "target_gpu",
@@ -140,7 +142,7 @@ def _predictions() -> list[Any]:
         ),
         rows(
             "Predictions",
-            "The same in figures. Support is 1 inside what training has seen; towards 0 the prediction is a guess.",
+            "The same figures as a table. Support is 1 for jobs like the training data; near 0 the prediction is a guess.",
             {name: predicted(metric) for name, metric in seconds.items()}
             | {"ratio": predicted("predicted_ratio"), "support": predicted("prediction_support_ratio")},
             [
@@ -164,7 +166,7 @@ def _recommendation() -> list[Any]:
     return [
         rows(
             "Recommended",
-            "The first recommendation by cost and by time; whole instances are priced for all GPUs of the job.",
+            "The first recommendation by cost and by time, with whole instances priced for all GPUs of the job.",
             {
                 "recommendation": info,
                 "seconds": f"max by (objective) (epochcast_job_recommended_seconds{{{JOB}}})",
@@ -187,7 +189,7 @@ def _recommendation() -> list[Any]:
         ),
         over_time(
             "Cost of an epoch, step or cycle",
-            "Where the job runs now (the cheapest instance with its GPU where nobody said), and as recommended.",
+            "Where the job runs now (the cheapest instance with its GPU if the instance is unknown), and as recommended.",
             "currencyUSD",
             {
                 "now": _of_job("current_usd"),
@@ -197,7 +199,7 @@ def _recommendation() -> list[Any]:
         ),
         over_time(
             "Savings",
-            "Share of the present cost, and of the present time, that the first recommendation by each saves.",
+            "Share of the present cost and of the present time that the respective first recommendation saves.",
             "percentunit",
             {"of {{objective}}": f"max by (objective) (epochcast_job_savings_ratio{{{JOB}}})"},
         ),
@@ -209,7 +211,7 @@ def _gpus() -> list[Any]:
     return [
         bars(
             "Behind the fastest",
-            "How much longer this GPU's epochs, steps or cycles take than those of the job's fastest GPU.",
+            "How much longer this GPU's epochs, steps or cycles take than on the job's fastest GPU.",
             "percentunit",
             f"({typical}) / on () group_left () min({typical}) - 1",
             "{{node}} GPU {{gpu}}",
@@ -217,8 +219,8 @@ def _gpus() -> list[Any]:
         ),
         rows(
             "Its GPUs",
-            "How well each is used now: OFU is the share of the tensor cores' peak; held but idle, and a clock that the power "
-            "limit holds down, are shares of the time. A click on the UUID opens the GPU.",
+            "OFU is the share of the tensor cores' peak; held but idle, and a clock that the power limit holds down, are shares "
+            "of the time. Click a UUID to open the GPU.",
             {
                 "period": typical,
                 "confidence": f"max by (uuid, node, gpu) (epochcast_gpu_epoch_confidence_ratio) and {ITS_GPUS}",

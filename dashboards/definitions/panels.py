@@ -76,7 +76,7 @@ def number(
     url: str = "",
     decimals: int | None = None,
 ) -> stat.Panel:
-    """Return one figure of now. With ``label`` that label's text stands there instead; ``url`` is what a click opens."""
+    """Return one current figure. With ``label`` that label's text is shown instead; ``url`` is what a click opens."""
     panel = (
         stat.Panel()
         .title(title)

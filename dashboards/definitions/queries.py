@@ -1,6 +1,6 @@
 """Pieces of PromQL that several dashboards need.
 
-A GPU may be told of twice: scraped and remote-written by its agent, or by a service that was its detector before. So every
+A GPU may have two series: scraped and remote-written by its agent, or from a service that was its detector before. So every
 query says by which labels it means one thing, and takes the larger of two values of it.
 """
 

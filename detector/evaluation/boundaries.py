@@ -40,7 +40,7 @@ def lagged_boundary_f1(truth: ArrayLike, detected: ArrayLike, tolerance: float, 
     lags = np.sort(lags[np.abs(lags) <= reach])
     if not lags.size:
         return 0.0, 0.0
-    # The best lag has the most differences within the tolerance of it; it lies midway between two of them, or at one.
+    # The best lag has the most differences within its tolerance; it is midway between two of them, or at one.
     near = np.searchsorted(lags, lags + 2 * tolerance, side="right") - np.arange(lags.size)
     begins = np.argsort(-near, kind="stable")[:_LAGS]
     middles = (lags[begins] + lags[begins + near[begins] - 1]) / 2

@@ -47,7 +47,7 @@ class Labels:
             if not isinstance(flag, bool):
                 raise InputError(f"the labels' {key} is {flag!r}: give true or false")
         if steps and training:
-            raise InputError("the labels say both training and steps: steps marks a loop without epochs")
+            raise InputError("the labels set both training and steps: steps marks a loop without epochs")
         if training and len(starts) < 2:
             raise InputError(f"the labels of a training have {len(starts)} epoch_starts: a period needs at least 2")
         starts2 = _times(labels, "epoch_starts2") if labels.get("epoch_starts2") else ()

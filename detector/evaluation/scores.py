@@ -94,7 +94,7 @@ class TraceScore:
 def period_error(detected: float, true: float) -> float:
     """|detected / true - 1| in percent. Raises InputError unless both are positive."""
     if not (detected > 0 and true > 0):
-        raise InputError(f"periods must be positive, got {detected} and {true}: an abstention has no error")
+        raise InputError(f"periods must be positive, got {detected} and {true}: without an answer there is no error")
     return abs(detected / true - 1) * 100
 
 

@@ -14,13 +14,13 @@ def detect(signals: Signals, clock: Clock) -> Detection:
 
     The metric is the only one given, else the first of `signals.PREFERENCE`, on as many evenly spaced samples as it has. The
     autocorrelation is the usual biased one, divided by n at every lag, so that of equal multiples the shortest wins. It has no
-    phase: boundaries stand a period apart where the mean cycle rises most.
+    phase: boundaries are a period apart where the mean cycle rises most.
 
     The confidence is the share of the metric's variance that the mean cycle explains, not how probably it is an epoch.
 
     Args:
         signals: n samples.
-        clock: where the samples stand.
+        clock: the samples' positions.
 
     Returns:
         Verdict `none` without a peak up to half the trace's length. `scores` holds the autocorrelation up to there as

@@ -105,7 +105,7 @@ def by_number(method: str, search: Callable[[Any, Cost, NDArray[np.float64]], An
 
         Args:
             signals: n samples.
-            clock: where the samples stand.
+            clock: the samples' positions.
             cost: see `pelt`.
             number: of change points. The paper's authors knew it (10 epochs per run); by default the most likely number up to
                 `most`, see `most_likely`.
@@ -139,7 +139,7 @@ def cut(method: str, clock: Clock, series: univariate.MetricSeries | None, point
 
     Args:
         method: key of `METHODS`.
-        clock: where the series stands.
+        clock: the series' positions.
         series: what was cut.
         points: first samples of all segments but the first.
         every: which of them to keep.

@@ -23,14 +23,14 @@ def detect(signals: Signals, clock: Clock, *, harmonics: int = 3) -> Detection:
     """Epochs as long as the period whose harmonics are strongest in one metric's spectrum.
 
     The metric is the only one given, else the first of `signals.PREFERENCE`, on as many evenly spaced samples as it has, less
-    its linear trend, under a Hann window. The spectrum has no phase: boundaries stand a period apart where the mean cycle rises
+    its linear trend, under a Hann window. The spectrum has no phase: boundaries are a period apart where the mean cycle rises
     most.
 
     The confidence is the share of the metric's variance that the mean cycle explains, not how probably it is an epoch.
 
     Args:
         signals: n samples.
-        clock: where the samples stand.
+        clock: the samples' positions.
         harmonics: multiples of the frequency in the product, the frequency itself included; 3 as in
             ../shared/research/detector.md, 3.
 

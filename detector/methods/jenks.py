@@ -29,7 +29,7 @@ def detect(
 
     Args:
         signals: n samples.
-        clock: where the samples stand.
+        clock: the samples' positions.
         classes: of values; 3 as in ../shared/research/detector.md, 3.
         trim_share: idle ends are cut off before the classes are made: samples before the first and after the last one above
             this share of the metric's 90th percentile (12 %: there, section 4). 0 cuts nothing off a metric above 0.

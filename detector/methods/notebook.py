@@ -50,7 +50,7 @@ def detect(
 
     Args:
         signals: n samples.
-        clock: where the samples stand.
+        clock: the samples' positions.
         first_share: where the piece begins, as a share of the trace's samples.
         most_samples: length of the piece, at most.
         rounds: of the Savitzky-Golay filter.
@@ -60,7 +60,7 @@ def detect(
         floor: peaks lower than the mean of the smoothed `score`, or of the `peaks` themselves, are removed.
 
     Returns:
-        Verdict `epochs` for at least two peaks, else `none`; no epoch lies outside the piece. `scores` holds `luminol`,
+        Verdict `epochs` for at least two peaks, else `none`; no epoch is outside the piece. `scores` holds `luminol`,
         `smoothed1`, `smoothed2`, ...: (n,) at the samples' times, 0..1, and 0 outside the piece.
 
     Raises:

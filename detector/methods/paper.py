@@ -63,7 +63,7 @@ def detect(
 
     Args:
         signals: n samples.
-        clock: where the samples stand.
+        clock: the samples' positions.
         passes: how often score and filter follow each other, >= 1.
         polyorder: of the Savitzky-Golay filter.
         window_divisor: the filter's window is n / window_divisor samples, made odd.

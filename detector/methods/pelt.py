@@ -31,7 +31,7 @@ def detect(
 
     Args:
         signals: n samples.
-        clock: where the samples stand.
+        clock: the samples' positions.
         cost: of a segment: `l2`, squared deviation from its mean; `rbf`, the same in the feature space of a Gaussian kernel.
         penalty: price of a change point on the series with mean 0 and variance 1. By default 3 for `rbf`, and 2 s log n for
             `l2`, with s the variance of the noise, estimated from the differences of neighbours (the Schwarz criterion).
@@ -56,7 +56,7 @@ def detect(
 def _schwarz(values: NDArray[np.float64]) -> float:
     """2 s log n of a series of variance 1; the noise counts for at least a thousandth of the variance (by choice).
 
-    Half of a normal distribution lies within 0.6745 standard deviations; differences have the root of two of them.
+    Half of a normal distribution is within 0.6745 standard deviations; differences have the root of two of them.
     """
     noise = float(np.median(np.abs(np.diff(values)))) / (0.6745 * np.sqrt(2))
     return float(2 * max(noise**2, 1e-3) * np.log(values.size))

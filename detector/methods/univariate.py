@@ -39,7 +39,7 @@ class MetricSeries:
     def pooled(self, most_samples: int) -> "MetricSeries":
         """As it is, or, if it has more samples, the means of as many consecutive ones as bring it to at most that number.
 
-        A mean stands at the reading of its first sample; what is left at the end and fills no mean is dropped.
+        A mean is placed at the reading of its first sample; a remainder at the end that fills no mean is dropped.
 
         Raises:
             InputError: fewer than 4 samples wanted.
@@ -68,7 +68,7 @@ def even(signals: Signals, clock: Clock, name: str) -> MetricSeries:
 def laid(series: MetricSeries, period: float) -> tuple[NDArray[np.float64], float]:
     """Boundaries a period apart, for methods that find a period but no phase.
 
-    They stand where the mean cycle rises most: after validation or a pause the next epoch's training begins.
+    They are where the mean cycle rises most: after validation or a pause the next epoch's training begins.
 
     Args:
         series: to fold.
@@ -103,7 +103,7 @@ def answer(
 
     Args:
         method: key of `METHODS`.
-        clock: where the boundaries stand.
+        clock: the boundaries' positions.
         boundaries: (k,) readings of the clock, strictly increasing.
         confidence: 0..1; by default how even the boundaries are, the share of their distances within 15 % of the mean: it
             does not say how probably they are epochs.

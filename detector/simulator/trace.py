@@ -45,7 +45,7 @@ class SimulatedTrace:
     steps: bool = False
 
     def labels(self) -> dict[str, Any]:
-        """The marks as the object of a label file (`NAME.json` beside a trace)."""
+        """The marks as the object of a label file (`NAME.json` next to a trace)."""
         second = {"epoch_starts2": self.epoch_starts2.tolist(), "epoch_ends2": self.epoch_ends2.tolist()}
         return {
             "epoch_starts": self.epoch_starts.tolist(),

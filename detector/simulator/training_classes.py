@@ -65,7 +65,7 @@ def gap(rng: np.random.Generator) -> Scenario:
     epoch_s = log_uniform(rng, 5, 100)
     gap_s = min(log_uniform(rng, 0.25, 2), 0.12 * epoch_s)
     plan = _usual(rng, epoch_s=epoch_s, validation=0.0, gap_s=gap_s, gap_before=0.0)
-    # Waiting for the loader looks like a short gap; were it as long, nobody could tell them apart.
+    # Waiting for the loader looks like a short gap; if it were as long, they would be indistinguishable.
     return _alone(rng, replace(plan, hiccup=min(plan.hiccup, gap_s / (3 * plan.step_s))))
 
 

@@ -79,7 +79,7 @@ def draw(device: SimulatedDevice, step: tuple[float, ...], contrast: float, rng:
         levels["fp32_active"] *= rng.uniform(0.2, 0.5)
     for name in _PCIE:
         levels[name] *= device.pcie_bytes_s / T4.pcie_bytes_s * rng.uniform(0.3, 1)
-    if rng.random() < 0.25:  # the whole data set lies on the device: nothing is copied but results
+    if rng.random() < 0.25:  # the whole data set is on the device: only results are copied
         levels["pcie_rx"][[Phase.COPY, Phase.VALIDATE]] = levels["pcie_rx"][Phase.FORWARD]
     for values in levels.values():
         for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE, Phase.SERVE):

@@ -21,13 +21,13 @@ from .present_job import PresentJob
 from .pyramid import FACTOR
 from .work import RESTING, StreamActivity
 
-#: Blocks of samples until it is settled anew what working means, at least. By choice, set by hand;
+#: Blocks of samples until it is settled again what working means, at least. By choice, set by hand;
 #: benchmarks/detector/streaming.py measures what it brings with the others.
 SETTLE_EVERY = 64
 
 
 class Stream:
-    """Epochs of one GPU's telemetry as it comes.
+    """Epochs of one GPU's telemetry as it arrives.
 
     An answer is given once two searches in a row, the later one of more of the job, agree on it (their periods within 6 %), and
     changed once two agree on another. When the device rests for longer than the job usually does, the whole job is searched
@@ -70,7 +70,7 @@ class Stream:
 
     @property
     def detection(self) -> Detection | None:
-        """The present answer; None as long as there is none."""
+        """The present answer; None until there is one."""
         return self._job.answer
 
     @property
@@ -87,14 +87,14 @@ class Stream:
 
     @property
     def working_since(self) -> float | None:
-        """Unix seconds at which the present job began, or the last one where there is none; None before any work."""
+        """Unix seconds at which the present job began, or the last job if there is none; None before any work."""
         if self.heard_since is None or not self._work.seen:
             return None
         return self.heard_since + self._heard.step_s * self._job.start
 
     @property
     def searches(self) -> int:
-        """How often the tracker has searched so far; all the cost is there."""
+        """Number of the tracker's searches so far; they are nearly all of the cost."""
         return self._heard.searches
 
     @property
@@ -111,12 +111,12 @@ class Stream:
         """Take in new samples, about once a second, and return the present answer.
 
         Args:
-            time: (k,) unix seconds, uneven or with gaps as may be. A sample no later than the one before it is dropped and
-                counted in `dropped`; a clock that is set back by more than 300 s starts the stream anew.
+            time: (k,) unix seconds, possibly uneven or with gaps. A sample no later than the one before it is dropped and
+                counted in `dropped`; a clock that is set back by more than 300 s starts the stream again.
             values: name -> (k,) base units, NaN or left out where there is no reading.
 
         Raises:
-            InputError: anything that cannot be used, in one sentence; nothing of this update is taken in then.
+            InputError: unusable input, in one sentence; the update is then ignored as a whole.
         """
         resampler = self._heard.resampler
         times, table = resampler.checked(time, values)
@@ -132,7 +132,7 @@ class Stream:
         return self._job.answer
 
     def close(self) -> Detection | None:
-        """The answer once no more samples come, for example from a returned machine: that of `detect` on the whole job."""
+        """The answer once no more samples come, for example from a returned machine: as `detect` gives on the whole job."""
         if self._work.threshold:
             self._job.end()
         return self._job.answer

@@ -150,7 +150,7 @@ class Course:
         """The job had only paused: where the pause began is not where an epoch ended. Whether a boundary went.
 
         Args:
-            idle: whether the device was idle; whatever came meanwhile, no boundary is overdue then.
+            idle: whether the device was idle; then no boundary is overdue.
         """
         tail, self._tail = self._tail, False
         if self.follower is None:
@@ -194,7 +194,7 @@ class Course:
 
 
 def _unseen(epoch: Epoch, hole: tuple[float, float], period: float) -> bool:
-    """Whether a boundary of the epoch lies in a hole, or one may that parts it."""
+    """Whether a boundary of the epoch is in a hole, or a boundary that splits it may be."""
     begin, end = hole
     if epoch.end < begin or epoch.start > end:
         return False

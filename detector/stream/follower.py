@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 #: Bins per period, and boundaries that the template is made of.
 BINS, TAUGHT_BY = 64, 12
 
-#: The first sample after a change lies one behind it: it averages the interval that ends at its time. As in the tracker's grid.
+#: The first sample after a change is one behind it: it averages the interval that ends at its time. As in the tracker's grid.
 LAG = 1.0
 
 #: Where the next boundary is looked for after the last one, in periods; beyond it the job has changed or ended. The near end is
@@ -33,7 +33,7 @@ POSSIBLE, OVERDUE = 0.5, 1.5
 class Follower:
     """Matches the median surroundings of known boundaries with what arrives.
 
-    Positions are samples of the stream's even grid; a boundary lies LAG before the first sample after the change, as offline.
+    Positions are samples of the stream's even grid; a boundary is LAG before the first sample after the change, as offline.
 
     Attributes:
         period: samples.
@@ -60,7 +60,7 @@ class Follower:
         starts = np.rint((boundaries + LAG - first) / self._width).astype(int) - self._before
         starts = starts[(starts >= 0) & (starts + self._before + self._after <= channels.shape[1])]
         if not starts.size:
-            raise ValueError("no boundary lies within what the pyramid holds")
+            raise ValueError("no boundary is within the pyramid")
         self._learn_template(channels, starts)
         matches = self._match(channels * self._gain[:, None])
         self.usual = float(np.median(matches[starts]))

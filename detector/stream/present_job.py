@@ -104,7 +104,7 @@ class PresentJob:
         """The boundaries stopped after `since`: the answer is withdrawn, and searched for in what came since.
 
         It may be another job, or the same one if the answer was wrong: `_answer_epochs` decides once there is another. The
-        answer stays as long as a search of the whole job still has it, and as what came since is short beside the job.
+        answer stays as long as a search of the whole job still has it, and as what came since is short compared with the job.
         """
         assert self.answer is not None
         if self._heard.now - since <= parting(int(since) - self._work.start, ()):

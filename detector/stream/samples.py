@@ -40,7 +40,7 @@ class Resampler:
         self.begin_anew()
 
     def parted(self, time: Array) -> tuple[list[int], list[int]]:
-        """Rows that begin anew, as they come too long after the row before or as much earlier; and rows after shorter holes."""
+        """Rows that start again, because they come too long after the row before, or earlier; and rows after shorter holes."""
         before = time[0] if self.origin is None else self.newest
         steps = np.diff(np.concatenate([[before], time]))
         anew = np.abs(steps) > hole_s(self.step_s)

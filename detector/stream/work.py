@@ -1,6 +1,6 @@
 """When the device works, by the tracker's rule: where the present job begins, and the rest that parts it from the next.
 
-Rest is counted in samples, and beside its like, as in the tracker's grid: readings every 30 s are treated as those at 10 Hz.
+Rest is counted in samples, and next to its like, as in the tracker's grid: readings every 30 s are treated as those at 10 Hz.
 """
 
 from collections.abc import Sequence

@@ -102,7 +102,7 @@ def page() -> str:
     parts = [head("File formats", "For programs that read or write our files.", introduction)]
     parts += ["## Trace", prose(trace.__doc__ or ""), "Its metadata, for example:", _json(_TRACE.metadata())]
     parts += ["Columns that are named as in [the metric catalogue](metrics.md) have the meaning given there."]
-    parts += ["## Labels: TRACE.json", f"{summary(Labels)} The file lies beside the trace. Other keys are ignored."]
+    parts += ["## Labels: TRACE.json", f"{summary(Labels)} The file lies next to the trace. Other keys are ignored."]
     parts += [*_attributes(Labels), _json(_LABELS)]
     parts += [f"## Profile: {code(PROFILE_SCHEMA)}", summary(Profile), *_attributes(Profile)]
     parts += ["An example with one metric; a recorded profile has all that its source reads:", _json(_PROFILE.to_json())]
@@ -115,7 +115,7 @@ def page() -> str:
     parts += [
         "## Model folder",
         prose(model_folder.__doc__ or ""),
-        table(["`schema`", "kept beside the arrays", "written by"], _MODELS),
+        table(["`schema`", "kept next to the arrays", "written by"], _MODELS),
     ]
     parts += ["## Price table (CSV)", prose(load_instances.__doc__ or "").split("\n\n")[1]]
     parts += ["## GPUs of your own (TOML)", "One `[[gpu]]` table for each GPU.", prose(Gpu.__doc__ or ""), *_attributes(Gpu)]

@@ -1,4 +1,4 @@
-"""The reference of the HTTP interfaces: the service's from its OpenAPI document, the others' beside their routes."""
+"""The reference of the HTTP interfaces: the service's from its OpenAPI document, the others' next to their routes."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -47,7 +47,7 @@ def _format(path: Path) -> str:
         if columns.intersection(signature):
             return name
     known = "; ".join(f"{name} ({', '.join(signature)}, …)" for name, signature in signatures.items())
-    raise InputError(f"{path.name} is a CSV of no corpus that we know: {known}; give one of them, or your own profiles as JSON")
+    raise InputError(f"{path.name} is not a CSV of a known corpus: {known}; give one of these, or your own profiles as JSON")
 
 
 __all__ = ["CORPORA", "load_corpus"]

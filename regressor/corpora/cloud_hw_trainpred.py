@@ -55,7 +55,7 @@ def load(path: Path) -> list[Profile]:
             "is it nvidiasmi_devicequery_all.csv?"
         )
     if table.empty:
-        raise InputError(f"{path.name} holds no row; give at least one workload on two GPUs")
+        raise InputError(f"{path.name} has no rows; give at least one workload on two GPUs")
     values = {column: numbers(table, column, path.name) for column in columns.values()}
     seconds = positive(table, "one_epoch_average_second", path.name)
     check_filled(table, needed[:4], path.name)

@@ -33,9 +33,9 @@ def load(path: Path) -> list[Profile]:
     """
     table = read_table(path)
     if missing := [column for column in (*_NEEDED, "rate") if column not in table]:
-        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of rates of equal work has them")
+        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of rates of equal work needs them")
     if table.empty:
-        raise InputError(f"{path.name} holds no row; give rates of one work on two GPUs")
+        raise InputError(f"{path.name} has no rows; give rates of the same work on two GPUs")
     check_filled(table, _NEEDED, path.name)
     table["rate"] = positive(table, "rate", path.name)
     return [_profile(row, f"{path.name}, row {number}") for number, (_, row) in enumerate(table.iterrows(), start=2)]

@@ -45,7 +45,7 @@ def numbers(table: pd.DataFrame, column: str, name: str) -> NDArray[np.float64]:
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"{name}, row {row + 2}: {column} is '{table[column].iloc[row]}'; a finite number is needed, mend or remove the row"
+            f"{name}, row {row + 2}: {column} is '{table[column].iloc[row]}'; give a finite number or remove the row"
         )
     return values
 

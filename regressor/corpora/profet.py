@@ -31,9 +31,9 @@ def load(path: Path) -> list[Profile]:
     """
     table = read_table(path)
     if missing := [column for column in ("instance_name", *_WORKLOAD, *_LATENCIES) if column not in table]:
-        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of PROFET's latencies has them")
+        raise InputError(f"{path.name} lacks {', '.join(missing)}; a table of PROFET's latencies needs them")
     if table.empty:
-        raise InputError(f"{path.name} holds no row; give at least one workload on two GPUs")
+        raise InputError(f"{path.name} has no rows; give at least one workload on two GPUs")
     check_filled(table, ("instance_name", *_WORKLOAD), path.name)
     for column in _LATENCIES:
         table[column] = positive(table, column, path.name)

@@ -2,7 +2,7 @@
 
 A row holds the fields of a :class:`~epochcast.regressor.Profile` under their names and its statistics as ``METRIC_STATISTIC``
 (``gpu_utilization_mean``), null where the device has no such metric. Its precision and batch come from the run's labels.
-What else the analyzer notes about a run stands in columns of its own, and other columns are passed over. A run on a CPU has no
+The analyzer's other notes about a run have their own columns; unknown columns are ignored. A run on a CPU has no
 statistics.
 """
 
@@ -40,7 +40,7 @@ def load(path: Path) -> list[Profile]:
     """
     profiles = [row_profile(row, number, path) for number, row in enumerate(read_rows(path), start=1)]
     if not profiles:
-        raise InputError(f"{str(table_file(path))!r} holds no run; run a campaign into it")
+        raise InputError(f"{str(table_file(path))!r} has no runs; run a campaign into it")
     return profiles
 
 
@@ -70,7 +70,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{str(file)!r} is not a readable Parquet file: {' '.join(str(error).split())}") from error
     _check_schema(table.schema.metadata or {}, file)
-    there = set(table.column_names)  # made anew at each call, of hundreds of names
+    there = set(table.column_names)  # made again at each call, of hundreds of names
     if missing := [name for name in (*FIELD_COLUMNS, *STATISTIC_COLUMNS) if name not in there]:
         raise InputError(
             f"{str(file)!r} lacks {len(missing)} columns of a corpus ({', '.join(missing[:3])}, …); "

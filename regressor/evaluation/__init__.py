@@ -31,7 +31,7 @@ BASELINES = (
     "geometric-mean",
     "data-sheet-ridge",
 )
-"""Recipes that learn next to nothing: what any other is measured beside."""
+"""Recipes that learn next to nothing: what any other is compared with."""
 
 # Of random anchors, as in ../shared/research/regressor.md, 4.
 _DRAWS = 12

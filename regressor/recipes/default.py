@@ -35,8 +35,8 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         trees: extra trees; 200 by choice (docs/decisions/0006).
-        min_samples_leaf: 2 keeps every leaf an average, so that no training row's latency stands in a model file.
-        forest_share: weight of the trees beside the processes; a third by choice (docs/decisions/0013).
+        min_samples_leaf: 2 keeps every leaf an average, so that no training row's latency is stored in a model file.
+        forest_share: weight of the trees next to the processes; a third by choice (docs/decisions/0013).
         residual_step: how much of what the trees learnt a new GPU gets; half, fixed a priori
             (docs/decisions/0006).
         random_state: seed of the trees.
@@ -104,7 +104,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep beside them."""
+        """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep next to them."""
         corrections = {} if self.correction_ is None else self.correction_.arrays()
         return under("speeds", self.speeds_.speeds_.arrays()) | corrections
 

@@ -24,7 +24,7 @@ class LatencyOnlyRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Ridge strength by leave-one-out error within the training pairs (:class:`~sklearn.linear_model.RidgeCV`). Answers are
     clipped to the range of the training targets, as a polynomial bends away outside; a pair of GPUs never seen gets NaN.
-    Without ``step_s`` in a profile the training medians stand in.
+    Without ``step_s`` in a profile the training medians are used.
 
     Args:
         degree: of the polynomial; a cubic bends twice: where the step is overhead, and where the GPU is full. By choice.

@@ -90,7 +90,7 @@ class PaperRecipe(RawSecondsRecipe):
         return self
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fitted stack; :meth:`get_params` and ``columns_`` are the caller's to keep beside it."""
+        """Return the fitted stack; :meth:`get_params` and ``columns_`` are the caller's to keep next to it."""
         stack: Stack = self.regressor_
         return stack.arrays()
 

@@ -27,7 +27,7 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
 
     Attributes:
         features: ``dynamic`` are the source's metrics, ``static`` the source/target ratios of the GPUs' attributes (Table V).
-        latency: whether the source's epoch seconds, the paper's third kind of input, stand beside them.
+        latency: whether the source's epoch seconds, the paper's third kind of input, are included.
         columns_: the features that were used.
         excluded_: those that were not, with the reason (:func:`~epochcast.regressor.features.exclude`).
     """
@@ -50,8 +50,8 @@ class RawSecondsRecipe(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc
         self.columns_, self.excluded_ = exclude(chosen)
         if not self.columns_:
             raise InputError(
-                f"none of {len(self.excluded_)} features differs between the {len(pairs)} pairs and is there in all of them; "
-                "give pairs of more workloads and GPUs"
+                f"none of {len(self.excluded_)} features is present in all {len(pairs)} pairs and differs between them; give "
+                "pairs of more workloads and GPUs"
             )
         self.regressor_ = self._regressor().fit(chosen[self.columns_].to_numpy(), target_seconds(pairs))
         return self

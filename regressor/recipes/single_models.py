@@ -17,7 +17,7 @@ def forest(trees: int, random_state: int) -> RandomForestRegressor:
 
 
 def boosting(iterations: int, random_state: int) -> "CatBoostRegressor":
-    """Return the stack's second member, unfitted, with the library's defaults; one thread, no files beside the answer."""
+    """Return the stack's second member, unfitted, with the library's defaults; one thread, no files next to the answer."""
     from catboost import CatBoostRegressor  # 20 MB that predictions by the default recipe need not pay
 
     return CatBoostRegressor(

@@ -4,7 +4,7 @@
     job = epochcast.read("run.parquet")
     job.epochs, job.predict(), job.recommend(deadline="10h")
 
-The rooms stand at the top level of the repository (``agent/``, ``analyzer/``, ``common/``, ``detector/``, ``regressor/``) and
+The rooms are at the top level of the repository (``agent/``, ``analyzer/``, ``common/``, ``detector/``, ``regressor/``) and
 are linked here, so that they import as ``epochcast.agent`` and so on (``docs/decisions/0001-layout.md``).
 """
 

@@ -1,6 +1,6 @@
 """DCGM's names: those that dcgm-exporter prints, of both its generations, and short ones; their columns and units.
 
-The file is beside the rooms because two of them need it that may not import each other: the agent's source `dcgm-exporter`,
+The file is next to the rooms because two of them need it that may not import each other: the agent's source `dcgm-exporter`,
 and the analyzer's readers of time-series databases and logs.
 
 Up to 4.8 the exporter's counters file has the fields of DCGM 4.5 by name; 4.9, which comes with DCGM 4.7, has 23 of them by

@@ -40,7 +40,7 @@ def test_gpus_come_in_their_order_each_with_its_instances(nvml_driver: Callable[
     found = report(Config())
     assert [gpu["label"] for gpu in found["gpus"]] == ["0", "0.1", "0.2", "1", "2"]
     ampere = found["gpus"][3]
-    assert "it takes Hopper or newer" in ampere["refused"]["gpm"]
+    assert "it needs Hopper or newer" in ampere["refused"]["gpm"]
     assert "   not gpm: source 'gpm' finds no GPU" in text(found)
 
 

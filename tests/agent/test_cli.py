@@ -137,7 +137,7 @@ def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any]
         time.sleep(0.05)
     assert agent.json("/healthz")["status"] == "replay finished"
     (gpu,) = agent.json("/api/v1/samples")["gpus"]
-    assert gpu["time"] == [100 + tick / 10 for tick in range(600)]  # whole, whatever the retention
+    assert gpu["time"] == [100 + tick / 10 for tick in range(600)]  # complete, regardless of the retention
     assert (gpu["name"], gpu["source"], gpu["simulated"], gpu["missed_ticks"]) == ("Tesla T4", "replay", True, 0)
     page = agent.text("/metrics")
     assert 'epochcast_gpu_info{gpu="0",name="Tesla T4",simulated="true",source="replay",uuid="replay-trace"} 1.0' in page
@@ -182,14 +182,14 @@ def test_check_says_what_can_be_measured(checked: subprocess.CompletedProcess[st
 def test_check_of_one_source(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--source", "host", "check", "--json"]) == 0
     (host,) = json.loads(capsys.readouterr().out)["gpus"]
-    assert (host["source"], host["why"]) == ("host", "asked for by name")
+    assert (host["source"], host["why"]) == ("host", "chosen by name")
     assert host["metrics"]["cpu_utilization"] == "fast"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--source", "host", "--port", "0", "--host", "no.such.host.invalid"], "cannot be listened on"),
+        (["--source", "host", "--port", "0", "--host", "no.such.host.invalid"], "cannot be used for listening"),
         (["--source", "host", "--port", "0", "--port-file", "no/such/folder/port"], "cannot write 'no/such/folder/port'"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sen
         (["--source", "rocm"], "invalid choice: 'rocm'"),
         (["--replay", "x.csv", "--speed", "0"], "speed is 0.0"),
         (["--replay", "x.csv", "--speed", "nan"], "speed is nan"),
-        (["--speed", "2"], "only a replay has one"),
+        (["--speed", "2"], "speed applies only to a replay"),
         (["--port", "http"], "invalid int value: 'http'"),
         (["--port", "99999"], "port is 99999"),
         (["--retention", "0"], "retention is 0.0 s"),

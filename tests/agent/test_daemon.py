@@ -1,4 +1,4 @@
-"""The running agent told to read its settings anew (SIGHUP), while it samples."""
+"""The running agent told to read its settings again (SIGHUP), while it samples."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def test_new_settings_take_hold_and_the_samples_stay(agent: Any, reload: Reload,
     until(lambda: agent.json("/api/v1/samples")["gpus"][0]["time"][-1] > host["time"][-1])
     status, errors = agent.stop()
     assert status == 0
-    assert "the setting web takes hold only when the agent is restarted" in errors
+    assert "the setting web takes effect only after a restart" in errors
     assert "Traceback" not in errors
 
 
@@ -46,11 +46,11 @@ def test_settings_that_cannot_be_change_nothing(agent: Any, reload: Reload, unti
     bad = (
         ("window = 7\nprot = 1\n", "unknown setting 'prot'"),
         # Valid, but there is no such page: the host is read on.
-        ('window = 7\nsource = "dcgm-exporter"\nexporter = "http://127.0.0.1:1/metrics"\n', "going on with the old ones"),
+        ('window = 7\nsource = "dcgm-exporter"\nexporter = "http://127.0.0.1:1/metrics"\n', "keeping the old settings"),
     )
     for text, said in bad:
         reload(text)
-        while "the settings were not read anew" not in (line := agent.process.stderr.readline()):
+        while "the settings were not reloaded" not in (line := agent.process.stderr.readline()):
             assert line and "Traceback" not in line
         assert said in line
         until(lambda: agent.json("/readyz")["status"] == "ready")
@@ -59,5 +59,5 @@ def test_settings_that_cannot_be_change_nothing(agent: Any, reload: Reload, unti
         assert "last 5 s window" in agent.text("/metrics")
     status, errors = agent.stop()
     assert status == 0
-    assert "the settings were not read anew" not in errors
+    assert "the settings were not reloaded" not in errors
     assert "Traceback" not in errors

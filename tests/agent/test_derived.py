@@ -17,7 +17,7 @@ def device(*names: str, clock: float | None = 1.98e9) -> Device:
 
 
 def derived(device: Device, *rows: tuple[float, ...], block: int = 1) -> dict[str, list[float]]:
-    """The derived columns of rows a tenth of a second apart, asked for after every ``block`` of them."""
+    """The derived columns of rows a tenth of a second apart, requested after every ``block`` of them."""
     store = DeviceStore(device, 100, 5.0)
     for number, row in enumerate(rows):
         store.add(1.7e9 + number / 10, row, 0.0)

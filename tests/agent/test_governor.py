@@ -51,7 +51,7 @@ def test_a_rate_that_does_not_last_is_tried_ever_more_rarely() -> None:
     now, changes = 0.0, []
     while now < 3600:
         before = governor.hertz
-        # Dear at full rate only, as where two calls a tick get into each other's way.
+        # Costly at full rate only, as where two calls a tick get into each other's way.
         governor.record(0.008 if before == 10 else 0.001, now)
         if governor.hertz > before:
             changes.append(now)

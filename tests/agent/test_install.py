@@ -86,7 +86,7 @@ def test_systemd_finds_a_command_with_an_awkward_path(root: Path, tmp_path: Path
 
 @pytest.mark.parametrize("folder", ['quo"te', "apos'trophe", "back\\slash", "new\nline"])
 def test_a_command_that_systemd_cannot_start_is_refused(root: Path, folder: str) -> None:
-    with pytest.raises(InputError, match="starts no program"):
+    with pytest.raises(InputError, match="cannot start a program"):
         install(root, command=Path("/opt") / folder / "epochcast-agent")
 
 
@@ -162,7 +162,7 @@ def test_a_service_that_does_not_start_is_one_sentence(
 @pytest.mark.parametrize("verb", [install, uninstall])
 def test_whoever_is_not_root_is_told_of_sudo(monkeypatch: pytest.MonkeyPatch, verb: Callable[[], list[str]]) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(InputError, match=rf"only root may; run: sudo .* {verb.__name__}$"):
+    with pytest.raises(InputError, match=rf"needs root; run: sudo .* {verb.__name__}$"):
         verb()
 
 
@@ -202,7 +202,7 @@ def test_a_command_that_the_service_would_not_see_is_refused(tmp_path: Path, mon
     (tmp_path / "epochcast-agent").touch(mode=0o755)
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path))
     monkeypatch.setattr(module, "HIDDEN", (str(tmp_path.parent),))
-    with pytest.raises(InputError, match=f"lies in {tmp_path.parent}, which the service does not see; make a virtual env"):
+    with pytest.raises(InputError, match=f"is in {tmp_path.parent}, which the service cannot see; create a virtual env"):
         running_command()
 
 

@@ -22,7 +22,7 @@ PROFILES, PLAIN = (catalog()["sm_active"], catalog()["power"]), (catalog()["powe
 
 @pytest.fixture(scope="module", autouse=True)
 def only_garbage_of_these_tests() -> None:
-    """A node that opens its sources anew collects garbage; what other tests have loaded is not gone through each time."""
+    """A node that opens its sources again collects garbage; what other tests have loaded is not gone through each time."""
     gc.collect()
     gc.freeze()
 
@@ -217,7 +217,7 @@ def test_a_relay_that_opens_but_says_nothing_is_left_and_tried_ever_more_rarely(
         node.supervise()
         sources.append(node.choices[0].source)
         if step == 4:
-            assert node.choices[0].refused["dcgm"] == "it opens, but said nothing for long"
+            assert node.choices[0].refused["dcgm"] == "it opens, but has delivered nothing for long"
     assert node.choices[0].fallback == (sources[-1] == "nvml")
     tries = [step for step, (before, after) in enumerate(pairwise(sources)) if (before, after) == ("nvml", "dcgm")]
     assert 3 <= len(tries) <= 8

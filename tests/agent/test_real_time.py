@@ -58,7 +58,7 @@ def agent(root: Path, run_time: int, user: int = 0) -> tuple[list[str], str]:
 def test_the_sampling_thread_alone_is_real_time_until_a_tick_overruns(root: Path) -> None:
     said, log = agent(root, 50_000)
     assert said == [f"sampler {os.SCHED_RR}", f"others {{{os.SCHED_OTHER}}}", f"sampler {os.SCHED_OTHER}"]
-    assert "a tick took more CPU time than real-time scheduling may" in log
+    assert "a tick took more CPU time than real-time scheduling allows" in log
 
 
 def test_without_a_limit_of_run_time_nothing_is_real_time(root: Path) -> None:
@@ -70,4 +70,4 @@ def test_without_a_limit_of_run_time_nothing_is_real_time(root: Path) -> None:
 def test_a_system_that_refuses_is_logged_and_sampling_goes_on(root: Path) -> None:
     said, log = agent(root, 50_000, 65534)
     assert said[-1] == f"sampler {os.SCHED_OTHER}"
-    assert "no real-time scheduling, sampling goes on without it: Operation not permitted" in log
+    assert "no real-time scheduling, sampling continues without it: Operation not permitted" in log

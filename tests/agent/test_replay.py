@@ -148,7 +148,7 @@ def test_parquet(tmp_path: Path, fake_clock: Any) -> None:
         ("", "no column 'time'.*its columns: none"),
         ("stamp,power\n1,2\n", "no column 'time'.*its columns: stamp, power"),
         ("time,power\n", "no rows"),
-        ("time\n1\n", "no numeric column beside 'time'"),
+        ("time\n1\n", "no numeric column besides 'time'"),
         ("time,power\n1,2\n3,2\n2,2\n", "not sorted by time: data row 3 at 2.0 follows 3.0"),
         ("time,power\n1,2\n1,2\n", "not sorted by time: data row 2"),
         ("time,power\n1,2\nnan,2\n", "data row 2, has the time nan"),

@@ -152,7 +152,7 @@ def test_a_lost_gpu_does_not_cost_the_others(driver: Path, caplog: pytest.LogCap
     facts, reason = read_cuda()
     assert set(facts) == {T4}
     assert reason == ""
-    assert "CUDA device 0 is left out: cuDeviceGet failed with CUDA error 999" in caplog.text
+    assert "CUDA device 0 is skipped: cuDeviceGet failed with CUDA error 999" in caplog.text
 
 
 def test_no_cuda_driver_is_one_sentence(tmp_path: Path) -> None:

@@ -92,4 +92,4 @@ def test_a_trace_without_epochs_gives_ratios(fold: tuple[LatencyPredictor, list[
     # The whole trace has the row's statistics, so the ratio is about that of the row.
     (known,) = predictor.predict(pair.source, [pair.target_gpu.name])
     assert answer.ratio == pytest.approx(known.ratio, rel=0.1)
-    assert "the ratio stands alone" in answer.why
+    assert "there is only the ratio" in answer.why

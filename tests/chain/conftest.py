@@ -1,6 +1,6 @@
 """The whole product on one machine, in real processes, before the truth that was simulated.
 
-    traces ─► agent a (4 GPUs) ─► node analyzer ─────────────► service (its watcher beside it)
+    traces ─► agent a (4 GPUs) ─► node analyzer ─────────────► service (its watcher next to it)
     traces ─► agent b (4 GPUs) ─► Prometheus (remote write) ──►   │
                      Prometheus scrapes agents, node analyzer and service ◄┘
 
@@ -312,7 +312,7 @@ def make_gpus(end: float) -> list[Gpu]:
 
 @pytest.fixture(scope="module")
 def make_chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Chain]]:
-    """Start a chain with what `Chain` takes beside its folder and GPUs; it is ended after the module."""
+    """Start a chain with what `Chain` takes next to its folder and GPUs; it is ended after the module."""
     if shutil.which("prometheus") is None:
         pytest.skip("no prometheus on this machine (Debian: apt install prometheus)")
     chains: list[Chain] = []

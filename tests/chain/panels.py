@@ -15,14 +15,14 @@ GPU = "replay-four-0"
 # profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, which OFU needs. A job has
 # its last id at the end, when agents no longer measure how its GPUs are used (tests/dashboards has both).
 EMPTY = {
-    ("epochcast-fleet", "Alerts that fire", "A"),
+    ("epochcast-fleet", "Firing alerts", "A"),
     ("epochcast-gpu", "Length of epochs", "C"),
     ("epochcast-gpu", "Power", "B"),
     ("epochcast-gpu", "Power", "C"),
     ("epochcast-gpu", "PCIe and NVLink", "C"),
     ("epochcast-gpu", "PCIe and NVLink", "D"),
-    ("epochcast-gpu", "Readings that are missing", "B"),
-    ("epochcast-gpu", "What works on the chip", "G"),
+    ("epochcast-gpu", "Missing readings", "B"),
+    ("epochcast-gpu", "Activity on the chip", "G"),
     ("epochcast-gpu", "Temperature", "B"),
     *(("epochcast-gpu", "Reduced clocks", ref_id) for ref_id in "ABCDEF"),
     *(("epochcast-gpu", "Errors", ref_id) for ref_id in "ABCD"),

@@ -42,7 +42,7 @@ def test_periods_and_counts_come_back_through_prometheus(chain: Any) -> None:
         (row,) = chain.query(f'epochcast_gpu_epoch_seconds{{uuid="{gpu.uuid}"}}')
         assert float(row["value"][1]) == pytest.approx(gpu.period_s, rel=AGREE)
         assert row["metric"]["node"] == f"node-{gpu.node}"
-        # Whoever detects tells: the node's analyzer where there is one.
+        # The detecting process reports: the node's analyzer where there is one.
         assert row["metric"]["job"] == ("epochcast-node" if gpu.node == "a" else "epochcast-analyzer")
         (row,) = chain.query(f'epochcast_gpu_epochs_total{{uuid="{gpu.uuid}"}}')
         assert float(row["value"][1]) == len(gpu.epochs)
@@ -156,8 +156,8 @@ def test_what_agents_measure_is_what_was_replayed(chain: Any, panels: Panels, pl
     faster = (playing.scrapes[-1] - playing.scrapes[0]) / RATE_S
     assert faster == pytest.approx(chain.speed, rel=0.2)
     for panel, columns in (
-        ("What works on the chip", activity),
-        ("Utilisation as the driver tells it", ("gpu_utilization", "memory_utilization")),
+        ("Activity on the chip", activity),
+        ("Utilisation as the driver reports it", ("gpu_utilization", "memory_utilization")),
         ("Power", ("power",)),
     ):
         for ref_id, column in zip("ABCDEF", columns, strict=False):

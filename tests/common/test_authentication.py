@@ -83,7 +83,7 @@ def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
     token.write_text("")
     assert ask(way, "Bearer secret")[0] == 200
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert "going on with what was read before" in warning
+    assert "keeping what was read before" in warning
     token.write_text("other")
     assert ask(way, "Bearer secret")[0] == 401
     assert ask(way, "Bearer other")[0] == 200

@@ -44,7 +44,7 @@ def test_a_port_in_use_and_an_address_of_others_are_one_sentence(serve: Any) -> 
     with pytest.raises(InputError, match=rf"^port {port} of 127.0.0.1 is in use; choose another with --port"):
         serve(port=port)
     with pytest.raises(
-        InputError, match=r"^port 0 of 192.0.2.1 cannot be listened on \(Cannot assign .*\); choose others with --host"
+        InputError, match=r"^port 0 of 192.0.2.1 cannot be used for listening \(Cannot assign .*\); choose others with --host"
     ):
         serve(host="192.0.2.1")
 

@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(file: Path) -> None:
 
 def test_a_value_out_of_range_is_refused_by_the_settings_themselves(file: Path) -> None:
     file.write_text("port = 65536\n")
-    with pytest.raises(InputError, match=r"^port is 65536; give one from 0 \(a free one\) to 65535$"):
+    with pytest.raises(InputError, match=r"^port is 65536; give 0 \(any free port\) to 65535$"):
         load(Settings, file, {})
     with pytest.raises(InputError, match=r"^host is empty; give an address, as in 127.0.0.1"):
         load(Settings, None, {"host": ""})

@@ -118,10 +118,8 @@ class Truth:
             "Stragglers: spread within jobs": [
                 by_job(lambda j: None if j.seconds is None else 0.12 if j.id == "slurm-4711" else 0.0)
             ],
-            "How sure the detectors are": [by_job(lambda j: min(g.confidence for g in j.gpus))],
-            "Alerts that fire": [
-                of("alertname severity training_job", {("EpochcastStragglerGpu", "warning", "slurm-4711"): 1.0})
-            ],
+            "Confidence of the detectors": [by_job(lambda j: min(g.confidence for g in j.gpus))],
+            "Firing alerts": [of("alertname severity training_job", {("EpochcastStragglerGpu", "warning", "slurm-4711"): 1.0})],
         }
 
     def _gpu(self, gpu: Any) -> dict[str, list[Expected]]:
@@ -162,7 +160,7 @@ class Truth:
             "Job": [of("training_job", {job.id: 1.0 for job in self.jobs.values() if gpu in job.gpus})],
             "Length of epochs": lengths,
             "Held but idle": [mean("held_idle")],
-            "What works on the chip": [mean(column) for column in activity],
+            "Activity on the chip": [mean(column) for column in activity],
             "SM activity at 10 Hz: least, mean, most": [
                 extreme(max, 1.05, "sm_active"),
                 mean("sm_active"),
@@ -173,7 +171,7 @@ class Truth:
                 mean("dram_active"),
                 extreme(min, 0.8, "dram_active"),
             ],
-            "Utilisation as the driver tells it": [mean("gpu_utilization"), mean("memory_utilization")],
+            "Utilisation as the driver reports it": [mean("gpu_utilization"), mean("memory_utilization")],
             "Device memory": [last("memory_used"), last("memory_free")],
             "PCIe and NVLink": [window(column) for column in ("pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")],
             "Power": [of("uuid", {mine: gpu.mean("energy", now - 60, now)}), last("power_average"), last("power_limit")],
@@ -181,8 +179,8 @@ class Truth:
             "Reduced clocks": [mean(f"throttled_{reason}") for reason in reasons],
             "Temperature": [last("temperature"), last("memory_temperature")],
             "Errors": [of("uuid", {mine: 61 * gpu.mean(error, now - 60, now)}) for error in errors],
-            "Readings that are missing": [if_scraped(0.02), if_scraped(0.05)],
-            "Samples that the detector takes in": [of("uuid", {mine: 10.0}), of("uuid", {mine: 0.01})],
+            "Missing readings": [if_scraped(0.02), if_scraped(0.05)],
+            "Samples that the detector receives": [of("uuid", {mine: 10.0}), of("uuid", {mine: 0.01})],
         }
 
     def _job(self, job: Any) -> dict[str, list[Expected]]:
@@ -300,7 +298,7 @@ class Truth:
                 of("instance source", sources),
                 of("instance source", dict.fromkeys(sources, 10.0)),
             ],
-            "Ticks: how long and how late, 99th percentile": [agents(tick)] * 3,
+            "Ticks: duration and delay, 99th percentile": [agents(tick)] * 3,
             "What is missing, per second": [
                 agents(0.1),
                 agents(0.0),

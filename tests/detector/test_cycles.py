@@ -76,7 +76,7 @@ def test_without_a_metric_of_traffic_a_rest_may_be_anything() -> None:
     del metrics["pcie_tx"]
     found = detect(time, metrics)
     assert (found.unit, list(named(found))) == ("cycle", ["unknown"])
-    assert "no metric tells whether it saves" in found.cycles[0].evidence
+    assert "no metric shows whether it saves" in found.cycles[0].evidence
 
 
 def test_epochs_within_checkpoints_are_the_answer() -> None:

@@ -28,7 +28,7 @@ def series(kind: str, n: int) -> np.ndarray:
     return rng.random(n)
 
 
-# Where one algorithm ends and where windows stop growing, whatever the series: two kinds will do.
+# Where one algorithm ends and where windows stop growing, for any series: two kinds will do.
 LENGTHS = [(n, KINDS) for n in (2, 3, 10, 79, 600, 2000, 2001, 6000)] + [(n, KINDS[2:4]) for n in (1999, 15999, 16000, 20001)]
 
 

@@ -1,4 +1,4 @@
-"""Detection while the job runs: the same answers as offline, whatever the portions, in bounded memory."""
+"""Detection while the job runs: the same answers as offline, for any portions, in bounded memory."""
 
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What the tracker says beside the period: ends, stretches, reasons, and that it does not halve or double."""
+"""What the tracker says next to the period: ends, stretches, reasons, and that it does not halve or double."""
 
 import numpy as np
 import pytest

@@ -15,7 +15,7 @@ FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
 
 @pytest.mark.parametrize("kind", ["track", "fold"])
 def test_the_network_is_what_it_says(kind: str) -> None:
-    """Plain loops beside the vectorised network."""
+    """Plain loops next to the vectorised network."""
     weights = json.loads((confidence.files(confidence.__package__) / "confidence.json").read_text())[kind]
     rng = np.random.default_rng(0)
     for scale in (0.5, 100.0):
@@ -67,7 +67,7 @@ def test_two_jobs_are_told_apart() -> None:
 
 
 def test_epochs_that_are_even_in_work_only_are_found_on_the_wall_clock_too() -> None:
-    """Loaded by others, the same steps take up to three times as long; what was asked for is the wall clock."""
+    """Loaded by others, the same steps take up to three times as long; the wall clock was requested."""
     rng = np.random.default_rng(3)
     levels: list[np.ndarray] = []
     for _ in range(12):

@@ -140,7 +140,7 @@ def test_the_tutorial_on_a_fresh_clone(root: Path, tmp_path: Path) -> None:
     steps = on_free_port([step for step in steps_of(page) if step.left_out in (None, INSTALLS)])
     assert any(step.left_out == INSTALLS for step in steps)
     system = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if Path(p) != Path(sys.executable).parent)
-    assert shutil.which("python3", path=system), "no python3 beside this environment"
+    assert shutil.which("python3", path=system), "no python3 next to this environment"
     compare(steps, follow(steps, clone, system))
 
 

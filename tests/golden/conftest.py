@@ -1,4 +1,4 @@
-"""What the goldens are asked with; ``pytest tests/golden --write-golden`` writes the expected answers anew."""
+"""What the goldens are asked with; ``pytest tests/golden --write-golden`` writes the expected answers again."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from .inputs import write_inputs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-golden", action="store_true", help="write the expected answers anew instead of comparing")
+    parser.addoption("--write-golden", action="store_true", help="write the expected answers again instead of comparing")
 
 
 @pytest.fixture(scope="session")

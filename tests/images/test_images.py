@@ -178,7 +178,7 @@ def images(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
 
 
 def _make_base(tar: Path, suite: str) -> None:
-    """Debian with Python in /usr/local and pip beside it, and once more in ensurepip, as the official images have it."""
+    """Debian with Python in /usr/local and pip next to it, and once more in ensurepip, as the official images have it."""
     left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man")]
     hooks = (
         'chroot "$1" python3 -m venv /usr/local',

@@ -56,7 +56,7 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("no arrays")
     np.savez(tmp_path / "pickle.npz", **(GOOD | {"names": np.array([{}], dtype=object)}))
     for file in ("cut.npz", "text.npz", "pickle.npz"):
-        with pytest.raises(InputError, match=f"model file {file} cannot be read; train the model anew"):
+        with pytest.raises(InputError, match=f"model file {file} cannot be read; train the model again"):
             read(tmp_path / file)
 
 

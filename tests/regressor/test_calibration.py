@@ -143,7 +143,7 @@ def test_too_few_workloads_and_too_many_pairs_are_refused(anchors: list[Pair]) -
     ("known", "says"),
     [
         (("T4", "A10G", NEW), "was trained on A10G, T4, V100 SXM2 16GB already"),
-        (("T4", "A10G"), "are of L4, P100 PCIe 16GB only; measure the same workloads on one of A10G, T4 too"),
+        (("T4", "A10G"), "cover only L4, P100 PCIe 16GB; also measure the same workloads on one of A10G, T4"),
         ((), "was trained without telemetry"),
     ],
 )
@@ -170,7 +170,9 @@ def test_anchors_are_left_out_of_the_test_rows(pairs: list[Pair]) -> None:
     assert set(untouched.routes.tolist()) == {"residual"} and len(rows) == len(pairs)
 
 
-@pytest.mark.parametrize(("count", "says"), [(2, "2 anchors are asked for"), (24, "leave no workload to test")])
+@pytest.mark.parametrize(
+    ("count", "says"), [(2, "calibration with 2 anchors is not possible"), (24, "leave no workload to test")]
+)
 def test_impossible_numbers_of_anchors_are_refused(pairs: list[Pair], count: int, says: str) -> None:
     with pytest.raises(InputError, match=says):
         with_anchors(pairs, prior_answers(pairs), count)

@@ -141,7 +141,7 @@ def test_rates_of_equal_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("rate", "rates"), "is a CSV of no corpus|lacks rate"),
+        (("rate", "rates"), "is not a CSV of a known corpus|lacks rate"),
         (("0.5", "-1"), "row 2: rate is -1.0; it must be above 0"),
         (("mixed", "int8"), "row 4: precision is 'int8'"),
         (("bert,mixed", ",mixed"), "row 4: group is empty"),
@@ -160,7 +160,7 @@ def test_public_rates_make_the_pairs_that_their_readme_says(rates: list[Profile]
 def test_an_empty_table_of_runs_is_no_training_data(tmp_path: Path) -> None:
     columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
     pd.DataFrame(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    with pytest.raises(InputError, match="holds no run; run a campaign into it"):
+    with pytest.raises(InputError, match="has no runs; run a campaign into it"):
         load_corpus(tmp_path)
 
 

@@ -10,7 +10,7 @@ from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 
 
 def naive(pairs: Sequence[Pair], predicted: Sequence[float]) -> FastestGpu:
-    """In plain loops: gather what each profile is asked for, rank it, look up what the choice takes."""
+    """In plain loops: gather the pairs of each profile, rank it, look up what the choice takes."""
     regrets = []
     for profile in {id(pair.source): pair.source for pair in pairs}.values():
         asked = [row for row, pair in enumerate(pairs) if pair.source is profile]

@@ -89,12 +89,12 @@ REFUSED = {
     "Tesla_V100": "ambiguous; write 'V100 SXM2 16GB', ",
     "V100-16GB": "ambiguous; write 'V100 SXM2 16GB' or 'V100 PCIe 16GB' (AWS and",
     "V100:8": "GPU name 'V100' is ambiguous",
-    "A10G:8": "write 'A10G', and the number as --target-gpus of predict",
-    "A100-80GB:4": "write 'A100-80GB', and the number as",
-    "8x A10G": "write 'A10G', and the number as",
-    "A10G x4": "write 'A10G', and the number as",
-    "L4:0": "write 'L4', and the number as",
-    "L4:0.5": "write 'L4', and the number as",
+    "A10G:8": "write 'A10G', and give the number with predict --target-gpus",
+    "A100-80GB:4": "write 'A100-80GB', and give the number",
+    "8x A10G": "write 'A10G', and give the number",
+    "A10G x4": "write 'A10G', and give the number",
+    "L4:0": "write 'L4', and give the number",
+    "L4:0.5": "write 'L4', and give the number",
     "p4d.24xlarge": "is an instance; write its GPU, 'A100 SXM4 40GB', or compare instances with epochcast recommend",
     "p6-b200.48xlarge": "is an instance; write its GPU, 'B200 SXM'",
     "Standard_NC24ads_A100_v4": "is an instance; write the name of its GPU",
@@ -110,7 +110,7 @@ REFUSED = {
     "H100-NVLINK": "did you mean 'H100 NVL'",
     "Radeon Pro V520": "unknown GPU",
     "tpu-v6e-1": "unknown GPU",
-    "": "epochcast gpus lists the names (a GPU of your own: --gpus FILE, a TOML file with a table [[gpu]] that has name, ",
+    "": "epochcast gpus lists the names (your own GPU: --gpus FILE, a TOML file with a table [[gpu]] with name, ",
 }
 
 

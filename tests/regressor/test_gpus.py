@@ -42,7 +42,7 @@ def _times(factor: float, *figures: float | None) -> float | None:
 
 
 def test_figures_agree_with_each_other_and_say_where_they_come_from() -> None:
-    """Whoever adds more than a GPU needs says where it comes from."""
+    """A source is required for more figures than a GPU needs."""
     needed = {field.name for field in fields(Gpu) if field.default is MISSING}
     for gpu in GPUS:
         assert not _disagreements(gpu), gpu.name
@@ -119,11 +119,11 @@ def test_a_gpu_in_the_place_of_ours_keeps_its_names_and_what_no_data_sheet_has(t
         (MY_GPU.replace("sm_count = 100", f"sm_count = {10**400}"), "it must be a number in base units"),
         (MY_GPU + "sm_counts = 3", "unknown key 'sm_counts'; did you mean 'sm_count'"),
         (MY_GPU + 'aliases = "x"', "aliases is 'x'; it must be a list"),
-        (MY_GPU + 'aliases = ["g5"]', "'g5' stands for both 'A10G' and 'My GPU'"),
+        (MY_GPU + 'aliases = ["g5"]', "'g5' means both 'A10G' and 'My GPU'"),
         (MY_GPU + MY_GPU, "holds GPU 'My GPU' twice"),
         (MY_GPU.replace("My GPU", "NVIDIA"), "the name 'NVIDIA' has no letter"),
         (MY_GPU + 'aliases = ["显卡"]', "the name '显卡' has no letter"),
-        (MY_GPU.replace("My GPU", "Tesla T4"), "the name 'Tesla T4' stands for both 'T4' and 'Tesla T4'"),
+        (MY_GPU.replace("My GPU", "Tesla T4"), "the name 'Tesla T4' means both 'T4' and 'Tesla T4'"),
         (MY_GPU.replace("sm_count = 100", "sm_count = 99.5"), "sm_count is 99.5; it must be a whole number"),
         (MY_GPU.replace("12_800", "100").replace("sm_count = 100", "sm_count = 4_000"), "an SM has 8 to 512 cores"),
     ],
@@ -149,7 +149,7 @@ def test_bad_gpu_file(tmp_path: Path, text: str, message: str) -> None:
         ("tdp = 300", "tdp = 300_000", "looks like mW, multiply by 0.001"),
         ("compute_capability = 8.9", "compute_capability = 89", "looks like the form 86, multiply by 0.1"),
         ("tdp = 300", "tdp = 300\nfp16_tensor_flops = 165", "looks like TFLOP/s"),
-        ("tdp = 300", "tdp = 300\npcie_gen = 400", "outside 1 to 20; look it up again"),
+        ("tdp = 300", "tdp = 300\npcie_gen = 400", "outside 1 to 20; check the source"),
     ],
 )
 def test_a_figure_in_another_unit_is_refused_with_the_factor(tmp_path: Path, right: str, wrong: str, remedy: str) -> None:

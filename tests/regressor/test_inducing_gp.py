@@ -71,7 +71,7 @@ def test_arrays_there_and_back(rows: np.ndarray) -> None:
     assert np.array_equal(again.predict(rows), process.predict(rows))
     with pytest.raises(InputError, match=r"'p\.points' in the model is .*, not float64 of shape \(points, 3\)"):
         InducingGaussianProcess.of_arrays(arrays, "p", 3)
-    with pytest.raises(InputError, match="the process 'p' of the model is not sound"):
+    with pytest.raises(InputError, match="the process 'p' of the model is invalid"):
         InducingGaussianProcess.of_arrays(arrays | {"p.factor": -arrays["p.factor"]}, "p", 2)
 
 

@@ -91,7 +91,7 @@ def read(folder: Path) -> RegressorManifest:
 
 def is_one_sentence(error: pytest.ExceptionInfo[InputError] | InputError) -> bool:
     text = str(error.value if isinstance(error, pytest.ExceptionInfo) else error)
-    return 0 < len(text) < 600 and "\n" not in text and "anew" in text
+    return 0 < len(text) < 600 and "\n" not in text and "again" in text
 
 
 def test_every_forged_value_is_refused_or_harmless(
@@ -155,7 +155,7 @@ def test_an_array_that_is_missing_is_named(small: Path, catalog: Catalog) -> Non
     arrays = arrays_of(small)
     for name in ("speeds.mean", "forest.skip", "processes.0.points", "columns.scale"):
         forge(small, arrays={key: array for key, array in arrays.items() if key != name})
-        with pytest.raises(InputError, match=f"the model lacks the array '{re.escape(name)}'; train the model anew"):
+        with pytest.raises(InputError, match=f"the model lacks the array '{re.escape(name)}'; train the model again"):
             LatencyPredictor.load(small, catalog)
 
 
@@ -214,11 +214,11 @@ def test_huge_files_pipes_and_folders_are_refused_unread(model: Path, name: str)
         read(model)
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(InputError, match="is no plain file"):
+    with pytest.raises(InputError, match="is not a plain file"):
         read(model)
     file.unlink()
     file.mkdir()
-    with pytest.raises(InputError, match="is no plain file"):
+    with pytest.raises(InputError, match="is not a plain file"):
         read(model)
 
 
@@ -248,15 +248,19 @@ def test_the_manifest_names_the_version_that_wrote_it(tmp_path: Path, manifest: 
 def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_path: Path, predictor: LatencyPredictor) -> None:
     before = (model / MANIFEST).read_bytes()
     assert is_kind(model, RegressorManifest) and not is_kind(model, PaperManifest)
-    with pytest.raises(InputError, match=r"is one of `epochcast fit regressor`, and one of .* paper` is needed here: name an"):
+    with pytest.raises(
+        InputError, match=r"was written by `epochcast fit regressor`, but a model of .* paper` is needed: name an"
+    ):
         model_folder.load(model, PaperManifest)
-    with pytest.raises(InputError, match=r"is one of `.* --recipe paper`, and one of `epochcast fit regressor` is needed here"):
+    with pytest.raises(
+        InputError, match=r"was written by `.* --recipe paper`, but a model of `epochcast fit regressor` is needed"
+    ):
         (tmp_path / "paper").mkdir()
         (tmp_path / "paper" / MANIFEST).write_text(
             json.dumps({"schema": PaperManifest.SCHEMA, "command": PaperManifest.COMMAND})
         )
         read(tmp_path / "paper")
-    with pytest.raises(InputError, match=r"exists and holds no model of `epochcast fit regressor --recipe paper`; name a new"):
+    with pytest.raises(InputError, match=r"exists and has no model of `epochcast fit regressor --recipe paper`; name a new"):
         require_place(model, PaperManifest)
     forge(model, {**manifest_of(model), "schema": "epochcast.regressor/v5"})
     predictor.save(model)  # an older one is
@@ -268,7 +272,7 @@ def test_the_schema_knows_every_hyper_parameter() -> None:
 
 
 def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, model: Path) -> None:
-    """A real limit on the size of files; EFBIG comes where ENOSPC would, to whoever writes then."""
+    """A real limit on the size of files; EFBIG comes where ENOSPC would, to the next write."""
     before = {file.name: file.read_bytes() for file in model.iterdir()}
     predictor = LatencyPredictor.load(model)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

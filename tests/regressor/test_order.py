@@ -74,7 +74,7 @@ def test_an_answer_does_not_depend_on_what_else_is_asked(
 ) -> None:
     profile = make_profile("T4", busy=0.3, precision="fp32")
     everywhere = {one.gpu: one for one in shipped.predict(profile)}
-    assert any("no GPU that is better by every count" in one.why for one in everywhere.values())
+    assert any("no GPU with better figures throughout" in one.why for one in everywhere.values())
     for name in ("V100 SXM2 16GB", "RTX 2080 Ti", "K80"):
         assert shipped.predict(profile, [name]) == [everywhere[name]]
 
@@ -85,7 +85,7 @@ def test_waiting_for_checkpoints_stays(shipped: LatencyPredictor, make_profile: 
         for share in (0.0, 0.4)
     )
     assert waiting.ratio == pytest.approx(0.4 + 0.6 * working.ratio), "GPUs that wait for one that saves look busy"
-    assert "40% of the time goes to waiting for checkpoints" in waiting.why
+    assert "40% of the time is spent waiting for checkpoints" in waiting.why
     idle, both = (
         shipped.predict(make_profile("A100 SXM4 80GB", busy=0.6, precision="mixed", wait_share=share), ["H100 SXM5"])[0]
         for share in (0.0, 0.4)

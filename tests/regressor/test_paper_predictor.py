@@ -70,7 +70,7 @@ def test_a_kept_model_answers_the_same_on_every_gpu(
     assert (known.route, new.route) == ("stack", "new-gpu")
     assert known.why == "the paper's recipe: jobs measured on both GPUs; interval, ours, from jobs left out of training"
     assert new.why == (
-        "the paper's recipe: nothing was measured on L4; its trees answer nothing beyond the GPUs that they saw; "
+        "the paper's recipe: nothing was measured on L4; its trees cannot extrapolate beyond the training GPUs; "
         "interval, ours, from GPUs left out of training"
     )
     assert known.features == ("gpu_utilization", "memory_utilization") and known.support == 1
@@ -93,8 +93,8 @@ def test_beyond_the_training_s_epochs_no_interval_is_claimed(
     hours = make_profile("T4", epoch_s=3600.0)
     (answer,) = fitted.predict(hours, ["A10G"])
     assert answer.support == 0 and answer.seconds is not None and answer.seconds < fitted.seconds[1]
-    assert "3600 s are not within its training's" in answer.why and "where no interval holds" in fitted.note(hours)
-    assert "interval holds" not in fitted.note(make_profile("T4"))
+    assert "3600 s are outside its training range" in answer.why and "so no interval is valid" in fitted.note(hours)
+    assert "interval is valid" not in fitted.note(make_profile("T4"))
 
 
 def test_what_it_cannot_answer_is_refused(fitted: PaperPredictor, make_profile: Callable[..., Profile]) -> None:
@@ -116,7 +116,7 @@ def test_data_too_few_for_models_and_gpus_still_have_an_interval(
     fitted = PaperPredictor.fit(two, catalog, SMALL)
     assert list(fitted.accuracy) == ["P2"] and fitted.intervals["new-gpu"] == fitted.intervals["stack"]
     fitted.save(tmp_path / "m")
-    with pytest.raises(InputError, match="protocol P2, by which training measures itself too, needs 5"):
+    with pytest.raises(InputError, match="protocol P2, which training also uses, needs 5"):
         PaperPredictor.fit(two[:6], catalog, SMALL)
 
 
@@ -125,7 +125,7 @@ def test_damage_is_noticed(model: Path, catalog: Catalog, name: str) -> None:
     content = bytearray((model / name).read_bytes())
     content[len(content) // 2] ^= 1
     (model / name).write_bytes(content)
-    with pytest.raises(InputError, match="anew"):
+    with pytest.raises(InputError, match="again"):
         PaperPredictor.load(model, catalog)
     (model / name).unlink()
     with pytest.raises(InputError, match=r"lacks|there is no model"):
@@ -146,7 +146,7 @@ def test_damage_is_noticed(model: Path, catalog: Catalog, name: str) -> None:
 )
 def test_a_forged_manifest_is_refused(model: Path, catalog: Catalog, key: str, value: object) -> None:
     sign(model, **{key: value})
-    with pytest.raises(InputError, match=rf"^model\.json in .*: .*\b{key}\b.*; train the model anew$"):
+    with pytest.raises(InputError, match=rf"^model\.json in .*: .*\b{key}\b.*; train the model again$"):
         PaperPredictor.load(model, catalog)
 
 
@@ -166,7 +166,7 @@ def test_forged_trees_are_refused(
 ) -> None:
     arrays = arrays_of(model)
     forge(model, arrays=arrays | {f"{part}.{name}": change(arrays[f"{part}.{name}"])})
-    with pytest.raises(InputError, match=rf"(?s){part}.*{reason}.*; train the model anew$"):
+    with pytest.raises(InputError, match=rf"(?s){part}.*{reason}.*; train the model again$"):
         PaperPredictor.load(model, catalog)
 
 

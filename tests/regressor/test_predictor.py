@@ -55,7 +55,7 @@ def test_why_says_what_the_answer_rests_on(predictor: LatencyPredictor, make_pro
     known, new = (by_gpu(predictor.predict(whole))[gpu] for gpu in ("A10G", "RTX A5500"))
     assert known.why.startswith("jobs like this one between these GPUs: 24 workloads with telemetry; ")
     assert "interval from jobs left out of training" in known.why
-    assert new.why.startswith("nothing was measured on RTX A5500: data sheets, by what they were worth on other GPUs, ")
+    assert new.why.startswith("nothing was measured on RTX A5500: data sheets, weighted as learnt from other GPUs, ")
     assert "corrected by telemetry of jobs on A10G, T4, V100 SXM2 16GB; " in new.why
     assert "interval from GPUs left out of training" in new.why
     assert "unverified: fp16_tensor_flops, tf32_tensor_flops" in new.why and "unverified" not in known.why
@@ -151,7 +151,7 @@ def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, p
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     (tmp_path / "file").write_text("x")
     for place in ("mine", "file"):
-        with pytest.raises(InputError, match="holds no model of `epochcast fit regressor`; name a new folder"):
+        with pytest.raises(InputError, match="has no model of `epochcast fit regressor`; name a new folder"):
             predictor.save(tmp_path / place)
     with pytest.raises(InputError, match="cannot write the model"):
         predictor.save(tmp_path / "file" / "below")

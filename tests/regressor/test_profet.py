@@ -63,7 +63,7 @@ def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
         with pytest.raises(InputError, match=f"row 3: {column} {message}"):
             load_corpus(tmp_path / "wrong.csv")
     pd.DataFrame({"time": [0.0], "power": [1.0]}).to_csv(tmp_path / "trace.csv")
-    with pytest.raises(InputError, match=r"no corpus that we know: cloud_hw_trainpred .* profet .* cross_gpu"):
+    with pytest.raises(InputError, match=r"a known corpus: cloud_hw_trainpred .* profet .* cross_gpu"):
         load_corpus(tmp_path / "trace.csv")
 
 

@@ -82,7 +82,7 @@ def test_json_round_trip(readings: list[float], simulated: bool) -> None:
         ({"epoch_s_low": 9.0, "epoch_s_high": 1.7e308}, "give 0 < low <= epoch_s <= high"),
         ({"stalls": 10**400, "stall_s": 1.0}, "stalls is 1000"),
         ({"epochs": 10**400}, "epochs is 1000"),
-        ({"workload": ""}, "workload is ''; it must be a text of 1 to 200"),
+        ({"workload": ""}, "workload is ''; it must be text of 1 to 200"),
         ({"group": "x" * 201}, "group is 'xxx"),
         ({"metrics": {"sm_active": dict.fromkeys(STATISTICS, 93.0)}}, "divide percents by 100"),
     ],
@@ -120,5 +120,5 @@ def test_metric_names_and_units_are_those_of_the_metric_catalogue() -> None:
 
 
 def test_a_feature_set_that_the_metrics_are_not_of_is_refused(make_profile: Callable[..., Profile]) -> None:
-    with pytest.raises(InputError, match="says feature_set 'dcgm', but its metrics are 'nvml'"):
+    with pytest.raises(InputError, match="has feature_set 'dcgm', but its metrics are 'nvml'"):
         Profile.from_json(make_profile().to_json() | {"feature_set": "dcgm"})

@@ -109,7 +109,7 @@ def test_what_data_are_too_few_for(pairs: list[Pair]) -> None:
     with pytest.raises(InputError, match="unknown protocol 'P9'; known are P2, P1, P3, new-workload, P4, new-gpu, P4-anchors"):
         list(splits(pairs, "P9"))
     with pytest.raises(
-        InputError, match="1 workloads of the data ran on two GPUs; protocol P2, by which training measures itself too, needs 5"
+        InputError, match="1 workloads of the data ran on two GPUs; protocol P2, which training also uses, needs 5"
     ):
         list(splits(pairs[:6], "P2"))
     with pytest.raises(InputError, match="P3 needs a group"):

@@ -102,7 +102,7 @@ def test_routes(fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[
         "speeds",
     ]
     log_ratios = fitted.answer(asked).log_ratio
-    # One batch answers as each question alone does, whatever the routes beside it.
+    # One batch answers as each question alone does, regardless of the routes next to it.
     assert np.allclose(log_ratios, [fitted.answer([pair]).log_ratio[0] for pair in asked], rtol=0, atol=1e-12)
     assert fitted.predict(asked[:1])[0] == pytest.approx(np.exp(log_ratios[0]) * whole.epoch_s)
 
@@ -122,7 +122,7 @@ def test_ratio_needs_no_latency_and_ignores_it(
     pairs = [Pair(make_profile(epoch_s=seconds), catalog["T4"], catalog["A10G"]) for seconds in (None, 0.05, 5000.0)]
     ratios = fitted.answer(pairs).log_ratio
     assert np.allclose(ratios, ratios[0], rtol=0, atol=1e-12)
-    with pytest.raises(InputError, match="ask for the ratio"):
+    with pytest.raises(InputError, match="use the ratio"):
         fitted.predict(pairs)
 
 

@@ -60,4 +60,4 @@ def test_every_gpu_that_was_never_measured_says_so(
     for answer in answers:
         assert (answer.gpu in new) == answer.why.startswith(f"nothing was measured on {answer.gpu}: data sheets")
         foreign = shipped.catalog[answer.gpu].vendor != "NVIDIA"
-        assert foreign == ("another vendor's software, which nothing was measured with" in answer.why)
+        assert foreign == ("another vendor's software, with which nothing was measured" in answer.why)

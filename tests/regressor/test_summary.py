@@ -142,8 +142,8 @@ def test_one_reading_has_no_spread() -> None:
     [
         ([], {}, [], "give at least one sample"),
         ([0.0, 1.0], {"power": [1.0]}, [], r"has shape \(1,\) but time has \(2,\)"),
-        ([0.0, 1.0], {}, [(1.0, 1.0)], "does not last above 0 seconds"),
-        ([0.0, 1.0], {}, [(5.0, 6.0)], "no sample lies inside"),
+        ([0.0, 1.0], {}, [(1.0, 1.0)], "is empty"),
+        ([0.0, 1.0], {}, [(5.0, 6.0)], "no sample is inside"),
         ([0.0, 1.0], {"gpu_utilization": [50.0, 90.0]}, [], "divide percents by 100"),
     ],
 )

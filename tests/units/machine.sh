@@ -44,6 +44,6 @@ ip address add 10.9.8.7/32 dev lo
 cd "$root"
 pivot_root . outside
 umount -l /outside
-# As systemd finds it at a boot; in a container it leaves that to whoever made it, and credentials would not reach a service.
+# As systemd finds it at a boot; in a container it leaves that to the container's maker, and credentials would not reach a service.
 mount --make-rshared /
 exec env -i container=epochcast PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=multi-user.target </dev/null

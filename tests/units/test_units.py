@@ -83,7 +83,7 @@ def _wait(condition: Callable[[], object]) -> None:
 
 
 def _control_group() -> Path:
-    """Make a control group for the machine beside this process's."""
+    """Make a control group for the machine next to this process's."""
     mounted = re.findall(r"^\S+ (\S+) cgroup2 ", Path("/proc/mounts").read_text(), flags=re.MULTILINE)
     own = re.findall(r"^0::(/.*)$", Path("/proc/self/cgroup").read_text(), flags=re.MULTILINE)
     if not mounted or not own:
@@ -232,7 +232,7 @@ def test_a_reload_goes_on_sampling_with_the_new_settings(machine: Machine) -> No
     try:
         settings.write_text("window = 2.0\n")
         machine("systemctl", "reload", AGENT)
-        _wait(lambda: any("the settings were read anew" in message for message in machine.journal()))
+        _wait(lambda: any("the settings were reloaded" in message for message in machine.journal()))
         settings.write_text("windoww = 2.0\n")
         machine("systemctl", "reload", AGENT)
         _wait(lambda: any("did you mean 'window'?" in message for message in machine.journal("--priority", "err")))

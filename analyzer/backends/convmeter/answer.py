@@ -16,7 +16,7 @@ from ...words import count, money, number
 from .training_memory import TrainingMemory
 
 Known = Annotated[float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)]
-"""Null where too few networks were measured to tell."""
+"""Null if too few networks were measured."""
 
 RATE_OF = {"step": "training", "inference": "inference"}
 """Names of throughput by phase."""
@@ -29,9 +29,9 @@ class Fitted(AnswerPart):
     points: int
     networks: int
     batches: Annotated[list[float], Field(description="Least and largest that were measured, images per device.")]
-    mape: Annotated[Known, Field(description="Per cent, of networks that were left out; null: too few to tell.")]
-    factor: Annotated[Known, Field(description="Within which of the seconds nine of ten are.")]
-    source: Annotated[str, Field(description="The table and what it was measured with; empty: not known.")]
+    mape: Annotated[Known, Field(description="Per cent, on left-out networks; null if too few were measured.")]
+    factor: Annotated[Known, Field(description="Factor around the seconds that holds nine of ten measurements.")]
+    source: Annotated[str, Field(description="The table and what it was measured with; empty if unknown.")]
 
 
 class Metrics(AnswerPart):
@@ -80,7 +80,7 @@ class Step(AnswerPart):
     batch: Annotated[int, Field(description="Images per device.")]
     devices: int
     nodes: int
-    phases: Annotated[dict[str, Seconds], Field(description="inference, forward, backward, update, step: those fitted.")]
+    phases: Annotated[dict[str, Seconds], Field(description="inference, forward, backward, update, step: the fitted phases.")]
     images_per_second: Annotated[dict[str, Rate], Field(description="training, inference.")]
     memory: TrainingMemory | None
     epoch_seconds: float | None
@@ -127,7 +127,7 @@ class Scaling(AnswerPart):
     images_per_second: list[float]
     speed_up: list[float]
     efficiency: list[float]
-    turning_point: Annotated[int | None, Field(description="Devices from which on more bring little.")]
+    turning_point: Annotated[int | None, Field(description="Number of devices beyond which more bring little.")]
     fastest: int
     cheapest: int | None
     knee: int | None
@@ -138,9 +138,9 @@ class Scaling(AnswerPart):
         """Where more devices stop paying."""
         held = "global batch held" if self.batch is None else f"batch {self.batch} on each"
         pays = (
-            f"{_devices(self.devices[-1])}, the most asked for, still pay (10 % more throughput per doubling than fewer)"
+            f"{_devices(self.devices[-1])}, the most requested, still pay off (10 % more throughput per doubling)"
             if self.turning_point is None
-            else f"beyond {_devices(self.turning_point)} no number asked for brings 10 % more throughput per doubling"
+            else f"beyond {_devices(self.turning_point)} no requested number brings 10 % more throughput per doubling"
         )
         text = f"{self.mode} scaling, {held}: {pays}; highest throughput on {_devices(self.fastest)}"
         if self.cheapest is None or self.knee is None:
@@ -163,7 +163,7 @@ class Batches(AnswerPart):
         """In a sentence."""
         on = "" if self.devices == 1 else f" on {_devices(self.devices)}"
         if self.large_enough == self.largest:
-            return f"throughput{on} still grows with the batch at {self.largest}, the largest asked for"
+            return f"throughput{on} still grows with the batch at {self.largest}, the largest requested"
         return f"smallest batch within 5 % of the highest throughput here{on}: {self.large_enough}"
 
 
@@ -194,7 +194,7 @@ class ConvMeterAnswer(Answer):
 
     @property
     def text(self) -> str:
-        """Blocks beside the network; or one step in detail, or a line for each, and where more stops paying."""
+        """Blocks next to the network; or one step in detail, or a line for each, and where more stops paying."""
         title = f"{self.network} at {self.image_size} x {self.image_size}"
         where = f"on {self.device}, {self.precision}"
         steps = self.predictions or []
@@ -230,7 +230,7 @@ class ConvMeterAnswer(Answer):
             )
             for place, by in enumerate(scaling)
         ]
-        return Chart(panels, "devices", "more do not pay", ylabel="images per second", ratio=False)
+        return Chart(panels, "devices", "more do not pay off", ylabel="images per second", ratio=False)
 
 
 def rests_on(fitted: Mapping[str, Fitted]) -> str:
@@ -316,8 +316,8 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
     if costs:
         return f"cost: on {'; '.join(dict.fromkeys(cost.text for cost in costs))} (price of {costs[0].price_of})"
     if gpu is None:
-        return "cost: which GPU this device is is not known; name it with --gpu"
-    return f"cost: no on-demand price of a {gpu} is known; give a table of your own with --prices FILE"
+        return "cost: the device's GPU is unknown; name it with --gpu"
+    return f"cost: no on-demand price of a {gpu} is known; give your own table with --prices FILE"
 
 
 def _with_price(seconds: float, usd: float | None) -> str:

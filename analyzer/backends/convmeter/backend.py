@@ -20,11 +20,11 @@ class ConvMeter(Plugin):
 
     name = "convmeter"
     summary = (
-        "Time of inference and training steps of a convolutional network on measured GPUs or CPUs, by batch and their number, "
-        "where more of either stops paying, and the epoch's time and cost. Needs no run of the network."
+        "Inference and training step time of a convolutional network on measured GPUs or CPUs, by batch and number of "
+        "devices, where more of either stops paying off, and the epoch's time and cost. Needs no run."
     )
     manual = """\
-    Predict inference and training of a convolutional network that never ran, and how it scales.
+    Predict inference and training of a convolutional network before it runs, and how it scales.
 
     Several --batch show where larger batches stop adding throughput. Several --devices show where more devices stop paying off:
     with the same images on each (weak scaling), or with --global-batch shared by all (strong scaling).

@@ -43,8 +43,8 @@ def count(network: nn.Module, inputs: tuple[Any, ...], name: str, image_size: in
     metrics = passed.metrics(block)
     if not metrics.values["flops"]:
         raise InputError(
-            f"{passed.called(block)} has no convolution, dense layer or matrix product; what is predicted from its FLOPs "
-            "and layers needs one at least"
+            f"{passed.called(block)} has no convolution, dense layer or matrix product; predictions from FLOPs and layers "
+            "need at least one"
         )
     return metrics
 
@@ -66,7 +66,7 @@ class _Calls(TorchDispatchMode):
         self.path: list[str] = []
         self.layers: dict[str, list[CountedLayer]] = defaultdict(list)
         self._activations = {id(tensor): tensor for tensor in activations}  # held, so that no other takes their identity
-        self._made_of_weights: list[Tensor] = []  # held too: kernels are told apart by their memory
+        self._made_of_weights: list[Tensor] = []  # held too: kernels are distinguished by their memory
         self._constants: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -147,7 +147,7 @@ class _Pass:
                 why_untraceable(
                     name,
                     error,
-                    f"give an image size that it takes instead of {image_size} pixels, or a factory of (network, inputs)",
+                    f"give an image size that it accepts instead of {image_size} pixels, or a factory of (network, inputs)",
                 )
             ) from error
         finally:
@@ -163,7 +163,7 @@ class _Pass:
             module = self.network.get_submodule(block)
         except AttributeError as error:
             raise InputError(
-                f"{self.name} has no block {block!r}; give a path as its named_modules() has them, such as layer1.0"
+                f"{self.name} has no block {block!r}; give a path from its named_modules(), such as layer1.0"
             ) from error
         if block and block not in self.layers:
             raise InputError(f"{self.called(block)} does not run, or has no operator; name a block that computes something")

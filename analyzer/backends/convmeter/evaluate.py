@@ -69,7 +69,7 @@ class TestedPoints(AnswerPart):
 
 
 class ConvMeterEvaluationAnswer(Comparison[HeldOutFigures[Figures]]):
-    """Forms beside each other in one phase, and by group: of whole networks, if any are there."""
+    """Forms next to each other in one phase, and by group: of whole networks, if any are there."""
 
     protocol: str | None
     phase: str
@@ -99,9 +99,9 @@ class ConvMeterEvaluation(Plugin):
     """Predicts steps of networks that no fit saw."""
 
     name = "convmeter"
-    summary = "Evaluate predicted step times of left-out networks, next to other forms."
+    summary = "Compare predicted step times of left-out networks with other models."
     manual = """\
-    Compare predicted with measured steps of left-out networks, next to the other forms on the same rows.
+    Compare predicted steps of left-out networks with measurements and with other models on the same rows.
 
     Reads tables of `epochcast measure convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
     convnet.csv; each device and precision is fitted separately.

@@ -58,7 +58,7 @@ def measured_phases(points: pd.DataFrame) -> list[str]:
     """
     phases = [phase for phase in PHASES if bool((points[f"{phase}_seconds"] > 0).any())]
     if not phases:
-        raise InputError("no point has a measured phase; give a table with seconds in it")
+        raise InputError("no point has a measured phase; give a table with seconds")
     return phases
 
 
@@ -144,7 +144,7 @@ def _measured(points: pd.DataFrame, phase: str) -> pd.DataFrame:
     measured = points[points[f"{phase}_seconds"] > 0].reset_index(drop=True)
     if measured.empty:
         there = ", ".join(measured_phases(points))
-        raise InputError(f"the {phase} time was measured of none of the {len(points)} points; measured are: {there}")
+        raise InputError(f"none of the {len(points)} points has a measured {phase} time; measured: {there}")
     return measured
 
 
@@ -160,7 +160,7 @@ def _held_out(
 
     def predict(fitted: Rows, held_out: Rows) -> NDArray[np.float64]:
         if not fitted.any():
-            raise InputError(f"no points of {cell_names(test[held_out])[0]} are there to fit on; measure more networks on it")
+            raise InputError(f"no points of {cell_names(test[held_out])[0]} are left to fit on; measure more networks on it")
         with threadpool_limits(1):  # matrices are small: threads that wait for each other take five times as long when busy
             return fit_predict(train[fitted].reset_index(drop=True), test[held_out].reset_index(drop=True), phase)
 

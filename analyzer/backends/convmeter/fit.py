@@ -35,7 +35,7 @@ class TablesQuestion(Question):
     families: Annotated[Path | None, Option(metavar="CSV")] = Field(
         None, description="Family of each network and whether it is a ConvNet, for timm's tables."
     )
-    all_networks: bool = Field(False, description="Include networks that --families says are no ConvNets.")
+    all_networks: bool = Field(False, description="Include networks that --families does not list as ConvNets.")
 
     def read(self, tables: Sequence[Path]) -> UsablePoints:
         """See :func:`.adapters.read_all`."""
@@ -101,9 +101,9 @@ class ConvMeterFit(Plugin):
     summary = "Fit ConvMeter's performance model to measured networks."
     manual = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
 
-    Reads the tables that `epochcast evaluate convmeter` reads. A model tuned to one --network is good only for batches and
-    numbers of devices between the measured ones. A model of many networks is as good there, and far better for other image
-    sizes.
+    Reads the tables that `epochcast evaluate convmeter` reads. A model tuned to one --network is accurate only for batches and
+    numbers of devices within the measured range. A model of many networks is as accurate there, and far better for other
+    image sizes.
 
     \b
     Example: epochcast fit convmeter --data points.csv --out my-gpu
@@ -151,6 +151,6 @@ def _of_network(points: pd.DataFrame, network: str) -> pd.DataFrame:
         if len(cell) < FEWEST_POINTS_OF_NETWORK or cell["batch"].nunique() < 2:
             raise InputError(
                 f"{network} has {len(cell)} points with {cell['batch'].nunique()} batch sizes on {device} at {precision}; "
-                f"tuning to it takes {FEWEST_POINTS_OF_NETWORK} points and 2 batch sizes: measure more, or fit on all networks"
+                f"tuning to it needs {FEWEST_POINTS_OF_NETWORK} points and 2 batch sizes: measure more, or fit on all networks"
             )
     return own

@@ -80,7 +80,7 @@ class ConvMeterMeasurementAnswer(TableMeasured):
         lines = [f"{self.out}: {self.rows} points, {self.new} of them new{left}{failed}"]
         lines += [f"  {count} x {reason}" for reason, count in self.reasons.items()]
         if self.too_long:
-            lines.append(f"  {self.too_long} would take minutes each and were left out")
+            lines.append(f"  {self.too_long} would take minutes each and were skipped")
         lines += [f"  no {what}: {reason}" for what, reason in self.unsupported.items()]
         return "\n".join(lines)
 
@@ -93,7 +93,7 @@ class ConvMeterMeasurement:
     manual: ClassVar[str] = """\
     Time inference and the phases of training of networks and blocks, at several image sizes and batches.
 
-    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. On the
+    The order is random, so a run that stops early has still measured a fair sample; the same command continues it. On the
     CPU it uses torch's number of threads (OMP_NUM_THREADS). Started by torchrun, one process per device, it trains with
     DistributedDataParallel and measures only whole networks. Exits 1 if nothing could be measured.
 

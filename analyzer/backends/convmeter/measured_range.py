@@ -1,4 +1,4 @@
-"""How far a question lies outside of the measured range."""
+"""How far a question is outside the measured range."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def notes_on(points: pd.DataFrame, ranges: Ranges) -> list[str]:
     for name in _SIZES:
         low, high = ranges[name]
         if name in ("devices", "nodes") and high == 1:
-            continue  # inference takes as long beside other devices; all else is refused
+            continue  # inference takes as long next to other devices; all else is refused
         out = sizes[name][(sizes[name] > high * _BEYOND) | (sizes[name] < low / _BEYOND)]
         if len(out):
             span = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (out.min(), out.max())))
-            notes.append(f"{name.replace('_', ' ')} {span} lies outside of what was measured, {low:.4g} to {high:.4g}")
+            notes.append(f"{name.replace('_', ' ')} {span} is outside the measured range of {low:.4g} to {high:.4g}")
     if (points["conv_outputs"] == 0).any():
         notes.append(
             "the network has no convolution: the answer rests on the FLOPs and traffic of its other layers alone, of which "

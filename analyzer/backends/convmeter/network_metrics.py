@@ -58,7 +58,7 @@ def _with_torch(text: str, image_size: int) -> tuple[ModuleType, ModuleType]:
         from . import counting
     except ImportError as error:
         raise InputError(
-            f"{text} at {image_size} pixels, or what of it is asked for, is not in the table that epochcast comes with, and "
-            f"counting it takes PyTorch, which cannot be loaded ({error}); {how_to_install('torch,convnets')}"
+            f"{text} at {image_size} pixels, or its requested part, is not in the shipped table, and counting it needs "
+            f"PyTorch, which cannot be loaded ({error}); {how_to_install('torch,convnets')}"
         ) from error
     return find_network, counting

@@ -72,7 +72,7 @@ def count_onnx(path: str, image_size: int, block: str = "") -> NetworkMetrics:
 def refuse_blocks(path: str) -> NoReturn:
     """Say why a file has no blocks."""
     raise InputError(
-        f"{path!r} does not tell the blocks of its network; give the network by name or import path to predict them"
+        f"{path!r} does not name the blocks of its network; give the network by name or import path to predict them"
     )
 
 
@@ -99,7 +99,7 @@ def _layer(path: str, operator: OnnxOperator) -> CountedLayer | None:
     if not images or kind == "Cast":
         return None
     if operator.shapes[0] is None:
-        raise InputError(f"the size of what {kind} answers in {path!r} depends on values; export it for a fixed image size")
+        raise InputError(f"the output size of {kind} in {path!r} depends on values; export it for a fixed image size")
     read, written = sum(value.size for value in images), math.prod(operator.shapes[0])
     factors = [value for value in operator.inputs if value is not None][:2]
     if kind in ("Conv", "ConvTranspose"):
@@ -124,7 +124,7 @@ def _set_sizes(path: str, graph: Any, weights: set[str], image_size: int) -> int
     """Set the open axes of the inputs; returns the batch."""
     images = [entry.type.tensor_type.shape.dim for entry in graph.input if entry.name not in weights]
     if not images or not len(images[0]):
-        raise InputError(f"{path!r} takes no tensor; give the file of a network for images")
+        raise InputError(f"{path!r} has no input tensor; give the file of a network for images")
     for sides in images:
         for place, side in enumerate(sides):
             if not side.HasField("dim_value") or side.dim_value < 1:

@@ -25,7 +25,7 @@ CHANNELS_LAST = "-nhwc"
 
 PHASES = ("inference", "forward", "backward", "update", "step")
 """``forward`` keeps what the backward pass needs, ``inference`` does not. ``update`` is the optimiser's, on several devices
-with the exchange of gradients where that can be told apart; ``step`` is all of forward, backward and update."""
+with the exchange of gradients if it can be separated; ``step`` is all of forward, backward and update."""
 
 TIMES = tuple(f"{phase}_seconds" for phase in PHASES)
 
@@ -44,10 +44,10 @@ def read_points(path: str | Path) -> pd.DataFrame:
     if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
         raise InputError(
             f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast measure convmeter` "
-            "or one of the formats that `epochcast evaluate convmeter --help` names"
+            "or another format that `epochcast evaluate convmeter --help` names"
         )
     if table.empty:
-        raise InputError(f"{str(path)!r} holds no row below its header; give a table of measured networks")
+        raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")
     for name in ("device", "precision", "network"):
         if (empty := table[name].isna()).any():
             raise InputError(

@@ -31,8 +31,8 @@ Key = tuple[str, str, str]
 """Device, precision and phase."""
 
 NO_BLOCK = (
-    "no block was measured by itself: what a whole network takes at least is in each block's answer, which is too long; "
-    "measure some with `epochcast measure convmeter --block`"
+    "no block was measured separately, so each block's time includes a whole network's minimum and is too long; measure "
+    "blocks with `epochcast measure convmeter --block`"
 )
 _UNIT_POINT: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
 
@@ -142,7 +142,7 @@ class ConvNetPredictor:
             if fits:
                 cells.append(Cell(str(device), str(precision), fits))
         if not cells:
-            raise InputError(reasons[0] if reasons else "no point has a measured phase; give a table with seconds in it")
+            raise InputError(reasons[0] if reasons else "no point has a measured phase; give a table with seconds")
         return cls(cells, forms, reasons)
 
     def cell(self, device: str, precision: str) -> Cell:
@@ -179,15 +179,15 @@ class ConvNetPredictor:
             for what in ("devices", "nodes"):
                 if columns[what].max() > 1 and fit.ranges[what][1] == 1 and phase in ("update", "step"):
                     raise InputError(
-                        f"the {phase} on several {what} cannot be predicted: all points of {device} at {precision} are of one; "
+                        f"the {phase} on several {what} cannot be predicted: all points of {device} at {precision} have one; "
                         f"measure some on several ({what} of 2 or more) and fit on both"
                     )
-            # A phase measured on single devices alone, such as inference, takes as long beside others.
+            # A phase measured on single devices alone, such as inference, takes as long next to others.
             seconds = self._forms[device, precision, phase].predict(columns if fit.ranges["devices"][1] > 1 else alone)
             if (unknown := np.isnan(seconds)).any():
                 raise InputError(
                     f"the {phase} on {columns['devices'][unknown][0]:.0f} x {device} at {precision} cannot be predicted by "
-                    f"{fit.form}, which had too few points of one or of several devices; measure more, or take the default"
+                    f"{fit.form}, which had too few points of one or several devices; measure more, or use the default"
                 )
             answer[f"{phase}_seconds"] = seconds
             answer[f"{phase}_low"], answer[f"{phase}_high"] = seconds / fit.factor, seconds * fit.factor
@@ -238,7 +238,7 @@ class ConvNetPredictor:
                     made.predict(_UNIT_POINT)  # fails if there are too few or too many coefficients
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
                     raise InputError(
-                        f"the model in {str(folder)!r} is damaged ({phase}: {type(error).__name__}: {error}); train it anew "
+                        f"the model in {str(folder)!r} is damaged ({phase}: {type(error).__name__}: {error}); train it again "
                         f"with `{ConvmeterManifest.COMMAND}`"
                     ) from error
                 forms[cell.device, cell.precision, phase] = made

@@ -34,7 +34,7 @@ Devices = Annotated[int, Field(ge=1, le=2**16)]
 
 
 class ConvMeterQuestion(NetworkQuestion):
-    """A network, and the steps that are asked for: of the whole by batch and number of devices, or of its blocks."""
+    """A network, and the requested steps: of the whole by batch and number of devices, or of its blocks."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -55,7 +55,7 @@ class ConvMeterQuestion(NetworkQuestion):
     precision: Annotated[
         Name | None,
         Http(),
-        Option(metavar="NAME", default="its only one on the device"),
+        Option(metavar="NAME", default="the device's only one"),
         Field(description="Precision, one of the model's."),
     ] = None
     image_size: Annotated[
@@ -71,13 +71,13 @@ class ConvMeterQuestion(NetworkQuestion):
         Count | None,
         Http(),
         Option(metavar="N"),
-        Field(description="Images per step over all devices (strong scaling), instead of a batch of each."),
+        Field(description="Images per step over all devices (strong scaling), instead of a batch per device."),
     ] = None
     devices: Annotated[
         list[Devices],
         Http(),
         Option(metavar="N", default="1"),
-        Field(default_factory=list, max_length=64, description="Number of devices over all nodes."),
+        Field(default_factory=list, max_length=64, description="Total number of devices over all nodes."),
     ]
     devices_per_node: Annotated[
         Devices | None,
@@ -92,7 +92,7 @@ class ConvMeterQuestion(NetworkQuestion):
         Field(default_factory=list, max_length=64, description="Predict only this block, e.g. layer2.0 or Bottleneck4."),
     ]
     all_blocks: Annotated[
-        bool, Http(), Option("--blocks"), Field(description="Predict each block that the network is a sequence of.")
+        bool, Http(), Option("--blocks"), Field(description="Predict each block in the network's sequence.")
     ] = False
     dataset_size: Annotated[
         int | None,
@@ -110,7 +110,7 @@ class ConvMeterQuestion(NetworkQuestion):
         GpuName | None,
         Http(),
         Option(metavar="NAME", default="by the device's name"),
-        Field(description="GPU the device is, for memory and cost."),
+        Field(description="GPU model of the device, for memory and cost."),
     ] = None
 
     prices: Annotated[
@@ -120,7 +120,7 @@ class ConvMeterQuestion(NetworkQuestion):
     @model_validator(mode="after")
     def _of_what_belongs_together(self) -> Self:
         if self.batches and self.global_batch is not None:
-            raise ValueError("a batch is of each device and a global batch of all together; give one of them")
+            raise ValueError("a batch is per device and a global batch is over all devices; give only one")
         if self.of_blocks and (
             len(self.batches) > 1 or self.devices or self.global_batch is not None or self.dataset_size is not None
         ):
@@ -129,7 +129,7 @@ class ConvMeterQuestion(NetworkQuestion):
                 "set and further batches"
             )
         if self.epochs is not None and self.dataset_size is None:
-            raise ValueError("epochs are given without the size of the data set; say how many images an epoch has")
+            raise ValueError("epochs need the size of the data set; give the images in an epoch")
         return self
 
     @property
@@ -170,7 +170,7 @@ def answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, catalog: Ca
     )
     channels_last = f"{cell.precision}{CHANNELS_LAST}"
     layout = [
-        f"tensors are laid out channels first; channels last is there too, as precision {channels_last}"
+        f"tensors are laid out channels first; for channels last, use precision {channels_last}"
         for each in predictor.cells
         if (each.device, each.precision) == (cell.device, channels_last)
     ]
@@ -184,7 +184,7 @@ def answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, catalog: Ca
     predicted = predictor.predict(points, cell.device, cell.precision)
     if len(points) > 1 and not any(f"{phase}_seconds" in predicted for phase in RATE_OF):
         raise InputError(
-            f"neither a training step nor inference of {cell.device} at {cell.precision} was measured, so throughput cannot "
+            f"neither training steps nor inference were measured on {cell.device} at {cell.precision}, so throughput cannot "
             "be predicted; give one batch and one number of devices"
         )
     instances, of_table = ([], []) if question.dataset_size is None else load_instances(question.prices or prices, catalog)
@@ -225,8 +225,8 @@ def chosen_cell(predictor: ConvNetPredictor, device: str | None, precision: str 
     if not fitting:
         named = " at ".join(name for name in (device, precision) if name is not None)
         raise InputError(
-            f"the model was not fitted for {named}; it has {there}; measure yours with `epochcast measure convmeter`, fit it "
-            "with `epochcast fit convmeter` and name its folder"
+            f"the model was not fitted for {named}; it has {there}; measure yours with `epochcast measure convmeter`, fit a "
+            "model with `epochcast fit convmeter` and name its folder"
         )
     exact = [cell for cell in fitting if cell.device == device] or fitting
     chosen = [cell for cell in exact if precision or not cell.precision.endswith(CHANNELS_LAST)] or exact
@@ -396,5 +396,5 @@ def _small(cell: Cell, blocks: Sequence[NetworkMetrics]) -> list[str]:
     small = sum(block.values["flops"] < least for block in blocks)
     return [
         f"{small} of {len(blocks)} blocks {'has' if small == 1 else 'have'} fewer FLOPs than anything measured "
-        f"({least / 1e6:.3g} MFLOPs per image): less is certain there than the interval says"
+        f"({least / 1e6:.3g} MFLOPs per image): their intervals are too narrow"
     ] * bool(small)

@@ -45,7 +45,7 @@ def strong_scaling(
     counts = sorted(set(devices))
     if uneven := [count for count in counts if global_batch % count]:
         raise InputError(
-            f"a global batch of {global_batch} cannot be shared equally by {uneven[0]} devices; give a multiple, or leave "
+            f"a global batch of {global_batch} cannot be split equally over {uneven[0]} devices; give a multiple, or leave "
             f"{uneven[0]} out"
         )
     return _points(metrics, [global_batch // count for count in counts], counts, devices_per_node)

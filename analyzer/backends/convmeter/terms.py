@@ -49,7 +49,7 @@ def weight_terms(points: Columns) -> Array:
 
 
 def other_terms(points: Columns) -> Array:
-    """Beside kinds of layers: b·FLOPs of narrow convolutions, b·Outputs, operators (a launch each), b and 1; shape (n, 5)."""
+    """Besides kinds of layers: b·FLOPs of narrow convolutions, b·Outputs, operators (a launch each), b and 1; shape (n, 5)."""
     batch = column(points, "batch")
     growing = [batch * column(points, name) for name in ("narrow_flops", "conv_outputs")]
     return np.stack([*growing, column(points, "operators"), batch, np.ones_like(batch)], axis=1)

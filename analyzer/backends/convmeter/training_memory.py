@@ -1,7 +1,7 @@
 """How much memory a training step takes on each device, as a range: counted metrics allow no more than that.
 
 The forward pass keeps a share of what it reads and writes for the backward pass. Counted with torch's saved tensors
-on 68 torchvision networks (`benchmarks/convmeter/memory.py`) the share lies between 0.26 and 0.49 of the elements, by how
+on 68 torchvision networks (`benchmarks/convmeter/memory.py`) the share is between 0.26 and 0.49 of the elements, by how
 many layers work in place and which of them keep their inputs.
 """
 
@@ -42,8 +42,8 @@ class TrainingMemory(AnswerPart):
     # Of weights, gradients, Adam's states and what is kept of the forward pass; workspaces are not in it.
     low: float
     high: float
-    capacity: Annotated[float | None, Field(description="What is left to the training; null: memory not known.")]
-    fits: Annotated[bool | None, Field(description="Null where it is not certain.")]
+    capacity: Annotated[float | None, Field(description="Memory available to the training; null if unknown.")]
+    fits: Annotated[bool | None, Field(description="Null if uncertain.")]
 
     @property
     def short(self) -> str:
@@ -54,7 +54,7 @@ class TrainingMemory(AnswerPart):
     def text(self) -> str:
         """And into how much."""
         if self.capacity is None:
-            return f"{self._size} (that of the device is not known)"
+            return f"{self._size} (the device's memory is unknown)"
         return f"{self.short} in {self.capacity / 2**30:.1f} GiB"
 
     @property

@@ -26,7 +26,7 @@ class Parts(_Read):
 
     compute: Annotated[dict[str, float], Field(description="Seconds by kind of operator on the slowest rank.")]
     bubble: Annotated[
-        float, Field(title="pipeline bubble", description="Seconds in which that rank waits for others of its pipeline.")
+        float, Field(title="pipeline bubble", description="Seconds in which that rank waits for others in its pipeline.")
     ]
     tensor_parallel: Annotated[float, Field(title="tensor-parallel communication")]
     data_parallel: Annotated[float, Field(title="data-parallel communication")]
@@ -53,7 +53,7 @@ class IterationCost(Rented):
     """The cheapest way to rent the GPUs, on demand and whole instances."""
 
     usd_per_iteration: float
-    usd: Annotated[float | None, Field(description="Of all iterations; null where their number was not given.")]
+    usd: Annotated[float | None, Field(description="Of all iterations; null if their number was not given.")]
 
     def text(self, iterations: int | None) -> str:
         """In a sentence."""
@@ -67,7 +67,7 @@ class IterationCost(Rented):
 
 
 class DistributedJob(_Read):
-    """The job, with what was not asked for filled in."""
+    """The job, with its defaults filled in."""
 
     data: int
     tensor: int
@@ -114,12 +114,8 @@ class IterationTime(AnswerPart):
 
     job: DistributedJob
     seconds: Annotated[float, Field(description="Of one iteration.")]
-    low: Annotated[
-        float | None, Field(description="Nine of ten such iterations take this or more; null where a recipe does not say.")
-    ]
-    high: Annotated[
-        float | None, Field(description="Nine of ten such iterations take this or less; null where a recipe does not say.")
-    ]
+    low: Annotated[float | None, Field(description="Lower end of the 90 % interval; null if the recipe gives none.")]
+    high: Annotated[float | None, Field(description="Upper end of the 90 % interval; null if the recipe gives none.")]
 
     @property
     def interval(self) -> str:
@@ -131,13 +127,11 @@ class IterationTime(AnswerPart):
 class IterationPrediction(IterationTime):
     """A job on its GPUs."""
 
-    gpu: Annotated[str, Field(description="Or the CPU that was measured.")]
+    gpu: Annotated[str, Field(description="Or the measured CPU.")]
     gpus: int
     samples_per_second: float
     tokens_per_second: float | None
-    mfu: Annotated[
-        float | None, Field(description="Share of the GPUs' peak that the model's operations make up; null on a CPU.")
-    ]
+    mfu: Annotated[float | None, Field(description="Share of the GPUs' peak that the model's operations use; null on a CPU.")]
     parts: Parts
     memory: Memory | None
     cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
@@ -148,9 +142,9 @@ class DistributedAnswer(IterationPrediction, Answer):
 
     model: str
     operators: Annotated[str, Field(description="Source of operator times.")]
-    graph: Annotated[Extraction, Field(description="How the operators were found: recorded, or by torch.fx.")]
+    graph: Annotated[Extraction, Field(description="Where the operators come from: recorded, or torch.fx.")]
     fits: bool
-    verdict: Annotated[str, Field(description="Whether it fits into memory, in words.")]
+    verdict: Annotated[str, Field(description="Whether it fits into memory, as a sentence.")]
     iterations: int | None
     total_seconds: float | None
     model_flops: float
@@ -161,14 +155,14 @@ class DistributedAnswer(IterationPrediction, Answer):
     intra: str
     inter: str | None
     recipe: str
-    evidence: Annotated[list[str], Field(description="What was measured that the answer rests on.")]
+    evidence: Annotated[list[str], Field(description="Measurements that the answer relies on.")]
     assumptions: Annotated[list[str], Field(description="What was not given or not measured.")]
     notes: list[str]
 
     @property
     def text(self) -> str:
         """The whole answer; what does not fit is said first."""
-        unknown = f"cost: no on-demand price of a {self.gpu} is known; give a table of your own with --prices FILE"
+        unknown = f"cost: no on-demand price of a {self.gpu} is known; give your own table with --prices FILE"
         parts = [
             "" if self.fits else self.verdict,
             self._headline(),
@@ -218,7 +212,7 @@ class DistributedAnswer(IterationPrediction, Answer):
 
 def sentences(evidence: Sequence[str], assumptions: Sequence[str]) -> list[str]:
     """What an answer rests on, a line each."""
-    return [*(f"rests on: {sentence}" for sentence in evidence), *(f"assumed: {sentence}" for sentence in assumptions)]
+    return [*(f"based on: {sentence}" for sentence in evidence), *(f"assumed: {sentence}" for sentence in assumptions)]
 
 
 def _flops_text(value: float) -> str:

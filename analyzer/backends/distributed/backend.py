@@ -25,10 +25,10 @@ class Distributed:
         "for a built-in model or a Hugging Face configuration. Needs no run."
     )
     manual: ClassVar[str] = """\
-    Predict the time of one training iteration on several GPUs, with its parts, its memory and its cost.
+    Predict the time of one training iteration on several GPUs, with its parts, memory and cost.
 
-    A question file has more options than are listed here: schedule, optimizer, attention, overlap and others.
-    --write-question FILE writes all of them.
+    A question file has more options than this list: schedule, optimizer, attention, overlap and others.
+    --write-question FILE writes them all.
 
     \b
     Example: epochcast predict-model distributed --model LLaMA-3.1-8B \\

@@ -1,6 +1,6 @@
 """Fit the coefficients on measured runs: a few efficiencies, held by what is believed of each, so that ten runs are enough.
 
-Residuals are logs of predicted over measured time. Whatever disturbs a run only ever slows it, so a run that is slower than the
+Residuals are logs of predicted over measured time. Disturbances only ever slow a run, so a run that is slower than the
 model explains less and less the slower it is (Cauchy's loss), while one that is faster counts by the square. Each coefficient's
 log has a normal prior around what is believed of it (:data:`.coefficients.SPREAD`).
 """
@@ -55,7 +55,7 @@ def fit(
         InputError: there is no run.
     """
     if not runs:
-        raise InputError("there is no measured run to calibrate on; give one or more")
+        raise InputError("no measured runs to calibrate on; give at least one")
     belief = belief or Coefficients()
     start = _logs(belief)
     spread = np.array([SPREAD[name] for name in _NAMES])

@@ -119,7 +119,7 @@ def _read(text: str) -> list[Degrees]:
 
 
 def _precisions(names: Sequence[str], gpu: Gpu) -> Sequence[str]:
-    """Those asked for, which the GPU must have; else all that it has."""
+    """The requested precisions, which the GPU must have; else all that it has."""
     requested = dict.fromkeys(names)
     for name in requested:
         require(gpu, precision_named(name))

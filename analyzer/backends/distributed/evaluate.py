@@ -34,8 +34,8 @@ _COLUMNS = columns("mape", "median_ape", "rmse", "r2", "n", "coverage", "inside"
     "regret %": lambda line: figure(max(line["regret"].values())) if line["regret"] else "-"
 }
 _LEGEND = (
-    "inside: share within the 90 % interval; regret: how much longer the configuration predicted to be fastest takes than "
-    "the fastest, where it is worst"
+    "inside: share within the 90 % interval; regret: how much longer the predicted fastest configuration takes than the true "
+    "fastest, at worst"
 )
 _METHODS = {"zero": "GPU left out", "probe": "with a probe", "roofline": "roofline", "neusight": "NeuSight"}
 _OPERATORS = columns(
@@ -70,17 +70,17 @@ class EvaluationQuestion(RowsQuestion):
     def _of_its_protocol(self) -> Self:
         by_gpu = self.protocol == "gpu"
         if self.rows is not None and self.protocol != "rows":
-            raise ValueError(f"--rows {self.rows} belongs to --protocol rows; give both")
+            raise ValueError(f"--rows {self.rows} applies only to --protocol rows; give both")
         if by_gpu != (self.operators is not None):
-            raise ValueError("--protocol gpu leaves GPUs out of measured operators; give both it and --operators PATH")
+            raise ValueError("--protocol gpu and --operators PATH need each other; give both")
         if self.probe is not None and not by_gpu:
-            raise ValueError(f"--probe {self.probe} belongs to --protocol gpu; give both")
+            raise ValueError(f"--probe {self.probe} applies only to --protocol gpu; give both")
         if self.gpus is not None and not by_gpu:
-            raise ValueError("--gpus belongs to --protocol gpu; give both")
+            raise ValueError("--gpus applies only to --protocol gpu; give both")
         if by_gpu and self.plot is not None:
             raise ValueError("--plot draws errors by configuration, which --protocol gpu does not have; leave it out")
         if by_gpu and self.recipe != "default":
-            raise ValueError(f"--recipe {self.recipe} predicts runs, and --protocol gpu compares operator models; leave it out")
+            raise ValueError(f"--recipe {self.recipe} predicts runs, but --protocol gpu compares operator models; leave it out")
         if by_gpu and (tables := len(self.data)) != 1:
             raise ValueError(f"--protocol gpu reads one table of models measured end to end, not {tables}; give --data once")
         return self
@@ -111,7 +111,7 @@ class TestedRuns(AnswerPart):
 
 
 class EvaluationAnswer(Comparison[RunFigures]):
-    """Recipes beside each other, and by group."""
+    """Recipes next to each other, and by group."""
 
     protocol: str | None
     settings: TestedRuns
@@ -119,7 +119,7 @@ class EvaluationAnswer(Comparison[RunFigures]):
 
     @property
     def text(self) -> str:
-        """What following a prediction costs is beside the errors of each size."""
+        """What following a prediction costs is next to the errors of each size."""
         first = next(iter(self.figures.values()))
         by = {key: {name: dict(vars(scores)) for name, scores in named.items()} for key, named in first.by.items()}
         for size, regret in (first.regret or {}).items():
@@ -173,7 +173,7 @@ class GpuEvaluationAnswer(Answer):
             "models end to end, MAPE % (standard deviation over the probes drawn); NeuSight was trained on these GPUs, ours "
             "leave each one out",
             lines("GPU", {"n": number("n"), **methods}, whole),
-            f"{100 * self.inside:.0f} % lie within the 90 % interval of a GPU that was not measured",
+            f"{100 * self.inside:.0f} % are within the 90 % interval for an unmeasured GPU",
             f"left out: {', '.join(f'{count} rows ({reason})' for reason, count in self.left_out.items()) or 'nothing'}",
             lines("GPU", families, [(str(row["gpu"]), row) for row in self.operators]) if self.operators else "",
         )
@@ -189,8 +189,8 @@ class DistributedEvaluation(Plugin):
     """Predicts runs, or GPUs, that no fit saw."""
 
     name = "distributed"
-    summary = "Evaluate predicted iterations on several GPUs, next to other recipes."
-    manual = """Compare predicted with measured iterations on several GPUs, next to the recipes that others use.
+    summary = "Compare predicted iteration times on several GPUs with other recipes."
+    manual = """Compare predicted iteration times on several GPUs with measurements and other recipes.
 
     \b
     Example: epochcast evaluate distributed --data vtrain_multi_node.csv
@@ -217,7 +217,7 @@ class DistributedEvaluation(Plugin):
         protocol = None if fitted else question.protocol or "size"
         rows = None if protocol != "rows" else _ROWS if question.rows is None else question.rows
         if known := sum(run in fitted for run in tested):
-            self._settings.note(f"{known} of the {len(tested)} runs of --test are in --train too: no test")
+            self._settings.note(f"{known} of the {len(tested)} runs of --test are also in --train, so this tests nothing")
         measure = {
             None: lambda name: by_split(evaluator, fitted, tested, name),
             "rows": lambda name: by_rows(evaluator, tested, rows or 0, name),

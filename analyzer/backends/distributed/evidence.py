@@ -137,9 +137,9 @@ def evidence_of(
     if job.gpus > 1 and (row.kind, row.bits) != ("products", 16):
         missing.append(f"no iteration in {job.precision} on several GPUs was measured")
     if source == "learned" and job.fused_kernels:
-        missing.append("operator times are of single kernels: what fusing them saves is left out")
+        missing.append("operator times are of single kernels: savings from fusion are not included")
     if row.kind == "convolutions":
-        covered.append("convolutions take what their products of matrices take; `epochcast predict-model convmeter` is closer")
+        covered.append("convolutions are timed as matrix products; `epochcast predict-model convmeter` is more accurate")
     sentences = [f"operator times: {_SOURCES[source]}", _rests_on(row)]
     variance = row.variance + len(missing) * _unmeasured()
     exchanges = _row("exchanges", 0, "measured" if prepared.cluster.measured else "new", "")
@@ -214,7 +214,7 @@ def _size(fitted: DistributedModel, graph: Graph, source: str, tensor: int) -> t
     if low <= size - twice <= high:
         return ()
     text = " to ".join(f"{number / 1e9:.3g}" for number in (low, high))
-    return (f"the model has {(size - twice) / 1e9:.3g} billion parameters; those measured had {text}",)
+    return (f"the model has {(size - twice) / 1e9:.3g} billion parameters; measured models had {text}",)
 
 
 def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOutErrors:
@@ -231,4 +231,4 @@ def _unmeasured() -> float:
 
 def _rests_on(row: HeldOutErrors) -> str:
     sheets = f" (by data sheets {row.roofline:.1f} %)" if row.roofline > row.mape else ""
-    return f"{row.n} {row.measured}, {row.left_out}, were {row.mape:.1f} % off in the mean{sheets}"
+    return f"{row.n} {row.measured}, {row.left_out}, were {row.mape:.1f} % off on average{sheets}"

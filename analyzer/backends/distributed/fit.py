@@ -40,9 +40,7 @@ class FitQuestion(Question):
     @model_validator(mode="after")
     def _has_measurements(self) -> Self:
         if not self.data and self.operators is None:
-            raise ValueError(
-                "there is nothing to fit on; give measured runs with --data CSV, or operators with --operators PATH"
-            )
+            raise ValueError("nothing to fit on; give measured runs with --data CSV, or operators with --operators PATH")
         return self
 
 
@@ -56,13 +54,13 @@ class FittedCoefficients(AnswerPart):
     in_sample_median_ape: float
 
     def text(self, out: Path, prior: Coefficients) -> str:
-        """The error, and a table of the coefficients beside their values before the fit."""
+        """The error, and a table of the coefficients next to their values before the fit."""
         rows = [(name, f"{value:.3g}", f"{vars(prior)[name]:.3g}") for name, value in self.coefficients.items()]
         return "\n".join(
             [
                 f"{out}: fitted on {self.rows} runs of {', '.join(self.gpus)}",
-                f"error on these very runs: mean {self.in_sample_mape:.1f} %, median {self.in_sample_median_ape:.1f} % "
-                "(on new ones: epochcast evaluate distributed)",
+                f"error on these same runs: mean {self.in_sample_mape:.1f} %, median {self.in_sample_median_ape:.1f} % "
+                "(on new runs: epochcast evaluate distributed)",
                 table(("coefficient", "fitted", "believed"), rows),
             ]
         )
@@ -96,7 +94,7 @@ class FitAnswer(Answer):
         lines = (
             [self.runs.text(self.out, Coefficients())]
             if self.runs
-            else [f"{self.out}: without runs, the efficiencies are ours"]
+            else [f"{self.out}: without runs, the built-in efficiencies are used"]
         )
         if self.operators:
             gpus = ", ".join(self.operators.gpus)
@@ -111,7 +109,7 @@ class DistributedFit(Plugin):
     summary = "Fit the white-box model of distributed training to measured runs or operators."
     manual = """Fit the white-box model of distributed training to measured runs, measured operators, or both.
 
-    Runs set the efficiencies of the recipe `default`; without runs the built-in ones stay. Operators set the model of
+    Runs set the efficiencies of the recipe `default`; without runs, it keeps the built-in ones. Operators set the model of
     `--operators learned`. `epochcast predict-model distributed --calibration DIR` uses both.
 
     \b

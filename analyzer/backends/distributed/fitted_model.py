@@ -28,7 +28,7 @@ def _within_bounds(values: dict[str, float]) -> dict[str, float]:
         raise ValueError(f"it must hold {', '.join(BOUNDS)}")
     for name, (low, high) in BOUNDS.items():
         if not low <= values[name] <= high:
-            raise ValueError(f"{name} is {values[name]!r}; it must lie between {low:g} and {high:g}")
+            raise ValueError(f"{name} is {values[name]!r}; it must be between {low:g} and {high:g}")
     return values
 
 
@@ -58,7 +58,7 @@ class _OperatorsState(Part):
     @model_validator(mode="after")
     def _has_its_boards(self) -> _OperatorsState:
         if strange := sorted({entry.gpu for rates in self.families.values() for entry in rates} - set(self.boards)):
-            raise ValueError(f"there are rates of {strange[0]!r}, which is not among the boards")
+            raise ValueError(f"there are rates for {strange[0]!r}, which is not among the boards")
         return self
 
 

@@ -108,7 +108,7 @@ def _batch_of(model: UserModule, micro_batch: int) -> tuple[Any, ...]:
     tensors = [tensor for tensor in torch.utils._pytree.tree_leaves(model.inputs) if isinstance(tensor, Tensor)]
     batch = next((tensor.shape[0] for tensor in tensors if tensor.dim()), None)
     if batch is None:
-        raise InputError(f"the example inputs of {model.name} hold no tensor with a batch axis; return one from the factory")
+        raise InputError(f"the example inputs of {model.name} have no tensor with a batch axis; return one from the factory")
 
     def resized(tensor: Tensor) -> Tensor:
         if tensor.dim() == 0 or tensor.shape[0] != batch:

@@ -120,7 +120,7 @@ class PreparedJob:
         if self.job.recomputation == "selective" and not any(block.core for stage in self.stages for block in stage.blocks):
             return (
                 *self.cluster.assumptions,
-                "selective recomputation changes nothing: the model has no attention in a module core",
+                "selective recomputation changes nothing: the model has no module `core` with attention",
             )
         return self.cluster.assumptions
 

@@ -33,8 +33,8 @@ class TrainingConfiguration:
         master_weights: FP32 copies of FP16/BF16 weights, as Megatron and DeepSpeed keep; nothing under fp32 or amp.
         attention: fused (flash) kernels or matrix products and softmax of their own.
         fused_kernels: whether neighbouring one-pass operators run as one kernel.
-        overlap: whether the reduction of gradients runs beside the backward pass (torch DDP, Megatron's overlap-grad-reduce).
-        tensor_overlap: whether backward exchanges of the tensor ranks run beside the products of weight gradients
+        overlap: whether gradients are reduced alongside the backward pass (torch DDP, Megatron's overlap-grad-reduce).
+        tensor_overlap: whether backward exchanges of the tensor ranks run alongside the products of weight gradients
             (Megatron-LM's asynchronous all-reduce in tensor-parallel layers).
     """
 
@@ -67,16 +67,16 @@ class TrainingConfiguration:
         if self.global_batch % per_pass:
             raise InputError(
                 f"a global batch of {self.global_batch} does not divide into {self.data} data ranks x micro-batches of "
-                f"{self.micro_batch}; take a multiple of {per_pass}"
+                f"{self.micro_batch}; give a multiple of {per_pass}"
             )
         if self.virtual_stages > 1 and self.pipeline == 1:
-            raise InputError(f"{self.virtual_stages} virtual stages need a pipeline; give it 2 stages or more")
+            raise InputError(f"{self.virtual_stages} virtual stages need a pipeline; give 2 stages or more")
         if self.virtual_stages > 1 and self.schedule == "gpipe":
-            raise InputError("virtual stages belong to the interleaved 1F1B schedule; leave out the schedule gpipe")
+            raise InputError("virtual stages need the interleaved 1F1B schedule; leave out the schedule gpipe")
         if self.virtual_stages > 1 and self.micro_batches % self.pipeline:
             raise InputError(
-                f"the interleaved schedule needs micro-batches in multiples of the pipeline: {self.micro_batches} over "
-                f"{self.pipeline} stages; change the global batch or the micro-batch"
+                f"the interleaved schedule needs a multiple of the pipeline stages as micro-batches: {self.micro_batches} "
+                f"over {self.pipeline} stages; change the global batch or the micro-batch"
             )
 
     @property

@@ -1,6 +1,6 @@
 """Pairs of linear layers that tensor parallelism can split without a plan, found in the data flow of their parent.
 
-Between a layer split by columns and one split by rows nothing but element-wise work may stand (Shoeybi et al. 2019, section 3:
+Between a layer split by columns and one split by rows there may be only element-wise work (Shoeybi et al. 2019, section 3:
 the two products of a multi-layer perceptron). Attention is not found: how its heads lie in a layer cannot be seen.
 """
 
@@ -28,7 +28,7 @@ _METHODS = {"relu", "tanh", "sigmoid", "mul", "add", "sub", "pow", "square", "ne
 
 
 def linear_pairs(model: nn.Module) -> dict[str, str]:
-    """``column`` and ``row`` by path of the linear layers of ``model`` that stand in such pairs; gated ones are three."""
+    """``column`` and ``row`` by path of the linear layers of ``model`` that form such pairs; gated layers form triples."""
     rules: dict[str, str] = {}
     for path, parent in model.named_modules():
         linear = {name for name, child in parent.named_children() if isinstance(child, nn.Linear)}

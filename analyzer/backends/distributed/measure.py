@@ -60,7 +60,7 @@ class OperatorMeasurement(Plugin):
     summary = "Time the operators of models, and random operators."
     manual = """Time the operators of models at several batch sizes, and random operators, into a corpus.
 
-    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it.
+    The order is random, so a run that stops early has still measured a fair sample; the same command continues it.
     Predictions learn operator times from such a corpus or look them up in it. At least 24 operators are measured, even
     beyond the --budget. Exits 1 if nothing could be measured.
 

@@ -78,7 +78,7 @@ def _rank_memory(stages: Sequence[Stage], job: TrainingConfiguration, rank: int,
 
 
 def _activation_bytes(stages: Sequence[Stage], job: TrainingConfiguration, rank: int) -> float:
-    """Saved tensors of the micro-batches in flight, and the most that the backward pass has beside them."""
+    """Saved tensors of the micro-batches in flight, and the most that the backward pass has next to them."""
     most = in_flight(rank, job.pipeline, job.micro_batches, job.schedule, job.virtual_stages)
     if job.virtual_stages == 1:
         held = Counter({stages[0].chunk: most})

@@ -1,6 +1,6 @@
 """What the optimizer keeps for the weights of a rank, and what it moves to update them.
 
-Adam (AdamW too) has two moments, SGD its momentum. Weights of 16 bits have an FP32 master copy beside them, as Megatron-LM and
+Adam (AdamW too) has two moments, SGD its momentum. Weights of 16 bits have an FP32 master copy next to them, as Megatron-LM and
 DeepSpeed keep it, and FP32 moments. Under ZeRO stage 1 a data rank has its share of all of it (Rajbhandari et al. 2020,
 section 5.1).
 """

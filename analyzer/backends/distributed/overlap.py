@@ -3,7 +3,7 @@
 torch's DistributedDataParallel (Li et al. 2020, section 3.2) reduces buckets of gradients as soon as all of a bucket are
 there, one bucket after the other, while the backward pass goes on. With several micro-batches only the last one's backward
 pass has something to reduce (``no_sync``), so only that one hides anything. What computation loses to the communication
-beside it is not modelled.
+next to it is not modelled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The graph cut into what each GPU runs (Algorithm 1 of the paper).
 
 Algorithm 1 makes d x t x p subgraphs, one per GPU. Those of one pipeline stage are all equal: data ranks run the same on other
-samples, and a tensor rank's slice has the same shapes as its neighbours'. So a stage is kept once; :func:`subgraphs` tells
+samples, and a tensor rank's slice has the same shapes as its neighbours'. So a stage is kept once; :func:`subgraphs` shows
 which GPU runs which. The weights are sliced before the graph is traced (:mod:`.tensor_slicing`, lines 12-15).
 """
 
@@ -59,7 +59,7 @@ def _gradient_bytes(block: ModelBlock) -> float:
 
 
 def sum_over(blocks: Sequence[ModelBlock], of: Callable[[ModelBlock], float]) -> float:
-    """The sum of ``of`` over blocks, computed once for each that stands there several times."""
+    """The sum of ``of`` over blocks, computed once for each that occurs several times."""
     times = Counter(map(id, blocks))
     return float(sum(times[key] * of(block) for key, block in {id(block): block for block in blocks}.items()))
 
@@ -84,7 +84,7 @@ def assign_layers(
     chunks = pipeline * virtual
     if chunks > max(layers, 1):
         how = f" x {virtual} virtual stages" if virtual > 1 else ""
-        raise InputError(f"{layers} layers cannot fill {pipeline} pipeline ranks{how}; take {max(layers, 1)} chunks or fewer")
+        raise InputError(f"{layers} layers cannot fill {pipeline} pipeline ranks{how}; use {max(layers, 1)} chunks or fewer")
     if layers_per_chunk is None:
         least, extra = divmod(layers, chunks)
         sizes = [least + (chunk < extra) for chunk in range(chunks)]

@@ -78,11 +78,11 @@ _HttpModel = Annotated[str | None, Field(min_length=1, max_length=100, descripti
 _HttpPrecision = Annotated[
     Literal["fp32", "tf32", "fp16", "bf16", "amp-fp16", "amp-bf16"] | None,
     BeforeValidator(_known_precision),
-    Field(description="Null: mixed precision as the GPU has it."),
+    Field(description="Null: the GPU's mixed precision."),
 ]
 _HttpOperators = Annotated[
     Literal["usual", "calibrated", "learned"],
-    Field(description="Operator times: calibrated roofline, learned on other GPUs, or the closer one for such a question."),
+    Field(description="Operator times: calibrated roofline, learned on other GPUs, or the more accurate for this question."),
 ]
 
 
@@ -115,7 +115,7 @@ class DistributedQuestion(Question):
         Extraction,
         Http(),
         _RARE,
-        Field(description="How the operators are found: recorded below torch's dispatcher, or by torch.fx as in the paper."),
+        Field(description="Where operators come from: recorded below torch's dispatcher, or torch.fx as in the paper."),
     ] = "recording"
     recipe: Annotated[RecipeName, Field(description="Method of prediction.")] = "default"
     calibration: Annotated[
@@ -128,13 +128,13 @@ class DistributedQuestion(Question):
         Http(_HttpOperators),
         Field(
             description="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), from a corpus "
-            "(table), or calibrated or learned, whichever is closer for such a question (usual)."
+            "(table), or the more accurate of calibrated and learned for this question (usual)."
         ),
     ] = "usual"
     device: Annotated[
         Literal["cuda", "cpu"] | None,
         Option(default="cuda"),
-        Field(description="Device here that --operators profile measures."),
+        Field(description="Local device that --operators profile measures."),
     ] = None
     corpus: Annotated[
         Path | None,
@@ -164,7 +164,7 @@ class DistributedQuestion(Question):
         Option(metavar="LINK", default="usual for the GPU"),
         Field(description="Link between hosts, e.g. '4x InfiniBand HDR'."),
     ] = None
-    links: Annotated[_Path, Field(description="TOML file with links of your own, for --intra and --inter.")] = None
+    links: Annotated[_Path, Field(description="TOML file with your own links, for --intra and --inter.")] = None
 
     dp: Annotated[Degree, Http(), _N, Field(description="Data-parallel ranks.")] = 1
     tp: Annotated[Degree, Http(), _N, Field(description="Tensor-parallel ranks.")] = 1
@@ -185,7 +185,9 @@ class DistributedQuestion(Question):
     precision: Annotated[
         list[str] | None,
         Http(_HttpPrecision),
-        Option(metavar="NAME", default="amp-bf16, else amp-fp16, else fp32; all that the GPU has for --compare and --search"),
+        Option(
+            metavar="NAME", default="amp-bf16, else amp-fp16, else fp32; all that the GPU supports for --compare and --search"
+        ),
         BeforeValidator(_list),
         Field(description=f"Precision: {', '.join(PRECISIONS)}; several for --compare and --search."),
     ] = None
@@ -205,7 +207,7 @@ class DistributedQuestion(Question):
     recomputation: Annotated[
         Recomputation,
         Http(),
-        Option(default="none; with --search as few as fit"),
+        Option(default="none; with --search the fewest that fit"),
         Field(description="Activations to recompute."),
     ] = "none"
     sequence_parallel: Annotated[bool, Http(), _RARE, Field(description="Split norms and dropout along the sequence.")] = False
@@ -220,7 +222,7 @@ class DistributedQuestion(Question):
     ] = False
     overlap: Annotated[bool, Http(), _RARE, Field(description="Reduce gradients during the backward pass (torch DDP).")] = False
     tensor_overlap: Annotated[
-        bool, Http(), _RARE, Field(description="Exchange between tensor ranks during weight gradients (Megatron-LM).")
+        bool, Http(), _RARE, Field(description="Overlap the exchange between tensor ranks with weight gradients (Megatron-LM).")
     ] = False
 
     prices: Annotated[_Path, Field(description="Your own price table (CSV) instead of the built-in one.")] = None
@@ -230,7 +232,7 @@ class DistributedQuestion(Question):
     timeline: Annotated[_Path, Field(description="Write one iteration as a Chrome trace (JSON, for Perfetto).")] = None
     search: Annotated[
         bool,
-        Field(description="Rank all parallel degrees, micro-batches and precisions that fit; options you give stay fixed."),
+        Field(description="Rank all parallel degrees, micro-batches and precisions that fit; given options stay fixed."),
     ] = False
     gpus_total: Annotated[
         list[Annotated[int, Field(ge=1)]],
@@ -269,22 +271,22 @@ class DistributedQuestion(Question):
         slots = micro_batches * question.pp * question.virtual_stages
         if slots > _MOST_SLOTS:
             raise InputError(
-                f"an iteration has {slots} micro-batches times stages; ask for {_MOST_SLOTS} at most, with larger micro-batches"
+                f"an iteration has {slots} micro-batches times stages; use larger micro-batches for at most {_MOST_SLOTS}"
             )
         yield question
 
     @model_validator(mode="after")
     def _of_one_model(self) -> Self:
         if (self.model is None) == (self.config is None):
-            raise ValueError("name a built-in model by model, or give the content of a config.json as config, one of them")
+            raise ValueError("give either model (a built-in name) or config (the content of a config.json)")
         if (self.operators == "table") != (self.corpus is not None):
-            raise ValueError("--corpus PATH is what --operators table looks operators up in; give both or neither")
+            raise ValueError("--operators table looks up operators in --corpus PATH; give both or neither")
         return self
 
     @model_validator(mode="after")
     def _of_one_machine(self) -> Self:
         if self.device and self.operators != "profile":
-            raise ValueError("--device is what --operators profile measures; give that too, or leave --device out")
+            raise ValueError("--device applies only to --operators profile; add it, or leave out --device")
         if self.device != "cpu":
             if not self.gpu:
                 raise ValueError(
@@ -303,15 +305,15 @@ class DistributedQuestion(Question):
     @model_validator(mode="after")
     def _of_one_answer(self) -> Self:
         if self.search and self.compare:
-            raise ValueError("--search and --compare are two answers; ask for one of them")
+            raise ValueError("--search and --compare exclude each other; give one of them")
         if self.gpus_total and not (self.search or self.compare):
-            raise ValueError("--gpus-total belongs to --search and --compare; one job has --dp x --tp x --pp GPUs")
+            raise ValueError("--gpus-total applies only to --search and --compare; one job has --dp x --tp x --pp GPUs")
         if self.budget is not None and not self.search:
-            raise ValueError("--budget limits a --search; add it or leave the budget out")
+            raise ValueError("--budget applies only to --search; add it or leave out the budget")
         if (self.strategies is not None or self.plot is not None) and not self.compare:
-            raise ValueError("--strategies and --plot belong to --compare; add it or leave them out")
+            raise ValueError("--strategies and --plot apply only to --compare; add it or leave them out")
         if self.timeline is not None and (self.search or self.compare):
-            raise ValueError("--timeline is of one job; leave out --search and --compare")
+            raise ValueError("--timeline shows one job; leave out --search and --compare")
         if not self.search:
             _refuse_several(self.gpu, "--gpu", "--search")
         if not (self.search or self.compare):
@@ -320,23 +322,23 @@ class DistributedQuestion(Question):
 
     def _searched(self) -> Self:
         if self.budget is not None and (self.iterations is None or self.budget <= 0):
-            raise ValueError("--budget is USD above 0 for a whole training; say how long it is by --iterations N")
+            raise ValueError("--budget is USD above 0 for a whole training; give its length with --iterations N")
         if not self.gpus_total and self.budget is None:
             raise ValueError("--search needs the GPUs to search on: --gpus-total N, or --budget USD with --iterations N")
         if self.global_batch is None:
-            raise ValueError("--search spreads one global batch in every way; give --global-batch N")
+            raise ValueError("--search splits one global batch in every way; give --global-batch N")
         if self.virtual_stages > 1 or self.layers_per_stage:
-            raise ValueError("--virtual-stages and --layers-per-stage are of one job; leave them out of a --search")
+            raise ValueError("--virtual-stages and --layers-per-stage apply to one job; leave them out with --search")
         return self
 
     def _compared(self) -> Self:
         _refuse_several(self.gpus_total, "--gpus-total", "--search")
         if (self.strategies is None) == (not self.gpus_total):
             raise ValueError(
-                "--compare needs what to compare: --strategies 'D,T,P D,T,P …', or --gpus-total N for all of N GPUs"
+                "--compare needs configurations: --strategies 'D,T,P D,T,P …', or --gpus-total N for all of N GPUs"
             )
         if self.global_batch is None:
-            raise ValueError("--compare trains the same in every way; give --global-batch N")
+            raise ValueError("--compare uses one global batch; give --global-batch N")
         return self
 
     def explicit(self, name: str) -> Any:
@@ -346,4 +348,4 @@ class DistributedQuestion(Question):
 
 def _refuse_several(values: list[Any] | tuple[()], option: str, why: str) -> None:
     if len(values) > 1:
-        raise ValueError(f"{option} is given {len(values)} times; several are for {why}, give one")
+        raise ValueError(f"{option} is given {len(values)} times; several need {why}: give one")

@@ -56,7 +56,7 @@ class ForwardRecording:
 
 
 class _OnDevice(torch.Tensor):
-    """A meta tensor that says it lies on another device."""
+    """A meta tensor that reports another device."""
 
     meta: Tensor
     number: int
@@ -187,12 +187,12 @@ class _Functions(TorchFunctionMode):
 
 
 def _with_heads(tensor: Tensor) -> Tensor:
-    """As (batch, heads, s, d), whatever stands before s and d."""
+    """As (batch, heads, s, d), with any axes before s and d."""
     return tensor.unsqueeze(0) if tensor.dim() == 3 else tensor.flatten(0, -4)
 
 
 def _alias(tensor: _OnDevice) -> _OnDevice:
-    """The same tensor, which says that it lies on the meta device."""
+    """The same tensor, which reports the meta device."""
     return _OnDevice(tensor.meta, "meta", tensor.number)
 
 
@@ -214,7 +214,7 @@ def record(
 ) -> ForwardRecording:
     """Record ``module(*inputs)`` in training as a device of ``device_type`` (``cuda``, ``cpu``) would run it.
 
-    Parameters, buffers and floating inputs count as of the precision's dtype, whatever the module holds; the module itself is
+    Parameters, buffers and floating inputs count as of the precision's dtype, regardless of the module's; the module itself is
     not touched. With ``fx`` the nodes of its symbolic graph run in place of its forward. Errors of the module pass through.
     """
     device = "cpu" if device_type == "cpu" else f"{device_type}:0"

@@ -99,7 +99,7 @@ class Replay:
                 f"{what} cannot be traced in the {self.log.phase} pass of {call.operator} in its module "
                 f"{call.module or what!r}: {one_line(error)}; compute this with operators that torch differentiates"
             ) from error
-        raise InputError(f"{what} answers no tensor with a gradient; return its loss or its output, with parameters to train")
+        raise InputError(f"{what} returns no tensor with a gradient; return its loss or its output, with parameters to train")
 
     def _forward(self) -> None:
         trained = set(self.recording.parameters.values())

@@ -148,7 +148,7 @@ class Resolved:
         )
 
     def prediction(self) -> DistributedAnswer:
-        """The answer on one job, whose timeline is written where one is asked for; raises InputError."""
+        """The answer on one job; its timeline is written if requested; raises InputError."""
         gpu, job, predictor, question = self.gpus[0], self.job(), self.predictor, self.question
         estimated = predictor.measure(gpu, job) if question.operators == "profile" else ()
         prepared, rent = predictor.prepared(gpu, job), self.rent(gpu, job.gpus)
@@ -163,7 +163,7 @@ class Resolved:
         assumptions = [*iteration.notes, *(evidence.not_measured if evidence else ())]
         if estimated:
             names = ", ".join(estimated)
-            assumptions.append(f"operators that cannot be run alone take their bytes at the bandwidth here: {names}")
+            assumptions.append(f"operators that cannot run alone are timed by their bytes at this machine's bandwidth: {names}")
         answer = DistributedAnswer(
             **dict(self.configuration(gpu, job, iteration, memory, rent)),
             model=self.name,
@@ -190,9 +190,7 @@ class Resolved:
             return of_this_machine(answer)
         if question.timeline is not None:
             if predictor.recipe != "default":
-                raise InputError(
-                    f"--timeline shows the schedule of the recipe default, not of {predictor.recipe}; leave one out"
-                )
+                raise InputError(f"--timeline needs the recipe default, not {predictor.recipe}; leave one out")
             write_chrome_trace(question.timeline, predictor.timeline(gpu, job), f"{self.name} on {gpu.name}")
         return answer
 
@@ -219,10 +217,12 @@ def _model(question: DistributedQuestion) -> Architecture | UserModule:
     if config is None:
         return resolve(question.model or "")
     if keys := [key for key in _OF_CODE if key in config]:
-        raise InputError(f"the config has {keys[0]}, which asks for code of the model's own; none is run here, leave it out")
+        raise InputError(
+            f"the config has {keys[0]}, which would run the model's own code; that is not allowed here, leave it out"
+        )
     kind = config.get("model_type")
     name = kind if isinstance(kind, str) else "config"
-    architecture = read_content(config, name, "the config", "ask the command line, where the model's code is")
+    architecture = read_content(config, name, "the config", "use the command line where the model's code is installed")
     for field, most in _MOST.items():
         if (value := getattr(architecture, field)) > most:
             raise InputError(f"the config has {field} {value}, more than any model that is trained; give {most} at most")
@@ -269,13 +269,13 @@ def _times_of(question: DistributedQuestion, catalog: Catalog, progress: Callabl
 
 
 def _require_here(gpu: Gpu) -> None:
-    """Raise InputError where the CUDA device here is not the GPU asked for."""
+    """Raise InputError if the CUDA device here is not the requested GPU."""
     import torch
 
     if not torch.cuda.is_available():
         raise InputError(
-            f"--operators profile measures here, where torch finds no GPU; run it on a {gpu.name}, or take learned"
+            f"--operators profile measures on this machine, where torch finds no GPU; run it on a {gpu.name}, or use learned"
         )
     here = load_catalog().resolve(torch.cuda.get_device_name())
     if here.name != gpu.name:
-        raise InputError(f"--operators profile measures on the GPU here, a {here.name}; ask for that, or take learned")
+        raise InputError(f"--operators profile measures this machine's GPU, a {here.name}; give that GPU, or use learned")

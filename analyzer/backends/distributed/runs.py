@@ -99,7 +99,7 @@ def read_runs(path: Path) -> list[MeasuredIteration]:
     except (OSError, ValueError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {str(path)!r} as CSV: {error}") from error
     if table.empty:
-        raise InputError(f"{str(path)!r} holds no row; give measured runs")
+        raise InputError(f"{str(path)!r} has no rows; give measured runs")
     runs = _vtrain(table, path) if _VTRAIN.keys() <= set(table.columns) else _own(table, path)
     merged: dict[Any, list[MeasuredIteration]] = {}
     for run in runs:

@@ -2,7 +2,7 @@
 
 GPipe (Huang et al. 2019): all forward passes, then all backward passes. 1F1B (Narayanan et al. 2019, PipeDream-Flush in
 Narayanan et al. 2021, section 2.2.1): as few micro-batches in flight as keep the pipeline busy. Interleaved 1F1B (the same,
-section 2.2.2): several chunks of layers per rank, chunk i on rank i mod p. What a chunk sends goes beside the computation,
+section 2.2.2): several chunks of layers per rank, chunk i on rank i mod p. What a chunk sends goes alongside the computation,
 one transfer after the other in each direction between two ranks.
 """
 
@@ -82,7 +82,7 @@ def _virtual_stages(chunks: Sequence[StageTimes], ranks: int, micro_batches: int
     if rest or not virtual:
         raise InputError(f"{len(chunks)} chunks of layers do not spread evenly over {ranks} pipeline ranks")
     if virtual > 1 and schedule == "gpipe":
-        raise InputError(f"GPipe has one chunk per rank, not {virtual}; take the schedule 1f1b")
+        raise InputError(f"GPipe has one chunk per rank, not {virtual}; use the schedule 1f1b")
     if virtual > 1 and micro_batches % ranks:
         raise InputError(f"interleaved 1F1B needs micro-batches in multiples of the {ranks} ranks, not {micro_batches}")
     return virtual

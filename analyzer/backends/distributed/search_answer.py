@@ -138,4 +138,4 @@ def _nothing(result: SearchResult, fitting: int, budget: float | None, iteration
             f"none of the {fitting} configurations that fit into memory trains {iterations} iterations for {money(budget)} "
             "at known prices; raise the budget or name other GPUs"
         )
-    return f"none of the {result.too_large} configurations fits into memory; take more GPUs or such with more memory"
+    return f"none of the {result.too_large} configurations fits into memory; use more GPUs, or GPUs with more memory"

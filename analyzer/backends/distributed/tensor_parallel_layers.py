@@ -62,8 +62,8 @@ def _part(tensor: Tensor, ranks: int, dim: int) -> int:
     length = int(tensor.shape[dim])
     if length % ranks:
         raise InputError(
-            f"a sequence of {length} does not divide over {ranks} tensor ranks; take a multiple, or leave sequence parallelism "
-            "out"
+            f"a sequence of {length} does not divide over {ranks} tensor ranks; give a multiple, or leave out sequence "
+            "parallelism"
         )
     return length // ranks
 

@@ -59,7 +59,7 @@ def slice_for_tensor_parallel(
     rules = dict(_planned(model, plan)) if plan is not None else slices_needed(model)
     if not rules:
         raise InputError(
-            f"nothing of {type(model).__name__} is known to split over {tensor} tensor ranks; give a plan, such as "
+            f"{type(model).__name__} has no known split over {tensor} tensor ranks; give a plan, such as "
             '{"*.fc1": "column", "*.fc2": "row"}, or train with 1'
         )
     sliced = copy.deepcopy(model)
@@ -99,7 +99,7 @@ def _planned(model: nn.Module, plan: Mapping[str, str]) -> Iterator[tuple[str, s
     layers = [path for path, module in modules.items() if isinstance(module, (nn.Linear, nn.Embedding))]
     for pattern, rule in plan.items():
         if rule.partition(":")[0] not in RULES:
-            raise InputError(f"the tensor plan asks for {rule!r} at {pattern!r}; it knows {', '.join(RULES)}")
+            raise InputError(f"the tensor plan has {rule!r} at {pattern!r}; the rules are {', '.join(RULES)}")
         names = layers
         if rule == "heads":
             names = [
@@ -171,7 +171,7 @@ class _Slicer:
         heads, most = self._heads[owner][name], max(self._heads[owner].values())
         shared = (owner, name) in self._head_attributes and heads < most and not self.ranks % heads and not most % self.ranks
         if heads % self.ranks and not shared:
-            raise InputError(f"{path} is {heads}, which does not divide over {self.ranks} tensor ranks; take a divisor of it")
+            raise InputError(f"{path} is {heads}, which does not divide over {self.ranks} tensor ranks; use a divisor")
         return max(1, heads // self.ranks)
 
     def _sliced(self, path: str, owner: nn.Module, layer: nn.Module, rule: str) -> nn.Module:
@@ -217,7 +217,9 @@ class _Slicer:
             self._weights[weight] = (dim, parts), slice_weight(weight, dim, part, parts)
         how, made = self._weights[weight]
         if how != (dim, parts):
-            raise InputError(f"the weight of {path} is tied to one split otherwise; split both by vocabulary, or neither")
+            raise InputError(
+                f"the weight of {path} is tied to a weight with another split; split both by vocabulary, or neither"
+            )
         return made
 
     def _region(self, owner: nn.Module) -> Region:

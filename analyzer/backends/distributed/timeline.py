@@ -34,7 +34,7 @@ class PipelineTimeline:
     Attributes:
         ranks: pipeline ranks.
         events: what the ranks compute and wait for; those of one rank follow each other in time.
-        sends: transfers to neighbours, beside the computation; those of one rank in one direction follow each other.
+        sends: transfers to neighbours, next to the computation; those of one rank in one direction follow each other.
     """
 
     ranks: int

@@ -42,10 +42,10 @@ def build(name: str, image_size: int, classes: int = 10) -> nn.Module:
         InputError: the name is unknown, the factory cannot be imported, fails or gives no module, or a size is impossible.
     """
     if classes < 1:
-        raise InputError(f"the network {name!r} is asked for {classes} classes; it needs 1 or more")
+        raise InputError(f"the network {name!r} cannot have {classes} classes; give 1 or more")
     if name in NETWORKS:
         if image_size < SMALLEST_IMAGE:
-            raise InputError(f"the network {name} is asked for images of {image_size} pixels; give {SMALLEST_IMAGE} or more")
+            raise InputError(f"the network {name} cannot take images of {image_size} pixels; give {SMALLEST_IMAGE} or more")
         return NETWORKS[name](image_size=image_size, classes=classes)
     factory = _factory(name)
     try:
@@ -55,7 +55,7 @@ def build(name: str, image_size: int, classes: int = 10) -> nn.Module:
     except Exception as error:  # a user's code may raise anything
         raise InputError(
             f"the network {name!r} cannot be built for images of {image_size} pixels and {classes} classes: "
-            f"{type_and_text(error)}; mend the factory"
+            f"{type_and_text(error)}; fix the factory"
         ) from error
     return module_and_inputs(name, made)[0]
 
@@ -65,7 +65,7 @@ def _factory(name: str) -> Callable[..., object]:
         return import_factory(name)
     close = get_close_matches(name, NETWORKS, n=1)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(NETWORKS)}"
-    raise InputError(f"unknown network {name!r}; {hint} (one of your own is an import path, package.module:factory)")
+    raise InputError(f"unknown network {name!r}; {hint} (for your own, give an import path, package.module:factory)")
 
 
 __all__ = ["NETWORKS", "SMALLEST_IMAGE", "build"]

@@ -78,7 +78,7 @@ def _builder(text: str, image_size: int) -> Callable[[], WithOrWithoutInputs]:
                 return lambda: (_from_library(source, name), None)
         raise InputError(_unknown(text, library, name))
     if not IMPORT_PATH.fullmatch(text):
-        raise InputError(f"{text!r} is no network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
+        raise InputError(f"{text!r} is not a network; give a name, torchvision:NAME, timm:NAME or package.module:factory")
     return lambda: _from_factory(text, image_size)
 
 
@@ -103,7 +103,7 @@ def _names(library: str, needed: bool) -> list[str]:
 def import_torchvision() -> ModuleType:
     """torchvision; ImportError if it is not installed.
 
-    Package indexes serve torchvision compiled for CUDA beside a torch for processors only. Its library is then not loaded, and
+    Package indexes serve torchvision compiled for CUDA next to a torch for processors only. Its library is then not loaded, and
     its Python code stops at the first operator that torch does not know, one for detection that no ConvNet calls. Declared
     under their names, without a kernel, these operators do not stop it.
     """
@@ -139,8 +139,8 @@ def _unknown(text: str, library: str, name: str) -> str:
     elif missing:
         hint = f"for the networks of {' and '.join(missing)}, {how_to_install('convnets')}"
     else:
-        hint = "give a name of torchvision or timm"
-    return f"unknown network {text!r}; {hint} (one of your own is an import path, package.module:factory)"
+        hint = "give a name from torchvision or timm"
+    return f"unknown network {text!r}; {hint} (for your own, give an import path, package.module:factory)"
 
 
 def _from_factory(path: str, image_size: int) -> WithOrWithoutInputs:

@@ -35,7 +35,7 @@ class Training(AnswerPart):
 
 
 class Modelled(AnswerPart):
-    """A step of inference as its launches are modelled; nothing of it is measured."""
+    """A step of inference as its launches are modelled; nothing in it is measured."""
 
     mean: Annotated[float, Field(description="Occupancy, mean over launches, 0 to 1.")]
     time_mean: Annotated[float, Field(description="Weighted by the kernels' time.")]
@@ -44,7 +44,7 @@ class Modelled(AnswerPart):
     step_s: float
     nvml_utilisation: float
     memory_bytes: float
-    assumed: Annotated[float, Field(description="Share of the launches whose configuration no trace shows.")]
+    assumed: Annotated[float, Field(description="Share of the launches whose configuration is in no trace.")]
     fits: Annotated[bool, Field(description="Into the GPU's memory.")]
 
 
@@ -73,7 +73,7 @@ class BestBatch(AnswerPart):
     gpu: str
     highest: float
     highest_at: int
-    smallest: Annotated[int, Field(description="The smallest batch that is as good.")]
+    smallest: Annotated[int, Field(description="The smallest batch with nearly the highest occupancy.")]
     largest: int
     bound_by_memory: bool
 
@@ -83,7 +83,7 @@ class BestBatch(AnswerPart):
         tried = "the most that memory holds" if self.bound_by_memory else "the most that was tried"
         highest = f"highest on {self.gpu}: {percent(self.highest)} at batch {self.highest_at}"
         if self.smallest == self.largest:
-            return f"{highest}, {tried}: no smaller one is within {100 * WITHIN:.0f} % of it"
+            return f"{highest}, {tried}: no smaller batch is within {100 * WITHIN:.0f} % of it"
         bounds = f"of 1 to {self.largest}, {tried}"
         return f"{highest}; smallest batch within {100 * WITHIN:.0f} % of it: {self.smallest} ({bounds})"
 
@@ -111,9 +111,9 @@ class FittedModel(AnswerPart):
         rows = ", ".join(f"{LABEL_NAMES[label]} {rows}" for label, rows in self.rows.items())
         fitted = f"{self.model}, fitted on measured trainings on {', '.join(self.gpus)} ({rows})"
         if not self.errors:
-            return f"{fitted}\nhow far off it is on other networks is not known: too few to leave some out"
+            return f"{fitted}\nits error on other networks is unknown: too few networks to leave some out"
         errors = ", ".join(f"{LABEL_NAMES[label]} {errors.mape:.1f} %" for label, errors in self.errors.items())
-        return f"{fitted}\nmean error on architectures that were left out: {errors}"
+        return f"{fitted}\nmean error on left-out architectures: {errors}"
 
 
 class OccupancyAnswer(Answer):
@@ -140,7 +140,7 @@ class OccupancyAnswer(Answer):
         parts = [
             f"{title}: {self.nodes} operators, {self.edges} edges",
             f"training:\n{_trainings(trainings)}" if trainings else "",
-            f"inference, kernels that PyTorch is expected to launch (not measured):\n{_launches(fallback)}" if fallback else "",
+            f"inference, expected PyTorch kernels (not measured):\n{_launches(fallback)}" if fallback else "",
             "\n".join(sweep.text for sweep in self.batches),
             self.model.text if trainings else "",
         ]

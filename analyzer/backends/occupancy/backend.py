@@ -28,14 +28,14 @@ class Occupancy:
         "Needs no run."
     )
     manual: ClassVar[str] = """\
-    Predict what training a network takes of a GPU: SM occupancy, SM activity and peak memory, and whether it fits.
+    Predict the SM occupancy, SM activity and peak memory of training a network, and whether it fits on the GPU.
 
-    The shipped model is fitted on trainings of random networks in fp32 that DCGM measured on an A100. What it cannot know is
-    not answered: other operators or precisions, and SMs of other GPUs. There, CUDA's occupancy calculation is applied to the
-    kernels that PyTorch is expected to launch in inference; nothing of that was measured.
+    The shipped model was fitted to fp32 training runs of random networks that DCGM measured on an A100. It does not predict
+    other operators or precisions, or SMs of other GPUs. For these, CUDA's occupancy calculation is applied to the kernels
+    that PyTorch is expected to launch in inference; that result is not based on measurements.
 
-    Your own factory returns a module that is called with images, or (module, inputs). Its parameters batch, channels,
-    image_size, sequence, hidden and layers get the values of these options.
+    Your own factory returns a module that takes images, or (module, inputs). Its parameters batch, channels, image_size,
+    sequence, hidden and layers get the values of these options.
 
     \b
     Example: epochcast predict-model occupancy --network resnet50 --batch 64
@@ -50,7 +50,7 @@ class Occupancy:
     def __init__(self, settings: Settings) -> None:
         if not any(map(_installed, ("torch", "onnx"))):
             raise InputError(
-                f"networks are read with torch or onnx, and neither is installed here; {how_to_install('occupancy')}"
+                f"reading networks needs torch or onnx, and neither is installed here; {how_to_install('occupancy')}"
             )
         self._gpus = settings.gpus
         self.models = folders(self.name, settings.own) or {"shipped": SHIPPED}

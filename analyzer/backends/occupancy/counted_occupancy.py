@@ -15,7 +15,7 @@ from .launch.timeline import OccupancyTimeline
 
 OCCUPANCY = "sm_occupancy"
 UTILISATION = ("gpu_utilization", "gr_engine_active")
-"""The first is NVML's own; the second, of the graphics and compute engine, stands for it where only that was read."""
+"""The first is NVML's own; the second, of the graphics and compute engine, replaces it if only that was read."""
 
 _HOLE = 10.0  # times the usual pause between readings: what was before then is not known
 
@@ -29,7 +29,7 @@ def utilisation_metric(trace: Trace, name: str) -> str:
     read = [metric for metric in trace.metric_names if trace.frame[metric].notna().sum() > 1]
     if OCCUPANCY not in read:
         raise InputError(
-            f"{name!r} holds no readings of {OCCUPANCY!r} over time; record it by an agent with DCGM, or on Hopper or later"
+            f"{name!r} holds no readings of {OCCUPANCY!r} over time; record it with an agent using DCGM, or on Hopper or later"
         )
     for metric in UTILISATION:
         if metric in read:

@@ -48,11 +48,11 @@ class EvaluationQuestion(RowsQuestion, TrainingsQuestion):
         Literal["layers", "architecture", "depth", "width"] | None, Option(metavar="NAME", default="layers")
     ] = Field(
         None,
-        description="What leaves the fit together: layers (equal networks), architecture, or the deepest or widest quarter "
+        description="What to leave out together: layers (equal networks), architecture, or the deepest or widest quarter "
         "(depth, width).",
     )
     folds: Annotated[int | None, Option(metavar="K", default=str(FOLDS))] = Field(
-        None, ge=2, le=1000, description="Groups that leave in turn, for --protocol layers."
+        None, ge=2, le=1000, description="Number of groups to leave out in turn, for --protocol layers."
     )
     recipe: Annotated[str | None, Option(metavar="NAME"), AfterValidator(one_of([*MODELS, PEAK_MEMORY, ALL]))] = Field(
         None, description=f"Model to fit: {', '.join([*MODELS, PEAK_MEMORY])} or {ALL} (compares them)."
@@ -61,7 +61,9 @@ class EvaluationQuestion(RowsQuestion, TrainingsQuestion):
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
         if self.folds is not None and self.protocol not in (None, "layers"):
-            raise ValueError(f"--folds is for protocol layers; {self.protocol} has its own groups, leave --folds out")
+            raise ValueError(
+                f"--folds applies only to --protocol layers; {self.protocol} has its own groups, leave out --folds"
+            )
         if self.recipe == PEAK_MEMORY and self.label != "peak_memory":
             raise ValueError(f"--recipe {PEAK_MEMORY} predicts no {self.label}; give --label peak_memory or another recipe")
         return self
@@ -96,7 +98,7 @@ class TestedTrainings(AnswerPart):
 
 
 class EvaluationAnswer(Comparison[ModelFigures]):
-    """Models beside each other on one label, and by group."""
+    """Models next to each other on one label, and by group."""
 
     labels: Literal["dcgm"] = "dcgm"
     label: Label
@@ -115,7 +117,7 @@ class EvaluationAnswer(Comparison[ModelFigures]):
         if left_out := ", ".join(f"{count} {reason}" for reason, count in settings.left_out.items() if count):
             parts.append(f"rows left out: {left_out}")
         if apart := first.crashed.n:
-            parts.append(f"{apart} rows ran out of memory and have the label: {first.crashed.mape:.1f} % off, scored apart")
+            parts.append(f"{apart} rows ran out of memory but have the label: {first.crashed.mape:.1f} % off, scored apart")
         if (crashes := first.out_of_memory) and crashes.crashed:
             parts.append(
                 f"out of memory: {crashes.crashed} of {crashes.n}, {crashes.recall:.1f} % of them foreseen; "
@@ -128,12 +130,12 @@ class OccupancyEvaluation(Plugin):
     """Predicts trainings of networks that no fit saw."""
 
     name = "occupancy"
-    summary = "Evaluate predicted GPU occupancy of left-out networks, next to simpler models."
+    summary = "Compare predicted GPU occupancy of left-out networks with simpler models."
     manual = """\
-    Compare predicted with measured SM occupancy, SM activity or peak memory of trainings that the fit did not see.
+    Compare predicted SM occupancy, SM activity or peak memory with measurements of training runs that the fit did not see.
 
     Reads the tables that `epochcast fit occupancy` reads. The mean of the fitted trainings is scored on the same rows; for
-    peak memory, so is `trees`, which does not know the allocator. Trainings that ran out of memory are scored apart.
+    peak memory, so is `trees`, which does not know the allocator. Training runs that ran out of memory are scored separately.
 
     \b
     Example: epochcast evaluate occupancy --data trainings.csv
@@ -151,7 +153,7 @@ class OccupancyEvaluation(Plugin):
         every = question.read(question.test or question.data, catalog)
         tested, crashed = every.labelled(label), every.crashed(label)
         if not tested.samples:
-            raise InputError(f"no row that ran to its end has a {label} that can be scored; give a table with some")
+            raise InputError(f"no completed row has a {label} to score; give a table with some")
         known = question.read(question.train, catalog) if question.train else every
         fitted = known.labelled(label)
         protocol = None if question.train else question.protocol or "layers"
@@ -181,7 +183,7 @@ class OccupancyEvaluation(Plugin):
         figures = each_recipe(subject, recipes, baselines, measure, self._settings)
         if shared := int(tested.points["layers"].isin(set(fitted.points["layers"])).sum()) if question.train else 0:
             self._settings.note(
-                f"{shared} of the {len(tested.points)} rows of --test are networks of --train: no test of new networks"
+                f"{shared} of the {len(tested.points)} rows of --test are networks in --train, so this tests no new networks"
             )
         return EvaluationAnswer(
             subject=subject,

@@ -42,13 +42,13 @@ PROTOCOLS: Mapping[str, Callable[[pd.DataFrame, int, int], list[Split]]] = {
     "depth": _beyond("depth"),
     "width": _beyond("width"),
 }
-"""Points, number of folds (for ``layers``) and seed to fits; equal networks never stand on both sides."""
+"""Points, number of folds (for ``layers``) and seed to fits; equal networks are never on both sides."""
 
 
 def cross_validate(
     jobs: TrainingJobs, label: str, make: Callable[[], Model], splits: Sequence[Split], progress: Progress | None = None
 ) -> Answers:
-    """Fit anew for each split and predict the rows that it tests; ``jobs`` all have the label.
+    """Fit again for each split and predict the rows that it tests; ``jobs`` all have the label.
 
     Raises:
         InputError: no row could be predicted.
@@ -63,7 +63,7 @@ def train_and_test(train: TrainingJobs, test: TrainingJobs, label: str, make: Ca
         InputError: it could not be fitted, or there is no row to test.
     """
     if not len(test.samples):
-        raise InputError(f"no row of the table that is tested has a {label} that can be scored")
+        raise InputError(f"no row of the test table has a {label} to score")
     split = Split(np.ones(len(train.samples), dtype=bool), {"test": np.ones(len(test.samples), dtype=bool)})
     return _held_out(train, test, label, make, [split], None)
 

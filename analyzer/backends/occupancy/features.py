@@ -95,7 +95,7 @@ class Standardiser:
     """Shifts and scales columns by what the training rows held; columns that never changed there become 0.
 
     So an operator or a GPU that was never seen does not push a network into weights that nothing has trained: a new word is
-    known by its sizes alone, and where one GPU was seen, the device columns tell nothing.
+    known by its sizes alone, and where one GPU was seen, the device columns carry no information.
 
     Attributes:
         mean: subtracted, shape (columns,).

@@ -30,7 +30,7 @@ class TrainingsQuestion(Question):
     )
     seed: Annotated[int, Option(metavar="N", default="0")] = Field(0, ge=0, lt=2**32, description="Seed of the random numbers.")
     gpu: Annotated[str | None, Option(metavar="NAME", default="A100 SXM4 40GB")] = Field(
-        None, description="GPU it was measured on, if a table does not name it."
+        None, description="GPU that was measured, if a table does not name it."
     )
 
     def read(self, tables: Sequence[Path], catalog: Catalog) -> TrainingJobs:
@@ -70,9 +70,9 @@ class OccupancyFit(Plugin):
 
     name = "occupancy"
     summary = "Fit a predictor of GPU occupancy to measured networks."
-    manual = """Fit a predictor of SM occupancy, SM activity and peak memory to measured trainings.
+    manual = """Fit a predictor of SM occupancy, SM activity and peak memory to measured training runs.
 
-    Reads tables that `epochcast measure occupancy` writes, and those of random networks that DCGM measured (GPUMemNet).
+    Reads tables from `epochcast measure occupancy` and GPUMemNet's tables of random networks measured with DCGM.
 
     \b
     Example: epochcast fit occupancy --data trainings.csv --out my-gpu

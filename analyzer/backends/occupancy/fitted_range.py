@@ -1,4 +1,4 @@
-"""What a fit has seen of networks, and what of a question lies outside: models say nothing sure of that."""
+"""The range of networks in a fit, and the parts of a question outside it, where models are not reliable."""
 
 from __future__ import annotations
 

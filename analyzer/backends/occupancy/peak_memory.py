@@ -88,7 +88,7 @@ class _Steps:
                 ends[at].append(tensor)
 
     def run(self) -> CachingAllocator:
-        """Two steps: Adam's states come with the first and lie beside the second."""
+        """Two steps: Adam's states come with the first and lie next to the second."""
         memory, weights = self._memory, [size for size in self._weights if size]
         gradients: list[MemoryBlock] = []
         batch: MemoryBlock | None = None

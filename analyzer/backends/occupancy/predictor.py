@@ -215,7 +215,7 @@ class OccupancyPredictor:
             InputError: a file is missing, damaged, or of another kind or version.
         """
         kept, arrays = load(folder, OccupancyManifest)
-        again = f"train it anew with `{OccupancyManifest.COMMAND}`"
+        again = f"train it again with `{OccupancyManifest.COMMAND}`"
         if kept.features != _FEATURES:
             raise InputError(
                 f"the model in {str(folder)!r} was fitted by epochcast {kept.epochcast:.20} on other features of graphs than "

@@ -148,7 +148,7 @@ class _Network:
 def answer(
     question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog, *, cache: bool = True
 ) -> OccupancyAnswer:
-    """Answer from measured trainings, beside launches as they are modelled.
+    """Answer from measured trainings, next to launches as they are modelled.
 
     Args:
         question: a network, GPUs and batches.

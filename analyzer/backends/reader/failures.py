@@ -42,7 +42,7 @@ def one_line(error: BaseException) -> str:
 def _remedy(error: Exception, has_place: bool, otherwise: str) -> str:
     text = str(error)
     if "Meta kernel" in text:
-        return "torch cannot tell what this operator answers without running it; put others in its place"
+        return "torch cannot infer this operator's output without running it; use other operators"
     if any(word in text for word in _NEEDS_VALUES):
         return (
             "its shapes or branches depend on values; take `.item()`, `if tensor` and boolean indexing out of forward, and "

@@ -90,7 +90,7 @@ class OnnxGraph:
         for call in calls_of(self._graph, self._weights):
             if call.node.op_type in _CONTROL_FLOW:
                 raise InputError(
-                    f"{self._path!r} has control flow (the operator {call.node.op_type}), which no graph of operators tells; "
+                    f"{self._path!r} has control flow (the operator {call.node.op_type}), which an operator graph cannot hold; "
                     "export it for fixed sizes, without branches and loops"
                 )
             self._refuse_unsized(call)
@@ -202,6 +202,6 @@ class OnnxGraph:
         for name in call.inputs:
             if name in self._unsized:
                 raise InputError(
-                    f"nothing tells the size of what the operator {self._unsized[name]} of {self._path!r} answers; export the "
+                    f"the output size of the operator {self._unsized[name]} of {self._path!r} is unknown; export the "
                     "network without it"
                 )

@@ -64,7 +64,7 @@ _Result = TypeVar("_Result")
     type=click.Choice(["labels", "mlperf"]),
     default="labels",
     show_default=True,
-    help="Compare with each trace's epoch marks, or with MLPerf runs by their node power.",
+    help="Compare with each trace's epoch marks, or with MLPerf runs from their node power.",
 )
 @method_option([*METHODS, ALL], "Detection method")
 @click.option(
@@ -72,7 +72,7 @@ _Result = TypeVar("_Result")
     type=click.Choice(["auto", "wall", "work"]),
     default="auto",
     show_default=True,
-    help="Epochs are equal in time (wall) or in work done.",
+    help="Whether epochs are equal in time (wall) or in work done.",
 )
 @json_option
 def detector(
@@ -84,7 +84,7 @@ def detector(
     clock: Literal["auto", "wall", "work"],
     as_json: bool,
 ) -> int:
-    """Compare detected with true epoch periods, next to the trivial answer "length / 10".
+    """Compare detected epoch periods with true ones and the trivial answer "length / 10".
 
     \b
     Example: epochcast evaluate detector --data recordings/
@@ -133,7 +133,7 @@ def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterato
 
     if protocol == "labels":
         if events is not None:
-            raise InputError("--events belongs to --protocol mlperf; leave it out, or name that protocol")
+            raise InputError("--events applies only to --protocol mlperf; leave it out, or choose that protocol")
         # Several corpora may hold runs of one name.
         return (
             (name if len(data) == 1 else str(folder / name), load) for folder in data for name, load in labelled_files(folder)

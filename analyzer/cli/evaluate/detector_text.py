@@ -48,7 +48,7 @@ _MACRO = {
 
 
 def labels_text(answer: Line, rows: Sequence[TraceScore]) -> str:
-    """Every trace, every class beside the trivial answer, and what the confidence is worth."""
+    """Every trace, every class next to the trivial answer, and what the confidence is worth."""
     classes = {**answer["by"]["class"], "all": answer}
     return paragraphs(
         _each_trace(rows),
@@ -60,13 +60,13 @@ def labels_text(answer: Line, rows: Sequence[TraceScore]) -> str:
 
 
 def mlperf_text(answer: Line, rows: Sequence[TraceScore]) -> str:
-    """Every cell beside the trivial answer, the averages over cells, and the runs that must get no answer."""
+    """Every cell next to the trivial answer, the averages over cells, and the runs that must get no answer."""
     averages = {**{name: line["macro"] for name, line in answer["by"]["benchmark"].items()}, "all": answer["macro"]}
     rest = answer["rest"]
     return paragraphs(
         lines("cell", {**_COUNTS, **_TRIVIAL}, answer["by"]["cell"].items()),
         lines("mean of cells", {**_MACRO, "length/10": percent("baseline_within_5")}, averages.items()),
-        f"must get no answer, as a period has less than three samples: {rest['n']} runs, of which {rest['answered']} got one "
+        f"must get no answer (fewer than three samples in a period): {rest['n']} runs, of which {rest['answered']} got one "
         f"({rest['steps']} as steps, {rest['confident_wrong']} confident and wrong)",
         *_confidence_and_cost(answer),
         _refusals({str(answer["recipe"]): rows}),
@@ -160,7 +160,7 @@ def _confidence_and_cost(answer: Line) -> list[str]:
 
 
 def _bins(calibrations: Mapping[str, Line]) -> str:
-    """The share of right answers beside the stated confidence, in bins; of each group under what its lines begin with."""
+    """The share of right answers next to the stated confidence, in bins; of each group under what its lines begin with."""
     columns = {"answers": number("n"), "stated": percent("confidence"), "right": percent("right")}
     bins = [(begin, line) for begin, calibration in calibrations.items() for line in calibration["bins"]]
     return lines("confidence", columns, [(f"{begin}{line['low']:.1f} to {line['high']:.1f}", line) for begin, line in bins])

@@ -15,4 +15,4 @@ _COMMANDS = {
 
 @click.group(cls=PluginGroup, entry_points="epochcast.measure", package=__name__, summaries=_COMMANDS)
 def measure() -> None:
-    """Measure on this machine what the white-box backends are fitted to."""
+    """Take the measurements that white-box backends are fitted to."""

@@ -21,7 +21,7 @@ from .layout import Work
 
 Array = NDArray[np.float64]
 
-# Nobody is served in a training: there this phase stands for the kernels that spin while a GPU waits for the others.
+# Nobody is served in a training: there this phase represents the kernels that spin while a GPU waits for the others.
 SPIN = Phase.SERVE
 
 # What spinning kernels keep busy, of the metrics that are not zero then (plausible, not measured).
@@ -29,7 +29,7 @@ _SPINNING = {"gr_engine_active": 0.98, "sm_active": 0.12, "sm_occupancy": 0.02, 
 
 _ANY_STEP = (0.05, 0.05, 0.30, 0.50, 0.10)
 _EPOCHS_S = (6.0, 200.0)
-# A straggler's clock beside the others'; how much of its work a GPU that does not straggle waits for the slowest.
+# A straggler's clock next to the others'; how much of its work a GPU that does not straggle waits for the slowest.
 _SLOW_CLOCK = (0.75, 0.92)
 _LUCK = 0.004
 

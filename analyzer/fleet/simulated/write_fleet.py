@@ -51,11 +51,13 @@ TRUTH = pa.schema(
         pa.field("job_gpus", pa.int64()),
         pa.field("begin", pa.float64(), metadata={"what": "of the job within the trace [unix s]"}),
         pa.field("end", pa.float64()),
-        pa.field("epochs", pa.int64(), metadata={"what": "that lie whole in the trace"}),
+        pa.field("epochs", pa.int64(), metadata={"what": "that are complete in the trace"}),
         pa.field("epoch_s", pa.float64(), metadata={"what": "median distance of two epochs' beginnings; empty below two"}),
         pa.field("step_s", pa.float64(), metadata={"what": "of steps and inference"}),
         pa.field("straggler", pa.bool_(), metadata={"what": "the others of its job wait for this GPU"}),
-        pa.field("slow_clock", pa.float64(), metadata={"what": "of the job's straggler, relative; 1 without one"}),
+        pa.field(
+            "slow_clock", pa.float64(), metadata={"what": "relative slowness of the job's straggler; 1 without a straggler"}
+        ),
         pa.field("idle_s", pa.float64(), metadata={"what": "of the whole trace: no work for 15 s and longer"}),
         pa.field("faults", pa.string(), metadata={"what": "of the recording"}),
         pa.field("broken", pa.string(), metadata={"what": "why the file cannot be read; empty where it can"}),
@@ -99,7 +101,7 @@ class FleetSettings:
         if self.seed < 0:
             raise InputError(f"seed {self.seed} cannot be used; give 0 or more")
         if not 0 <= self.broken <= 1:
-            raise InputError(f"a share of broken traces of {self.broken:g} cannot be; give 0 to 1")
+            raise InputError(f"the share of broken traces is {self.broken:g}; give 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def write_block(folder: Path, settings: FleetSettings, block: NodeBlock) -> Writ
     rng = np.random.default_rng([settings.seed, 1, block.number])
     for node in block.nodes:
         (folder / node.name).mkdir(parents=True, exist_ok=True)
-    # Agents tick and clocks stand a little differently on each node.
+    # Ticks and clocks differ a little between nodes.
     late_s = rng.uniform(0, 0.1, len(block.nodes)) + rng.normal(0, 0.003, len(block.nodes))
     rows: list[dict[str, Any]] = []
     size = 0

@@ -1,4 +1,4 @@
-"""From values to places on a plot, in per cent of its width or height, and where the ticks stand.
+"""From values to places on a plot, in per cent of its width or height, and the positions of ticks.
 
 Plots are drawn in per cent and not in pixels: so they grow with the window, and text and strokes keep their size.
 """
@@ -23,7 +23,7 @@ class Axis:
     ticks: tuple[float, ...]
 
     def place(self, value: float) -> float:
-        """Per cent of the axis before ``value``; what lies outside stands at its end."""
+        """Per cent of the axis before ``value``; values outside are placed at its end."""
         if self.logarithmic:
             part = math.log(max(value, 1e-300) / self.low) / math.log(self.high / self.low)
         else:

@@ -66,7 +66,7 @@ def _profile_says(profile: Profile) -> str:
         *([count(profile.stalls, "stall")] if profile.stalls else []),
     ]
     without = f", without {' and '.join(left_out)}" if left_out else ""
-    return f"Statistics over {over}{without}. Predictions start from this profile."
+    return f"Statistics over {over}{without}. Predictions use this profile."
 
 
 def _row(name: str, values: Any) -> dict[str, str]:

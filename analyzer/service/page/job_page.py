@@ -22,7 +22,7 @@ MOST_MARKS = 600
 MOST_GPUS = 64
 """GPUs of a job on its page."""
 
-RATIO_ONLY = "No epochs were found, so there are no times, only ratios: the time on another GPU divided by the time here."
+RATIO_ONLY = "No epochs were found, so there are only ratios: the time on another GPU divided by the time here."
 
 _OWNERS = {"slurm_job": "Slurm job", "pod": "Kubernetes pod", "container": "container", "process": "process"}
 
@@ -67,7 +67,7 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
 def _grouping(job: JobAnswer) -> str:
     """Why its GPUs count as one job."""
     if job.grouped_by == "single":
-        return "No other GPU was found to train with it."
+        return "It trains alone: no other GPU has the same epochs."
     if job.grouped_by == "phase":
         return "These GPUs count as one job because their epochs take the same time and end together."
     return f"One {_OWNERS[job.grouped_by]} uses {'these GPUs' if len(job.gpus) > 1 else 'this GPU'}."
@@ -76,7 +76,7 @@ def _grouping(job: JobAnswer) -> str:
 def no_epochs(verdict: str, state: states.State) -> str:
     """Why there is no plot of epochs."""
     if verdict == "steps":
-        return "Only its steps were found. Its training leaves no mark between epochs."
+        return "Only its steps were found. Its telemetry shows no boundary between epochs."
     return state.sentence if state.word in ("searching", "no samples yet") else "No epochs were found."
 
 
@@ -99,8 +99,8 @@ def _plot(job: JobAnswer, gpus: Sequence[GpuAnswer], read_epochs: ReadEpochs) ->
 
 def _why_not(job: JobAnswer, state: states.State) -> str:
     if state.word == "searching":
-        return "It takes a few epochs, or a few minutes of work, to see what the job does."
-    return "The notes below say why." if job.notes else "The first profile comes after a minute of work."
+        return "The detector needs a few epochs, or a few minutes of work."
+    return "See the notes below." if job.notes else "The first profile comes after a minute of work."
 
 
 def _others(notes: Sequence[str], shown: Sequence[str]) -> list[str]:

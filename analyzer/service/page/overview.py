@@ -170,7 +170,7 @@ def _summary(active: Sequence[JobAnswer]) -> str:
     known = sum(job.epoch_s is not None for job in active)
     jobs = f"{count(len(active), 'job')} on {count(sum(len(job.gpus) for job in active), 'GPU')}"
     slow = [job.title for job in active if job.straggler]
-    summary = f"{jobs} now; the time of an epoch or step is known for {known}."
+    summary = f"{jobs} now; the epoch or step time is known for {known}."
     if not slow:
         return summary
     more = f" and {count(len(slow) - _MOST_NAMED, 'more job')}" if len(slow) > _MOST_NAMED else ""

@@ -19,7 +19,7 @@ class Point:
 
     Attributes:
         kind: ``now``, ``best`` (cheapest or fastest), ``trade`` (no other is faster and cheaper) or ``other``.
-        label: written beside it; empty for most.
+        label: written next to it; empty for most.
         leftwards: the label is on its left.
     """
 

@@ -39,7 +39,7 @@ router = APIRouter(include_in_schema=False)
 _READ = ["GET", "HEAD"]
 
 Name = Annotated[str, Query(max_length=300)]
-"""Of a node or a job; empty: of any."""
+"""Of a node or a job; empty: all."""
 
 
 @router.api_route("/", methods=_READ)

@@ -1,4 +1,4 @@
-"""What is said of a GPU, a job and a source in each state that it can be in: one word, and a sentence for whoever wonders."""
+"""The text for each state of a GPU, a job and a source: one word, and a sentence that explains it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EPOCHS_NEEDED = 4.5
 
 @dataclass(frozen=True)
 class State:
-    """A word for a badge, its kind (its colour, beside the word), and a sentence."""
+    """A word for a badge, its kind (its colour, next to the word), and a sentence."""
 
     kind: Kind
     word: str
@@ -40,7 +40,7 @@ def of_gpu(gpu: GpuAnswer, now: float) -> State:
     if age > SILENT_AFTER_S:
         return _silent(age, f"No sample for {length(age)}: its agent does not answer, or the source reads a recording.")
     if gpu.state == "idle":
-        return State("quiet", "idle", "No work for 15 s or more. This page shows its last job.")
+        return State("quiet", "idle", "No work for at least 15 s. This page shows its last job.")
     if gpu.state == "searching":
         return State("wait", "searching", _searching(now, gpu.job_since))
     unsure = gpu.confidence < SURE
@@ -60,12 +60,12 @@ def is_lost(gpu: GpuAnswer, now: float) -> bool:
 def of_job(job: JobSummary, gpus: Mapping[str, GpuAnswer], now: float) -> State:
     """How far it is known; ``gpus`` by UUID."""
     if not job.active:
-        return State("quiet", "ended", "Its GPUs are idle or run another job. This page shows what was known last.")
+        return State("quiet", "ended", "Its GPUs are idle or run another job. This page shows the last known state.")
     own = [gpus[uuid] for uuid in job.gpus if uuid in gpus]
     newest = _newest_sample(own)
     if newest is not None and now - newest > SILENT_AFTER_S:
         age = now - newest
-        return _silent(age, f"None of its GPUs has sent a sample for {length(age)}. This page shows what was known last.")
+        return _silent(age, f"None of its GPUs has sent a sample for {length(age)}. This page shows the last known state.")
     if job.verdict == "none" and all(gpu.state == "searching" for gpu in own):
         return State("wait", "searching", _searching(now, job.since))
     return _answered(job.verdict, job.unit, unsure=job.epoch_s is None)
@@ -79,7 +79,7 @@ def of_source(source: SourceStatus) -> State:
             return State("quiet", "nothing new", f"It answers, but its newest sample is {length(age)} old.")
         return State("good", "up", "It answered the last poll.")
     if not source.polls:
-        return State("wait", "not polled yet", "The first poll comes within seconds.")
+        return State("wait", "not polled yet", "The first poll is due within seconds.")
     return State("bad", "down", source.error or "It did not answer the last poll.")
 
 
@@ -93,7 +93,7 @@ def of_service(health: Health, gpus: Iterable[GpuAnswer], now: float) -> State:
         "degraded": ("bad", "needs attention"),
     }
     kind, word = words[health.status]
-    return State(kind, word, " ".join(health.notes) or "Every source answers, and every job could be analysed.")
+    return State(kind, word, " ".join(health.notes) or "Every source answers, and every job is analysed.")
 
 
 def no_telemetry(gpus: Iterable[GpuAnswer], now: float) -> str:
@@ -118,11 +118,11 @@ def _silent(age: float, sentence: str) -> State:
 
 def _answered(verdict: str, unit: str | None, *, unsure: bool) -> State:
     if verdict == "none":
-        return State("wait", "no epochs", "It works, but nothing repeats regularly, so its epoch time is not known.")
+        return State("wait", "no epochs", "It is busy, but nothing repeats regularly, so its epoch time is unknown.")
     if unsure:
-        return State("wait", f"{verdict} unsure", f"There seem to be {verdict}, but it is not sure enough how long they take.")
+        return State("wait", f"{verdict} unsure", f"There seem to be {verdict}, but their length is too uncertain.")
     if unit == "cycle":
-        return State("good", "cycle found", "Its work repeats, but not in epochs or steps: times are per cycle.")
+        return State("good", "cycle found", "Its work repeats, but neither in epochs nor in steps: times are per cycle.")
     if unit == "step":
         return State("good", "steps found", "Only the steps of its training were found, no epochs: times are per step.")
     return State("good", "epochs found", "Its epochs are known.")
@@ -130,4 +130,4 @@ def _answered(verdict: str, unit: str | None, *, unsure: bool) -> State:
 
 def _searching(now: float, since: float | None) -> str:
     needed = f"Finding the epoch time usually takes {_EPOCHS_NEEDED:g} epochs"
-    return f"{needed}; it has worked for {length(now - since)} so far." if since is not None else f"{needed}."
+    return f"{needed}; it has been busy for {length(now - since)}." if since is not None else f"{needed}."

@@ -68,7 +68,7 @@ def router(registry: Registry) -> APIRouter:
                 _operation(installed),
                 methods=["POST"],
                 operation_id=f"ask_{installed.name.replace('-', '_')}",
-                summary=f"Ask the backend {installed.name}",
+                summary=f"Query the backend {installed.name}",
                 description=installed.backend.summary,
                 response_model=installed.backend.Answer,
                 responses=_ERRORS,
@@ -79,7 +79,7 @@ def router(registry: Registry) -> APIRouter:
         "/{name}",
         operation_id="ask_another",
         summary="A backend that is not available",
-        description="Answer why the backend cannot be used. Each available backend has an operation of its own.",
+        description="Answer why the backend cannot be used. Each available backend has its own operation.",
         responses=answers(404, 422, 501),
         status_code=501,  # and not 503, after which clients try again
         response_model=None,

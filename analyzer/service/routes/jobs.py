@@ -60,14 +60,14 @@ def job(served: Served, job: JobId) -> JobAnswer:
         return served.analysis.snapshot.jobs[job]
 
 
-@router.get("/{job}/prediction", operation_id="predictJob", summary="A job on other GPUs", responses=_ERRORS)
+@router.get("/{job}/prediction", operation_id="predictJob", summary="Predict a job's time on other GPUs", responses=_ERRORS)
 def prediction(served: Served, job: JobId, target: Targets = None, epochs: WholeEpochs = None) -> PredictionAnswer:
     """Predict how long the job takes on each target, from the telemetry so far."""
     with _known(job):
         return served.analysis.prediction(job, targets=target, epochs=epochs)
 
 
-@router.get("/{job}/recommendation", operation_id="recommendJob", summary="Where to run a job", responses=_ERRORS)
+@router.get("/{job}/recommendation", operation_id="recommendJob", summary="Recommend instances for a job", responses=_ERRORS)
 def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpochs = None) -> RecommendationAnswer:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):

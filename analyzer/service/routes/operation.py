@@ -39,9 +39,7 @@ async def alive() -> Alive:
 async def ready(served: Served) -> Alive:
     """Answer 503 until the service has read its state and predicted every job once, then 200; needs no token."""
     if served.analysis.health.status == "starting":
-        raise HTTPException(
-            503, "the service has just started and is reading its state; try again in a moment", {"Retry-After": "2"}
-        )
+        raise HTTPException(503, "the service is starting and reading its state; try again in a moment", {"Retry-After": "2"})
     return Alive()
 
 

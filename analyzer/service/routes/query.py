@@ -21,20 +21,18 @@ Targets = Annotated[
 ]
 WholeEpochs = Annotated[int | None, Query(ge=1, le=10**9, description="Epochs (or steps) of the whole job (default: one).")]
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many; `next` of the answer leads to the others.")]
-After = Annotated[str, Query(max_length=1000, description="Where the page begins; `next` of the page before has it.")]
-Words = Annotated[
-    str, Query(max_length=200, description="Only those with this text in a name; upper and lower case are alike.")
-]
-Node = Annotated[str | None, Query(max_length=300, description="Only those on this node.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most this many; `next` in the answer leads to the others.")]
+After = Annotated[str, Query(max_length=1000, description="Start of the page, from `next` of the previous page.")]
+Words = Annotated[str, Query(max_length=200, description="Only entries with this text in a name, ignoring case.")]
+Node = Annotated[str | None, Query(max_length=300, description="Only entries on this node.")]
 
 _Clouds = Annotated[list[GpuName] | None, Query(max_length=100, description=f"Only this cloud, repeatable {_CONFIGURED}.")]
 _Regions = Annotated[list[GpuName] | None, Query(max_length=100, description=f"Only this region, repeatable {_CONFIGURED}.")]
 _Deadline = Annotated[
-    float | None, Query(gt=0, allow_inf_nan=False, description="Only what is expected to finish within this many seconds.")
+    float | None, Query(gt=0, allow_inf_nan=False, description="Only instances expected to finish within this many seconds.")
 ]
 _Budget = Annotated[
-    float | None, Query(gt=0, allow_inf_nan=False, description="Only what is expected to cost at most this much.")
+    float | None, Query(gt=0, allow_inf_nan=False, description="Only instances expected to cost at most this much.")
 ]
 
 

@@ -65,7 +65,7 @@ class Stretch(BaseModel):
     end: float | None
     period_s: float | None
     confidence: float | None
-    epochs: int = Field(description="How many lie in it.")
+    epochs: int = Field(description="Number of epochs in it.")
 
 
 class DetectedJob(BaseModel):
@@ -81,7 +81,7 @@ class Detection(BaseModel):
 
     verdict: Verdict
     period_s: float | None
-    period_work: float | None = Field(description="Of an epoch, in work done, where the clock is ``work``.")
+    period_work: float | None = Field(description="Length of an epoch in work done, where the clock is ``work``.")
     epochs: list[Span]
     confidence: float | None
     method: str
@@ -90,9 +90,9 @@ class Detection(BaseModel):
     jobs: list[DetectedJob]
     reason: Reason | None = Field(description="With verdict `none`: why.")
     samples_per_epoch: float | None = Field(description="Samples of the trace in one period.")
-    stretches: list[Stretch] = Field(description="Several where the period changes.")
-    unit: Unit | None = Field(description="What period_s is of; a cycle is neither an epoch nor a step.")
-    cycles: list[Cycle] = Field(description="What the job does again and again, from short to long.")
+    stretches: list[Stretch] = Field(description="Several if the period changes.")
+    unit: Unit | None = Field(description="What period_s measures; a cycle is neither an epoch nor a step.")
+    cycles: list[Cycle] = Field(description="What the job repeats, from short to long.")
     first_sample: float = Field(description="Unix seconds; text and plot count from here.")
 
 
@@ -120,7 +120,7 @@ OfPrecision = Annotated[
 ]
 
 
-@profiles.post("/predictions", operation_id="predict", summary="A profile on other GPUs", responses=_REFUSALS)
+@profiles.post("/predictions", operation_id="predict", summary="Predict a profile's time on other GPUs", responses=_REFUSALS)
 def predictions_of_profiles(served: Served, question: PredictionBody) -> PredictionAnswer:
     """Predict how long the job of these profiles takes on each target, as `epochcast predict` does.
 
@@ -129,7 +129,7 @@ def predictions_of_profiles(served: Served, question: PredictionBody) -> Predict
     return predicted(served.advisor, question)
 
 
-@profiles.post("/recommendations", operation_id="recommend", summary="Where to run the job of a profile", responses=_REFUSALS)
+@profiles.post("/recommendations", operation_id="recommend", summary="Recommend instances for a profile", responses=_REFUSALS)
 def recommendations_of_profiles(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
     """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
     limits = JobLimits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
@@ -141,14 +141,20 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
     return recommendation_answer(served.advisor.answer(question.profiles, job_question))
 
 
-@router.post("/detections", operation_id="detectTrace", summary="The epochs of a trace", responses=_ERRORS, openapi_extra=_BODY)
+@router.post(
+    "/detections", operation_id="detectTrace", summary="Detect the epochs of a trace", responses=_ERRORS, openapi_extra=_BODY
+)
 async def detections(served: Served, upload: Uploaded) -> Detection:
     """Find the epochs, as `epochcast detect` does."""
     return Detection.model_validate(await served.workers.answer(detection_of_upload, upload.data, upload.kind))
 
 
 @router.post(
-    "/predictions", operation_id="predictTrace", summary="A trace on other GPUs", responses=_ERRORS, openapi_extra=_BODY
+    "/predictions",
+    operation_id="predictTrace",
+    summary="Predict a trace's time on other GPUs",
+    responses=_ERRORS,
+    openapi_extra=_BODY,
 )
 async def predictions(
     served: Served,
@@ -168,7 +174,7 @@ async def predictions(
 @router.post(
     "/recommendations",
     operation_id="recommendTrace",
-    summary="Where to run the job of a trace",
+    summary="Recommend instances for a trace",
     responses=_ERRORS,
     openapi_extra=_BODY,
 )

@@ -10,7 +10,7 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 DASHBOARDS = HERE.parents[2] / "dashboards"
-HEAD = "# Written by write_rules.py from the rule files of dashboards/: change those.\n"
+HEAD = "# Written by write_rules.py from the rule files in dashboards/: edit those.\n"
 
 
 def prometheus_rule(dashboards: Path) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def detect(
 
     The confidence is the probability that the period is within 5 % of the epoch's, see `confidence`.
 
-    A cycle shorter than `shortest_epoch_s` wall seconds gets the verdict `steps`: telemetry cannot tell a step from an epoch
+    A cycle shorter than `shortest_epoch_s` wall seconds gets the verdict `steps`: telemetry shows no difference from an epoch
     that short (batch inference and language-model steps are as even as epochs), so shorter true epochs are called steps too.
 
     Args:

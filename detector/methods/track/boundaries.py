@@ -38,7 +38,7 @@ QUANTA = 1.5
 #: A boundary at the chain's end that matches less than this share of a good one (the upper quartile) is not one. By choice.
 WEAK = 0.65
 
-#: What lies between an end of the stretch and the boundary next to it, in periods. Decision 0004: without such ends traces of
+#: The part between an end of the stretch and the boundary next to it, in periods. Decision 0004: without such ends traces of
 #: three epochs got no answer.
 EDGE_SHORTEST, EDGE_LONGEST = 0.75, 1.5
 
@@ -300,7 +300,7 @@ def _fit(
     distinct = alike - (float(np.median(rivals)) if rivals else 0.0)
 
     # A first epoch may be slower (caches, autotuning): it counts, but not against the evenness.
-    # What lies between the stretch's ends and the boundaries next to them counts too, if it is about as long.
+    # The parts between the stretch's ends and their nearest boundaries also count, if they are about as long.
     lead = EDGE_SHORTEST <= boundaries[0] / length <= EDGE_LONGEST
     tail = EDGE_SHORTEST <= (n - boundaries[-1]) / length <= EDGE_LONGEST
     marks = np.concatenate([[0.0] if lead else [], boundaries, [float(n)] if tail else []])

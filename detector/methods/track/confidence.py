@@ -181,7 +181,7 @@ def is_multiple(logarithm: float) -> bool:
 
 
 def of_fold(folded: Folded, tracks: list[Track], grid: Grid) -> dict[str, float]:
-    """The evidence for a folded cycle, beside the tracks of the same grid."""
+    """The evidence for a folded cycle, next to the tracks of the same grid."""
     ratios = [(track, float(np.log(track.samples / grid.over / folded.period))) for track in tracks]
     beyond, predicted, by_part = stands_out(grid, folded.period * grid.over)
     # Bounds as of a track.

@@ -1,7 +1,7 @@
 """Where training begins and ends: the first epoch before the first boundary, and the last one after the last.
 
-Boundaries are matched by what lies around them, and nothing like it may lie around the first and the last. There the samples
-themselves tell: training ends where they leave the range that they keep within the cycles (initialisation, idle), or where the
+Boundaries are matched by their surroundings, which may differ around the first and the last. There the samples
+show the end: training ends where they leave the range that they keep within the cycles (initialisation, idle), or where the
 device rests for longer than it does within a cycle.
 """
 
@@ -49,7 +49,7 @@ def with_ends(
     low, high = np.percentile(values[:, inside], USUAL, axis=1)
     margin = MARGIN * (high - low)
     foreign = ((values < (low - margin)[:, None]) | (values > (high + margin)[:, None])).any(axis=0)
-    # The row that moves most between rest and work (percentiles by choice): its lower part is rest, wherever it lies.
+    # The row that moves most between rest and work (percentiles by choice): its lower part is rest, at any level.
     activity = values[int(np.argmax(np.percentile(values, 95, axis=1) - np.percentile(values, 1, axis=1)))]
     bottom = float(activity.min())
     resting = activity < bottom + RESTING * (float(np.median(activity[inside])) - bottom)

@@ -29,7 +29,7 @@ BINS, MOST_READINGS, BLOCK = 8, 1200, 256
 READINGS, CYCLES = 24, 4
 
 #: The cycle explains this share of the variance, and n times the share is so much; noise reaches 18 or so somewhere in the
-#: range, and what lies between is for the confidence to judge. By choice.
+#: range, and the range between is for the confidence to judge. By choice.
 EXPLAINED, SIGNIFICANT = 0.1, 8.0
 
 #: A fraction of the period that explains this share of what the period does is the cycle itself. By choice.
@@ -52,7 +52,7 @@ class Folded:
 
     Attributes:
         period: samples of the trace.
-        boundaries: (k,) samples of the trace from the first, even, where the cycle begins anew.
+        boundaries: (k,) samples of the trace from the first, even, where the cycle starts again.
         explained: share of the readings' variance that the mean cycle explains, less what bins explain of noise.
         significance: `explained` times the number of readings; pure noise stays below about 20.
         ahead: `explained` relative to the best period that is not a simple fraction or multiple.

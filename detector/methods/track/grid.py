@@ -48,7 +48,7 @@ SLOWER = 2.5
 #: made up, and it might not fit into memory. By choice.
 MOST_STEPS_PER_ROW = 100
 
-#: A device that is active for less than this share of the time does not train, whatever blinks on it. Only ratios show this.
+#: A device that is active for less than this share of the time does not train, despite short activity. Only ratios show this.
 #: By choice.
 IDLE = 0.01
 RATIOS = frozenset({"dram_active", *ACTIVITY})
@@ -89,7 +89,7 @@ class Grid:
 
     @property
     def lag(self) -> float:
-        """How far behind a change the first grid sample after it lies, on average.
+        """How far behind a change the first grid sample after it is, on average.
 
         A sample of the trace averages the interval that ends at its time; in between the grid is interpolated.
         """
@@ -223,7 +223,7 @@ def _normalised(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 def _rare_events(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """A metric that hardly moves but for at least two events (bytes written at a checkpoint): how far it is from its median, on
-    a logarithmic scale; None for any other metric. What is high and what is nothing beside it is by choice.
+    a logarithmic scale; None for any other metric. What is high and what is nothing next to it is by choice.
     """
     distance = np.abs(values - np.median(values))
     usual = float(np.percentile(distance, RARE))

@@ -54,7 +54,7 @@ def autocorrelation(channels: NDArray[np.float64], lags: int) -> NDArray[np.floa
 def level(channels: NDArray[np.float64], block: int) -> NDArray[np.float64]:
     """Slow level of each channel: the median of five neighbouring block means, interpolated; (c, n) -> (c, n).
 
-    Blocks of one period have equal means whatever happens within a period, and the median keeps a start or an end of the job
+    Blocks of one period have equal means for any shape within it, and the median keeps a start or an end of the job
     from leaking into the periods next to it.
     """
     n = channels.shape[1]

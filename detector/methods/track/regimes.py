@@ -44,7 +44,7 @@ def parts(grid: Grid, cycle: TrackedCycle) -> tuple[TrackedCycle, ...]:
     n = grid.values.shape[1]
     befores, afters = _before(grid, n // 2), _after(grid, n // 2)
     sure = [half.period for half in befores + afters if half.confidence >= ANSWERS]
-    # The change lies in one half: the other one has a single period, and not that of both.
+    # The change is in one half: the other half has a single period, different from the period of both.
     if not sure or (len(sure) > 1 and np.log(max(sure) / min(sure)) < DIFFERENT):
         return ()
     for place in _places(grid, early, late):
@@ -72,7 +72,7 @@ def _after(grid: Grid, place: int) -> list[TrackedCycle]:
 
 
 def _places(grid: Grid, early: float, late: float) -> list[int]:
-    """Samples at which the early cycle may end and the late one begin, beside the middle."""
+    """Samples at which the early cycle may end and the late one begin, next to the middle."""
     n = grid.values.shape[1]
     places: list[int] = []
     for period, step in ((early, 1), (late, -1)):

@@ -9,7 +9,7 @@ from .grid import Grid
 
 # All by choice, set by hand; benchmarks/detector/second_jobs.py measures what they find together.
 
-#: Intervals of the first job whose length lies between these shares of the median are taken to be whole cycles.
+#: Intervals of the first job whose length is between these shares of the median are taken to be whole cycles.
 SHORTEST, LONGEST = 0.5, 1.5
 
 #: Periods this close are one job's: what is left of its own marks, or two halves of its cycle.

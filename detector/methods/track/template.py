@@ -19,7 +19,7 @@ class Matching:
     def __init__(self, channels: NDArray[np.float64]) -> None:
         self.channels = channels
         rows, n = channels.shape
-        self._size = quick_length(n)  # what wraps around lies beyond the last whole window
+        self._size = quick_length(n)  # what wraps around is beyond the last whole window
         self._spectrum = np.fft.rfft(channels, self._size, axis=1)
         self._totals = np.zeros((2 * rows, n + 1))
         np.cumsum(np.concatenate([channels, channels**2]), axis=1, out=self._totals[:, 1:])
@@ -45,7 +45,7 @@ class Matching:
 
 
 def seeds(matching: Matching, width: int, most: int) -> list[int]:
-    """Starts of the windows that are most like what lies one and two periods before and after them, the best first.
+    """Starts of the windows that are most like those one and two periods before and after them, the best first.
 
     They lie at least half a width apart, as neighbours would lead to the same track.
     """

@@ -30,9 +30,9 @@ def test_without_bindings(open_dcgm: Any, monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(InputError, match=r"finds no DCGM Python bindings \(pydcgm.py\) in .*v4, .*v3; install DCGM"):
         open_dcgm()
     monkeypatch.setenv("DCGM_BINDINGS", str(tmp_path))
-    with pytest.raises(InputError, match=r"\$DCGM_BINDINGS names .* where there is no pydcgm.py"):
+    with pytest.raises(InputError, match=r"\$DCGM_BINDINGS names .* which has no pydcgm.py"):
         open_dcgm()
-    with pytest.raises(InputError, match=r"dcgm.bindings names .* where there is no pydcgm.py"):
+    with pytest.raises(InputError, match=r"dcgm.bindings names .* which has no pydcgm.py"):
         open_dcgm(Config(dcgm=Dcgm(bindings=tmp_path)))
 
 

@@ -80,7 +80,7 @@ def test_counters_of_time_are_shares_of_it(reset: Any, open_dcgm: Any, read: Any
     assert column(source, rows, 0, name)[1] == pytest.approx([share] * 4, abs=1e-3)  # the first of five has none before it
     host.overrides[0, number] = 10**18
     read(source, host, 2, start=5)
-    host.overrides[0, number] = 0  # the driver was loaded anew
+    host.overrides[0, number] = 0  # the driver was loaded again
     rows = read(source, host, 3, start=7)
     assert set(column(source, rows, 0, name)[1].tolist()) <= {0.0, 1.0}
     assert not source.blanks

@@ -79,5 +79,5 @@ def test_only_some_gpus(reset: Any, open_dcgm: Any, read: Any) -> None:
     assert [device.uuid for device in source.devices] == ["GPU-bbbb"]
     assert {owner for owners in host.groups.values() for owner in owners} == {(1, 1)}
     assert {row.device for row in read(source, host, 2)} == {0}
-    with pytest.raises(InputError, match="sees none of the GPUs that it is to read; it sees GPU-aaaa, GPU-bbbb"):
+    with pytest.raises(InputError, match="sees none of the GPUs to read; it sees GPU-aaaa, GPU-bbbb"):
         open_dcgm(only=frozenset({"GPU-cccc"}))

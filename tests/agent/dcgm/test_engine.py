@@ -38,7 +38,7 @@ def test_a_host_engine_that_restarts(
     assert (np.diff(time) > 0).all()
     assert time[-1] > host.now / 1e6 - 1
     assert not source.outdated
-    assert not source.blanks  # the blank with which profiling begins anew is no loss
+    assert not source.blanks  # the blank with which profiling starts again is no loss
 
 
 def test_one_connection_per_process(reset: Any, open_dcgm: Any, read: Any) -> None:
@@ -121,7 +121,7 @@ def test_where_the_host_engine_is(reset: Any, open_dcgm: Any, dcgm: Dcgm, where:
         ({"running": False}, Dcgm(embedded=True), "does not start within the agent .+ needs root"),
         ({"library": False}, Dcgm(), r"has DCGM's Python bindings \(.+\) but not its library"),
         ({"gpus": {}}, Dcgm(), "finds no GPU that DCGM supports"),
-        ({"unknown_fields": frozenset(range(2000))}, Dcgm(), "can read none of the metrics"),
+        ({"unknown_fields": frozenset(range(2000))}, Dcgm(), "can read none of the enabled metrics"),
     ],
 )
 def test_what_cannot_work_is_one_sentence(

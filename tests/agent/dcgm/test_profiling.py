@@ -46,7 +46,7 @@ def test_a_profiling_field_that_the_gpu_lacks_is_unmeasured(reset: Any, open_dcg
     reset(profiling_fields=(1001, 1002, 1003, 1004))
     unmeasured = open_dcgm().devices[0].unmeasured
     assert "sm_active" not in unmeasured
-    assert unmeasured["dram_active"] == "DCGM's profiling does not have it on this GPU"
+    assert unmeasured["dram_active"] == "DCGM's profiling does not support it on this GPU"
 
 
 def test_a_field_that_an_older_dcgm_does_not_know_costs_only_itself(reset: Any, open_dcgm: Any, read: Any, column: Any) -> None:

@@ -40,9 +40,9 @@ FAILURES: dict[str, tuple[Callable[[Any], None], str]] = {
     "status 500": (lambda request: request.send_page(b"collector failed\n", status=500), "HTTP status 500"),
     "shorter than it says": (
         lambda request: request.send_page(request.exporter.page_3.encode()[:1000], length=len(request.exporter.page_3)),
-        "breaks off|Incomplete",
+        "ends after|Incomplete",
     ),
-    "cut chunks": (chunks_cut, "IncompleteRead|breaks off|cut off"),
+    "cut chunks": (chunks_cut, "IncompleteRead|ends after|cut off"),
     "cut line, no length": (
         lambda request: request.send_page(request.exporter.page_3.encode()[:1003], length=-1),
         "its last line is cut off",
@@ -59,7 +59,7 @@ FAILURES: dict[str, tuple[Callable[[Any], None], str]] = {
     ),
     "not Prometheus": (
         lambda request: request.send_page(b"<html>\n<p>Welcome to nginx</p>\n"),
-        "no Prometheus page, it begins with '<html>'",
+        "not a Prometheus page, it begins with '<html>'",
     ),
     "empty": (lambda request: request.send_page(b""), "cut off"),
     "not text": (lambda request: request.send_page(b"\xff\xfe\n"), "utf-8"),
@@ -112,7 +112,7 @@ def test_gone_and_back(exporter: Any, read: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<html>\n", "no Prometheus page"),
+        ("<html>\n", "not a Prometheus page"),
         ("# HELP go_goroutines Number.\n# TYPE go_goroutines gauge\ngo_goroutines 8\n", "finds no GPU on the page"),
         ('# HELP\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 5\n', r"finds no GPU on the page .*with a UUID and a value"),
         ('# HELP\nDCGM_FI_DEV_GPU_UTIL{gpu="x",UUID="GPU-0"} 5\n', "finds no GPU on the page"),

@@ -183,7 +183,7 @@ def test_only_some_gpus_and_metrics(exporter: Any, read: Any) -> None:
     assert [device.uuid for device in source.devices] == ["GPU-1"]
     assert "temperature" not in {metric.name for metric in source.devices[0].metrics} | set(source.devices[0].unmeasured)
     assert [row.device for row in read(source)] == [0]
-    with pytest.raises(InputError, match="finds no GPU that it is to read"):
+    with pytest.raises(InputError, match="finds no GPU to read"):
         exporter.open(only=frozenset({"GPU-7"}))
 
 
@@ -191,7 +191,7 @@ def test_what_is_not_in_the_counters_file_is_unmeasured(exporter: Any) -> None:
     unmeasured = exporter.open().devices[0].unmeasured
     assert unmeasured["sm_active"] == "not in the exporter's counters file; add DCGM_FI_PROF_SM_ACTIVE"
     assert "energy" not in unmeasured
-    assert unmeasured["xid_errors"].startswith("a dcgm-exporter does not show it")
+    assert unmeasured["xid_errors"].startswith("a dcgm-exporter does not export it")
 
 
 @pytest.mark.parametrize(

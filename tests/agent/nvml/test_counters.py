@@ -139,7 +139,7 @@ def test_without_a_counter_of_time_the_reason_of_the_moment_is_taken(
     nvml_driver(refused)
     assert rows(source, 1.0)["0"][name] == 0
     nvml_driver(refused + f"unknown_events {bit} 0")
-    assert "the driver's answer lacks it: Not Supported" in open_source().devices[0].unmeasured[name]
+    assert "the driver's answer does not include it: Not Supported" in open_source().devices[0].unmeasured[name]
 
 
 def test_clocks_that_somebody_set_are_a_reason(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
@@ -156,7 +156,7 @@ def test_numbers_that_an_older_driver_gives_to_other_fields_are_not_taken(
     rows(source, 0.0)
     clock[0] += 1
     got = rows(source, 1.0)["0"]
-    assert got["throttled_hardware_thermal"] == 1  # the bit: its field 270 is no counter of time
+    assert got["throttled_hardware_thermal"] == 1  # the bit: its field 270 is not a counter of time
     assert got["throttled_thermal"] == 0  # of field 75
 
 

@@ -74,7 +74,7 @@ def test_mig_instances_are_devices_with_what_is_theirs(open_source: Open, nvml_d
     got = rows(source, 0.0)
     assert got["0.7"]["memory_used"] * 8 == pytest.approx(got["0"]["memory_used"])
     assert got["0"]["power"] == 650
-    # Partitioned anew.
+    # Partitioned again.
     nvml_driver("gpus 2\nmig 0 7:1g.18gb")
     assert set(rows(source, 0.1, slow=False, rare=False)) >= {"0", "1"}
     assert not source.outdated
@@ -94,7 +94,7 @@ def test_only_some_gpus(open_source: Open, nvml_driver: Driver) -> None:
     nvml_driver("gpus 3")
     source = open_source(frozenset({"GPU-stub-2"}))
     assert [device.index for device in source.devices] == [2]
-    with pytest.raises(InputError, match=r"source 'nvml' sees none of the GPUs that it is to read: GPU-elsewhere$"):
+    with pytest.raises(InputError, match=r"source 'nvml' sees none of the GPUs to read: GPU-elsewhere$"):
         open_source(frozenset({"GPU-elsewhere"}))
 
 

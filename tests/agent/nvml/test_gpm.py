@@ -232,7 +232,7 @@ def test_unknown_error_from_gpm_alone_leaves_the_rest(open_source: Open, nvml_dr
     assert source.blanks.keys() == {(0, name) for name in BUSY}
     nvml_driver("gpus 1")
     time.sleep(0.1)
-    assert not profiled(rows(source, 0.2)["0"])  # begins anew: whatever answers may be another
+    assert not profiled(rows(source, 0.2)["0"])  # starts again: what answers may be another device
     assert profiled(rows(source, 0.3)["0"]) == pytest.approx(BUSY)
     nvml_driver(f"gpus 1\nfail * {UNKNOWN} 0")
     with pytest.raises(RuntimeError, match="no GPU answers"):

@@ -33,7 +33,7 @@ def test_a_lost_gpu_is_left_out_and_comes_back_while_the_other_goes_on(
     assert set(back) == {"0", "1"}
     assert back["0"]["temperature"] == 55  # all of it, as after a start
     assert not [key for key in source.blanks if key[1] not in ("nvlink_tx", "nvlink_rx")]  # absent is not blank
-    # The backoff starts anew.
+    # The backoff starts again.
     nvml_driver("gpus 2\nlost 0")
     rows(source, 15.2)
     nvml_driver("gpus 2")
@@ -65,7 +65,7 @@ def test_with_every_gpu_gone_the_library_is_started_anew(open_source: Open, nvml
     nvml_driver("gpus 2")
     source = open_source()
     assert set(rows(source, 0.0)) == {"0", "1"}
-    # The driver was reloaded: whoever holds the library from before hears "Unknown Error" for ever.
+    # The driver was reloaded: a process that holds the old library gets "Unknown Error" for ever.
     nvml_driver("gpus 2\ngeneration 1\nfail nvmlInit 9 *")
     for elapsed in (0.1, 0.5, 1.1):
         with pytest.raises(RuntimeError, match="no GPU answers"):

@@ -69,4 +69,4 @@ def test_stub_driver_with_instances(look_at_stub: Callable[[str], Any], trainer:
 def test_stub_driver_that_refuses(look_at_stub: Callable[[str], Any]) -> None:
     answered, errors, reason, seen = look_at_stub("gpus 1\nfail nvmlDeviceGetComputeRunningProcesses_v3 4 0\n")
     assert (answered, errors, seen) == (False, 1, [])
-    assert "Insufficient Permissions" in reason or "GPU 0 does not tell" in reason
+    assert "Insufficient Permissions" in reason or "GPU 0 does not answer" in reason

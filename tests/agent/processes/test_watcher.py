@@ -103,7 +103,7 @@ def test_a_lost_gpu_does_not_hide_the_others(nvml: Any, proc: Any, caplog: pytes
         assert watcher.look()
     assert [seen.gpu for seen in watcher.processes()] == ["1"]
     assert watcher.errors == 3
-    assert watcher.reason.startswith("GPU 0 does not tell")
+    assert watcher.reason.startswith("GPU 0 does not answer")
     assert len(caplog.records) == 1, "said once, counted each time"
 
 

@@ -193,15 +193,15 @@ def test_samples_are_compressed_for_those_who_ask(get: Any, form: str) -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("metric=watts", "unknown metric 'watts'; choose of power, energy, sm_clock"),
+        ("metric=watts", "unknown metric 'watts'; choose from power, energy, sm_clock"),
         ("metric=sm_active", "metric 'sm_active' is not measured here (before Hopper)"),
-        ("gpu=1&metric=energy", "metric 'energy' is not measured here; choose of power"),
+        ("gpu=1&metric=energy", "metric 'energy' is not measured here; choose from power"),
         ("gpu=7", "unknown gpu '7'; this agent reads 0 (GPU-a), 1 (GPU-b)"),
         ("from=yesterday", "parameter 'from' is 'yesterday'; give unix seconds"),
         ("to=nan", "parameter 'to' is 'nan'; give unix seconds"),
         ("from=", "parameter 'from' is ''"),
         ("from=1&from=2", "parameter 'from' was given 2 times"),
-        ("from=2&to=1", "'from' (2.0) lies after 'to' (1.0)"),
+        ("from=2&to=1", "'from' (2.0) is after 'to' (1.0)"),
         ("format=xml", "unknown format 'xml'; choose json, csv, npy"),
         ("metrics=power", "unknown parameter 'metrics'; known: from, to, gpu, metric, format"),
     ],

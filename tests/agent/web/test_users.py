@@ -99,7 +99,7 @@ def test_users_that_change_are_read_anew_and_a_broken_file_locks_nobody_out(
     users.write_text("nonsense of three words")
     assert fetch(listening, headers=basic("ada", "secret"))[0] == 200
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert "line 1 is no name:bcrypt-hash" in warning
+    assert "line 1 is not name:bcrypt-hash" in warning
     assert "nonsense" not in warning
     users.write_text(f"bob:{bcrypt.hashpw(b'other', bcrypt.gensalt(4)).decode()}\n")
     assert fetch(listening, headers=basic("ada", "secret"))[0] == 401
@@ -110,10 +110,10 @@ def test_users_that_change_are_read_anew_and_a_broken_file_locks_nobody_out(
     ("content", "sentence"),
     [
         ("", "names no user"),
-        ("ada:{SHA}nothing", "line 1 is no name:bcrypt-hash"),
-        ("# one\nada", "line 2 is no name:bcrypt-hash"),
-        (f":{HASH}", "line 1 is no name:bcrypt-hash"),
-        (f"ada:{HASH}\nada:{HASH}", "line 2 names a user for the second time"),
+        ("ada:{SHA}nothing", "line 1 is not name:bcrypt-hash"),
+        ("# one\nada", "line 2 is not name:bcrypt-hash"),
+        (f":{HASH}", "line 1 is not name:bcrypt-hash"),
+        (f"ada:{HASH}\nada:{HASH}", "line 2 names a user a second time"),
         (f"ada:{HASH.replace('05', '31')}", "line 1 has bcrypt cost 31; use 4 to 14"),
         ("\udcff", "is not text in UTF-8"),
     ],
@@ -142,7 +142,7 @@ def test_no_users_file_and_no_bcrypt_are_one_sentence(users: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("host", "asks", "says"),
-    [("127.0.0.1", False, ""), ("0.0.0.0", False, "anybody who reaches 0.0.0.0"), ("0.0.0.0", True, "in the clear")],
+    [("127.0.0.1", False, ""), ("0.0.0.0", False, "anyone who can reach 0.0.0.0"), ("0.0.0.0", True, "unencrypted")],
 )
 def test_who_else_may_read_is_logged(
     serve: Any, users: Path, caplog: pytest.LogCaptureFixture, host: str, asks: bool, says: str

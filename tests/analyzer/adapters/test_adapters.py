@@ -199,7 +199,7 @@ def test_the_runs_of_a_recorded_session_come_with_their_marks(tmp_path: Path) ->
 def test_a_session_that_was_killed_gives_the_runs_that_it_finished(tmp_path: Path) -> None:
     path = recorded(tmp_path) / "runs.json"
     document = json.loads(path.read_text())
-    path.write_text(json.dumps({**document, "runs": document["runs"][:2]}))  # b, beside a, is not known yet
+    path.write_text(json.dumps({**document, "runs": document["runs"][:2]}))  # b, next to a, is not known yet
     assert [name for name, _, _ in labelled_traces(tmp_path)] == ["cnn"]
 
 

@@ -94,15 +94,18 @@ def test_what_an_expression_gives_has_no_name(read: Read) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"status":"error","errorType":"bad_data","error":"parse error"}', "refusal .'parse error'.*save the answer"),
+        (
+            '{"status":"error","errorType":"bad_data","error":"parse error"}',
+            "error from Prometheus .'parse error'.*save the answer",
+        ),
         ('{"status":"success","data":{"resultType":"vector","result":[]}}', "holds 'vector', not a matrix.*query_range"),
         ('{"status":"success","data":[]}', "not a matrix"),
-        ('{"status":"success","data":{"resultType":"matrix"', "is not JSON.*save all of it"),
-        (answer(), "no sample; choose a range"),
-        (answer(series("up", ["busy"])), "samples that are none"),
-        (answer({"metric": {}, "values": [[START]]}), "samples that are none"),
-        (answer({"metric": {}, "values": [["NaN", "1"]]}), "samples that are none"),
-        (answer({"metric": [], "values": []}), "samples that are none"),
+        ('{"status":"success","data":{"resultType":"matrix"', "is not JSON.*save the complete answer"),
+        (answer(), "no samples; choose a time range"),
+        (answer(series("up", ["busy"])), "invalid samples"),
+        (answer({"metric": {}, "values": [[START]]}), "invalid samples"),
+        (answer({"metric": {}, "values": [["NaN", "1"]]}), "invalid samples"),
+        (answer({"metric": [], "values": []}), "invalid samples"),
         (
             answer(series("loss", ["1"], gpu="0", q="0.5"), series("loss", ["2"], gpu="0", q="0.9")),
             "several series 'loss' of one GPU",
@@ -187,7 +190,7 @@ def test_a_panel_without_gpus_is_one_trace(read: Read) -> None:
         ),
         ('"Time","GPU 0"\nnoon,97\n', "Time of .* is 'noon' in data row 1.*ISO 8601"),
         ('"Time","GPU 0"\n1700000000000,97\n,98\n', "no time in data row 2; download it again"),
-        ('"Time","GPU 0"\n', "no sample; choose a range"),
+        ('"Time","GPU 0"\n', "no samples; choose a time range"),
         ('"Time","GPU 0","gpu:0"\n1700000000000,1,2\n', "several series 'value' of one GPU"),
     ],
 )

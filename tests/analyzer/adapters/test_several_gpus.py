@@ -135,14 +135,17 @@ def _without_row(text: str, row: int) -> str:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (_without_row(smi_log(METRICS), 100), r"bursts of rows whose GPUs nothing tells apart; log with .*timestamp,index,"),
-        (_without_row(smi_log(METRICS, within_s=0), 100), r"bursts of rows whose GPUs nothing tells apart"),
+        (
+            _without_row(smi_log(METRICS), 100),
+            r"bursts of rows with nothing to tell the GPUs apart; log with .*timestamp,index,",
+        ),
+        (_without_row(smi_log(METRICS, within_s=0), 100), r"bursts of rows with nothing to tell the GPUs apart"),
         (
             _without_row(smi_log(("name", *METRICS)), 100),
             r"rows of NVIDIA A100-SXM4-80GB and NVIDIA H100 .* changing order; log with",
         ),
         (smi_log(METRICS).replace("timestamp, ", "when, "), r"no field 'timestamp'; log with nvidia-smi"),
-        ("# nvidia-smi --query-gpu=timestamp,index -lms 9\n" + smi_log(METRICS, header=False), r"asks for 2 fields.*have 4"),
+        ("# nvidia-smi --query-gpu=timestamp,index -lms 9\n" + smi_log(METRICS, header=False), r"requests 2 fields.*have 4"),
         ("timestamp, index, utilization.gpu [%]\n", "no rows"),
     ],
 )
@@ -242,8 +245,8 @@ def test_split_writes_a_trace_of_each_gpu(
 def test_what_takes_one_gpu_says_how_to_make_files_of_one(log: Callable[[str], Path], refusal: Callable[..., str]) -> None:
     path = log(smi_log(("index", *METRICS), gpus=9))
     assert refusal("profile", path) == (
-        f"epochcast: {str(path)!r} holds 9 GPUs (GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, …), and one is wanted "
-        "here: `epochcast split` writes a file of each\n"
+        f"epochcast: {str(path)!r} holds 9 GPUs (GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, …), but a single "
+        "GPU is needed: `epochcast split` writes one file per GPU\n"
     )
 
 

@@ -86,7 +86,7 @@ def test_with_a_trace_of_the_same_time_it_becomes_a_row(
     log = _log(tmp_path / "logs", [(60.0 * epoch, epoch, {"epoch": epoch}) for epoch in range(15)])
     given = ["corpus", "import", str(log), "--out", str(tmp_path / "corpus"), "--workload", "resnet50"]
     assert main(given) == 2
-    assert "give a trace of the same time with --trace" in capsys.readouterr().err
+    assert "give a trace of the same period with --trace" in capsys.readouterr().err
     assert main([*given, "--trace", str(trace)]) == 0
     (run,) = read_runs(tmp_path / "corpus")
     assert (run.profile.gpu, run.profile.workload, run.marks, run.source) == ("T4", "resnet50", "history", "nvml")
@@ -94,7 +94,7 @@ def test_with_a_trace_of_the_same_time_it_becomes_a_row(
     later = _log(tmp_path / "later", [(5000 + 60.0 * epoch, epoch, {"epoch": epoch}) for epoch in range(5)])
     given[2] = str(later)
     assert main([*given, "--trace", str(trace)]) == 2
-    assert "0 of its 4 epochs lie within its telemetry" in capsys.readouterr().err
+    assert "0 of its 4 epochs are within its telemetry" in capsys.readouterr().err
     assert main([*given, str(log), "--trace", str(trace)]) == 2
     assert "one at a time" in capsys.readouterr().err
 

@@ -251,14 +251,14 @@ class TestImport:
         left_out = {
             "several GPUs were busy in it (GPU 0, GPU 1)": _two_gpus(tmp_path / "both", config, *logs.per_epoch()),
             "no configuration": _two_gpus(tmp_path / "bare", *logs.per_epoch(), busy_gpus=(0,)),
-            "none are sure in its telemetry": _run(
+            "its telemetry shows none clearly": _run(
                 tmp_path / "short", config, logs.environment(), *logs.stats(busy_gpus=(0,), ticks=20)
             ),
-            "no reading of a GPU": _run(tmp_path / "empty", config, *logs.per_epoch()),
+            "no GPU or process readings": _run(tmp_path / "empty", config, *logs.per_epoch()),
             "does not say which GPU": _run(tmp_path / "unnamed", config, *logs.stats(busy_gpus=(0,)), *logs.per_epoch()),
-            "no run of wandb": tmp_path,
+            "neither a wandb run": tmp_path,
         }
-        left_out["holds 6 runs of wandb"] = left_out.pop("no run of wandb")
+        left_out["holds 6 wandb runs"] = left_out.pop("neither a wandb run")
         arguments = [*map(str, left_out.values()), str(good), "--out", str(tmp_path / "corpus"), "--json"]
         assert main(["corpus", "import", *arguments]) == 0
         answer = json.loads(capsys.readouterr().out)
@@ -328,7 +328,7 @@ class TestLog:
         path = tmp_path / "run-a.wandb"
         for content in (b"", b":W&B", b"time,power\n1,2\n", logs.log_of([])[:-1] + b"\x01"):
             path.write_bytes(content)
-            with pytest.raises(InputError, match="does not begin as a run of wandb"):
+            with pytest.raises(InputError, match="does not begin like a wandb run"):
                 read_traces(path)
         with pytest.raises(InputError, match="No such file"):
             read_traces(tmp_path / "run-b.wandb")

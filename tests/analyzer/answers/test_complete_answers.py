@@ -1,4 +1,4 @@
-"""What a job needs beside a ratio: its number of GPUs, memory, batch, and that it is a job; alike wherever it is asked."""
+"""What a job needs next to a ratio: its number of GPUs, memory, batch, and that it is a job; alike wherever it is asked."""
 
 import json
 from collections.abc import Callable

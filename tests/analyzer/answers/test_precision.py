@@ -106,7 +106,7 @@ def test_metrics_are_used_or_recorded_only(save: Save, text: Callable[..., str])
     assert "used: gpu_utilization, memory_utilization, power, sm_clock; recorded only: temperature\n" in printed
     averaged = {"power_average" if name == "power" else name: mean for name, mean in NVML.items()}
     printed = text("predict", save(measured=averaged), *known, "A10G")
-    assert "used: gpu_utilization, memory_utilization, power, sm_clock\n" in printed, "power_average stands in for power"
+    assert "used: gpu_utilization, memory_utilization, power, sm_clock\n" in printed, "power_average replaces power"
     printed = text("predict", save(measured={"power": 240.0, "sm_clock": 1.4e9}), *known, "A10G")
     assert "no activity metric recorded\nused: power (energy); recorded only: sm_clock\n" in printed
     assert "no activity metric recorded\n" in text("predict", save(measured={}), *known, "A10G")
@@ -134,7 +134,7 @@ def test_the_precision_of_training_profiles_that_do_not_say_theirs(
             (data / f"{gpu}-{number}.json").write_text(json.dumps(profile.to_json()))
     arguments = ["fit", "regressor", "--data", str(data), "--precision", "mixed", "--out", out]
     printed = text(*arguments)
-    assert "metrics: none, as too few profiles have telemetry; only the speeds of GPUs were learnt" in printed
+    assert "metrics: none, because too few profiles have telemetry; only GPU speeds were learnt" in printed
     document = answer(*arguments)
     assert (document["metrics"], document["excluded"]) == ([], {})
     catalog = load_catalog()

@@ -66,7 +66,7 @@ def test_a_campaign_that_is_stopped_says_how_it_goes_on(
     monkeypatch.setattr(command, "run_campaign", stopped)
     with pytest.raises(SystemExit, match="130"):
         main(["campaign", "run", "paper-grid", "--out", str(tmp_path)])
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("seconds", ["0", "nan"])

@@ -65,10 +65,10 @@ def test_a_run_is_expected_to_take_what_its_networks_nearest_run_took_a_pixel() 
             ],
             "RuntimeError: CUDA error: device-side assert triggered",
         ),
-        (137, [], "ended by SIGKILL (out of memory, unless somebody sent it)"),
+        (137, [], "ended by SIGKILL (out of memory, unless someone sent the signal)"),
         (139, ["Fatal Python error"], "ended by SIGSEGV: Fatal Python error"),
         (1, ["epoch", "Timeout (0:01:30)!", "Thread 0x1:", '  File "a.py", line 3'], "it hung: not finished after 90 s"),
-        (3, [], "ended with status 3 and said nothing"),
+        (3, [], "ended with status 3 without output"),
     ],
 )
 def test_why_a_training_ended_is_one_sentence(status: int, said: list[str], reason: str) -> None:
@@ -219,7 +219,7 @@ def test_labels_are_found_among_what_else_was_said_and_say_what_was_trained() ->
 
 @pytest.mark.parametrize("said", [[], ["[1]"], ['{"epoch_starts": [1.0]}']])
 def test_a_training_without_labels_is_a_failed_run(said: list[str]) -> None:
-    with pytest.raises(RunError, match="did not say when its epochs were"):
+    with pytest.raises(RunError, match="did not report its epochs"):
         recording._labels(WORKLOAD, said)
 
 
@@ -244,7 +244,7 @@ def test_blocks_that_break_say_why(monkeypatch: pytest.MonkeyPatch, program: str
 
 def test_where_an_agent_samples_all_the_time_its_cost_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AgentClient, "healthy", lambda client: True)
-    with pytest.raises(RunError, match="an epochcast-agent samples this node all the time; stop it"):
+    with pytest.raises(RunError, match="an epochcast-agent is already sampling this node; stop it"):
         measure_overhead(BLOCKS, "run", RecordingSettings(GPU))
 
 

@@ -61,8 +61,8 @@ def test_shipped_plans_name_networks_that_exist() -> None:
     [
         ("", "it has nothing to record; add a .*workload"),
         ("[[workload", "is not a readable plan"),
-        (f"{ONE}batchsize = 3", r"there is no key 'workload\[1\].batchsize'; the keys there are network, batch_"),
-        ("budget = 3", "there is no key 'budget'; the keys there are workload, overhead, time_budget_s"),
+        (f"{ONE}batchsize = 3", r"unknown key 'workload\[1\].batchsize'; the keys are network, batch_"),
+        ("budget = 3", "unknown key 'budget'; the keys are workload, overhead, time_budget_s"),
         (ONE.replace("= 16", "= 0"), r"workload\[1\].batch_size is 0; it should be g"),
         (ONE.replace("= 16", '= "16"'), r"workload\[1\].batch_size is '16'; it should be a valid integer"),
         (f"{ONE}epochs = 1", r"workload\[1\].epochs is 1; it should be greater than or equal to 2"),
@@ -72,7 +72,7 @@ def test_shipped_plans_name_networks_that_exist() -> None:
         (f"{ONE}[[overhead]]\n{GOOD}pairs = 1", r"overhead\[1\].pairs is 1; it should be greater than or equa"),
         (f"time_budget_s = -1\n{ONE}", "time_budget_s is -1; it should be greater than 0"),
         (f"[workload]\n{GOOD}", r"workload is .*; it should be tables, each under \[\[workload\]\]"),
-        (ONE.replace("LeNet5", "a" * 199), r"the workload's name 'aaa.* has 209 letters; 200 are the most"),
+        (ONE.replace("LeNet5", "a" * 199), r"the workload's name 'aaa.* has 209 letters; use at most 200"),
         (f"seed = {2**63}\n{ONE}", "seed is 9223372036854775808; it should be less than"),
     ],
 )

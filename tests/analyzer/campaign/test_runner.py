@@ -101,7 +101,7 @@ def test_a_network_too_big_for_its_size_fails_without_a_start(tmp_path: Path, tr
 
 
 def test_no_run_starts_that_the_time_would_not_hold(tmp_path: Path, training: FakeTraining) -> None:
-    """The first is expected to take nothing, as nothing was measured; an epoch is 5 s, and beside the epochs there are 8 s."""
+    """The first is expected to take nothing, as nothing was measured; an epoch is 5 s, and next to the epochs there are 8 s."""
     common = {"network": "Net", "image_size": 32, "batch_size": 16}
     grids = [{"samples": 100, "epochs": 3}, {"samples": 1000, "epochs": 20}, {"samples": 200, "epochs": 3}]
     plan = Plan.model_validate({"workload": [common | grid for grid in grids]})
@@ -136,9 +136,7 @@ def test_a_full_disk_stops_it_and_loses_nothing(
             raise InputError(f"cannot write {str(path)!r}: {full.strerror}") from full
 
         monkeypatch.setattr(runner, "write_whole", write)
-    with pytest.raises(
-        InputError, match=r"cannot write .*: No space left on device; the campaign stopped there, and what finished"
-    ):
+    with pytest.raises(InputError, match=r"cannot write .*: No space left on device; the campaign stopped there, and finished"):
         Runner(plan, tmp_path, CPU).run()
     assert [run.run for run in read_runs(tmp_path)] == NAMES[:1]
     training.before.clear()
@@ -213,7 +211,7 @@ def test_overheads_come_last_and_are_measured_once(
     both = Plan.model_validate({**plan.model_dump(), "overhead": [entry]})
     said: list[str] = []
     results = Runner(both, tmp_path, CPU, progress=said.append).run()
-    assert "about 58 s" in said[-1], "two blocks of either kind and the first, of two epochs of 5 s each, and 8 s beside them"
+    assert "about 58 s" in said[-1], "two blocks of either kind and the first, of two epochs of 5 s each, and 8 s next to them"
     assert (results[-1].run, results[-1].status, results[-1].epochs) == ("overhead_Net_16_32_100_Some-CPU", "done", 8)
     assert Runner(both, tmp_path, CPU).run()[-1].status == "skipped"
     assert [found.overhead for found in overhead_module.read_overheads(tmp_path)] == [0.02]

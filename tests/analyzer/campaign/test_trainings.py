@@ -64,7 +64,7 @@ def test_a_campaign_records_what_it_can_and_goes_on_after_what_it_cannot(
     answer = json.loads(said.out)
     dead, small, good = answer["runs"]
     assert (good["status"], good["epochs"]) == ("done", 3), good
-    assert (dead["status"], dead["reason"]) == ("failed", "ended by SIGKILL (out of memory, unless somebody sent it)")
+    assert (dead["status"], dead["reason"]) == ("failed", "ended by SIGKILL (out of memory, unless someone sent the signal)")
     assert small["status"] == "failed" and "4 pixels are too few" in small["reason"]
     assert sorted(path.name for path in (corpus / "failures").iterdir()) == sorted(
         f"{run['run']}.log" for run in answer["runs"] if run["status"] == "failed"

@@ -52,7 +52,7 @@ def measured(tmp_path: Path, shipped: LatencyPredictor) -> Callable[..., Path]:
 
 
 def test_anchors_says_where_the_model_knows_the_gpu(text: Callable[..., str]) -> None:
-    assert "the model has telemetry of the T4" in text("anchors", "--gpu", "T4")
+    assert "the model already has telemetry of the T4" in text("anchors", "--gpu", "T4")
 
 
 def test_calibrate_moves_predictions_to_what_was_measured(

@@ -130,4 +130,4 @@ def test_the_luminol_package_gives_the_same_epochs(tmp_path: Path, capsys: pytes
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1] == answers[2]
     assert main([*command, "--luminol", "package"]) == 2
-    assert "--luminol belongs to --method paper, not track" in capsys.readouterr().err
+    assert "--luminol applies only to --method paper, not track" in capsys.readouterr().err

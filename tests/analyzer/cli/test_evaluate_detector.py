@@ -163,7 +163,7 @@ def test_what_cannot_be_used_is_skipped_and_counted(
 def test_a_period_that_changes_is_scored_by_its_stretches(
     tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str], refusal: Callable[..., str]
 ) -> None:
-    """Ten epochs of 15 s, then six of 30 s; beside it ten of 15 s labelled as four and six, so that one period is right."""
+    """Ten epochs of 15 s, then six of 30 s; next to it ten of 15 s labelled as four and six, so that one period is right."""
     lengths = np.array([15.0] * 10 + [30.0] * 6)
     starts = 1e9 + np.concatenate([[0.0], np.cumsum(lengths)])
     time = np.arange(0, lengths.sum(), 0.1)
@@ -224,7 +224,7 @@ def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
     assert found["by"]["trace"]["one/slow/r1"]["true_period"] == pytest.approx(40)
     printed = text("evaluate", "detector", *arguments, "--method", "notebook")
     assert "one/slow" in printed
-    assert "less than three samples: 1 runs" in printed
+    assert "fewer than three samples in a period): 1 runs" in printed
     assert "rest answered" in text("evaluate", "detector", *arguments, "--method", "all")
 
 
@@ -243,7 +243,7 @@ def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, ref
     ("arguments", "says"),
     [
         (["--protocol", "mlperf", "--data", "power.csv"], "give --events FILE"),
-        (["--data", ".", "--events", "events.csv"], "--events belongs to --protocol mlperf"),
+        (["--data", ".", "--events", "events.csv"], "--events applies only to --protocol mlperf"),
         (["--protocol", "mlperf", "--data", "power.csv", "--events", "events.csv"], "no such file: 'events.csv'"),
         (["--data", ".", "--recipe", "magic"], "'magic' is not one of"),
     ],

@@ -1,4 +1,4 @@
-"""``epochcast evaluate regressor``: figures beside the baselines, files of the public format, and what is refused."""
+"""``epochcast evaluate regressor``: figures next to the baselines, files of the public format, and what is refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -138,7 +138,7 @@ def test_a_gpu_of_ones_own(
         (["--train", "{data}", "--test", "{data}", "--protocol", "P2"], "--protocol splits one table"),
         (["--train", "{data}", "--test", "{data}", "--anchors", "3"], "--anchors splits one table"),
         (["--train", "{data}", "--test", "{data}", "--seeds", "2"], "--seeds splits one table"),
-        (["--data", "{data}", "--anchors", "3"], "--anchors 3 belongs to --protocol P4-anchors"),
+        (["--data", "{data}", "--anchors", "3"], "--anchors 3 applies only to --protocol P4-anchors"),
         (
             ["--data", "{data}", "--protocol", "P9"],
             "unknown protocol 'P9'; known are P2, P1, P3, new-workload, P4, new-gpu, P4-anchors",

@@ -14,7 +14,7 @@ def test_lists_every_gpu_and_the_users_own(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "mine.toml").write_text(MY_GPU + 'aliases = ["mine"]\n')
     assert main(["gpus", "--gpus", str(tmp_path / "mine.toml")]) == 0
     header, *rows, legend = capsys.readouterr().out.splitlines()
-    assert legend.startswith("unverified: no source at hand confirms these figures")
+    assert legend.startswith("unverified: no public source confirms these figures")
     assert header.startswith("gpu ") and [row.split("  ")[0] for row in rows] == [*load_catalog(), "My GPU"]
     assert rows[-1].split() == ["My", "GPU", "8.9", "100", "61.4", "32", "900", "300", "mine"]
 

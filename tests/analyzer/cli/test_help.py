@@ -46,8 +46,8 @@ def test_a_group_without_a_command_prints_its_help_and_knows_what_a_mistyped_one
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["recomend", "run.parquet"], "there is no command 'recomend'; did you mean 'recommend'?"),
-        (["fit", "xyz"], "there is no command 'xyz'; see epochcast fit --help"),
+        (["recomend", "run.parquet"], "unknown command 'recomend'; did you mean 'recommend'?"),
+        (["fit", "xyz"], "unknown command 'xyz'; see epochcast fit --help"),
     ],
 )
 def test_what_is_no_command(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,8 +60,8 @@ def test_a_trace_and_its_profile_on_every_gpu(folder: Path, answer: Callable[...
         assert one["low"] <= one["seconds"] <= one["high"] and one["energy"] is not None
     (note,) = [note for note in of_trace["notes"] if "recipe paper" in note]
     assert note == (
-        "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: its trees answer nothing beyond the GPUs that they "
-        "saw, it does not know the precision, and its intervals are ours, as the paper has none"
+        "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: its trees cannot extrapolate beyond the training "
+        "GPUs; it does not know the precision; the intervals are ours because the paper has none"
     )
     printed = text("predict", folder / "run.json", *asked, "--target", "L4", "--epochs", "3")
     assert f"epochcast: {note}" in printed and "precision not known" not in printed
@@ -80,19 +80,19 @@ def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["predict", "run.json", "--recipe", "paper"], "no model of recipe 'paper' is shipped; train one with"),
+        (["predict", "run.json", "--recipe", "paper"], "recipe 'paper' comes without a model; train one with"),
         (["predict", "run.json", "--recipe", "magic"], "'magic' is not one of"),
-        (["predict", "run.json", "--model", "model"], "is one of `epochcast fit regressor --recipe paper`, and one"),
-        (["anchors", "--gpu", "L4", "--model", "model"], "and one of `epochcast fit regressor` is needed here: name"),
-        (["calibrate", "model", "--data", "data", "--out", "new"], "and one of `epochcast fit regressor` is needed here"),
+        (["predict", "run.json", "--model", "model"], "was written by `epochcast fit regressor --recipe paper`, but a model"),
+        (["anchors", "--gpu", "L4", "--model", "model"], "but a model of `epochcast fit regressor` is needed: name"),
+        (["calibrate", "model", "--data", "data", "--out", "new"], "but a model of `epochcast fit regressor` is needed"),
         (
             ["predict", "run.json", "--recipe", "paper", "--model", "{shipped}"],
-            "is one of `epochcast fit regressor`, and one of `epochcast fit regressor --recipe paper` is",
+            "was written by `epochcast fit regressor`, but a model of `epochcast fit regressor --recipe paper` is",
         ),
         (["predict", "run.json", "--recipe", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
         (
             ["predict", "run.json", "--recipe", "paper", "--model", "model", "--explain"],
-            "--explain explains answers of recipe 'd",
+            "--explain works only with recipe 'd",
         ),
         (
             ["predict", "bare.json", "--recipe", "paper", "--model", "model"],

@@ -138,8 +138,8 @@ def test_a_whole_job_with_its_energy(stalled: str, answer: Answer, text: Text) -
         assert job["seconds_low"] < job["seconds"] < job["seconds_high"]
         assert job["joules"] == pytest.approx(job["seconds"] * prediction["energy"]["watts"])
     printed = text("predict", stalled, "--target", "H100 SXM5", "--epochs", "90")
-    assert "job: 90 epochs, the first one in proportion to the source's; 178 s of stalls" in printed
-    assert "epochcast: power sensors of A100 and H100 see about a quarter of the time" in printed
+    assert "job: 90 epochs, the first in proportion to the source's; 178 s of stalls" in printed
+    assert "epochcast: power sensors of A100 and H100 sample about a quarter of the time" in printed
     assert any("a quarter of the time" in note for note in found["notes"])
     assert "power sensors" not in text("predict", stalled, "--target", "A10G")
     jobs = {row["gpu"]: row["job"]["seconds"] for row in answer("predict", stalled, "--epochs", "90")["predictions"]}
@@ -156,7 +156,7 @@ def test_a_gpu_of_ones_own(run: Path, profile: Path, tmp_path: Path, answer: Ans
     assert row["gpu"] == "My GPU" and row["ratio"] < 1
     mine = answer("predict", run, *gpus, "--gpu", "My GPU", "--target", "T4")
     assert mine["source"] == "My GPU" and mine["predictions"][0]["ratio"] > 1
-    assert any("recorded on T4; by --gpu it counts as My GPU" in note for note in mine["notes"])
+    assert any("names T4 as its GPU; --gpu overrides it with My GPU" in note for note in mine["notes"])
     prices = tmp_path / "prices.csv"
     prices.write_text(
         "cloud,instance,gpu,count,region,usd_per_hour,source,date\nmine,box,My GPU,1,attic,0.05,my bill,2026-11-01\n"
@@ -178,5 +178,5 @@ def test_explain_says_what_makes_the_ratio(profile: Path, answer: Answer, text: 
         product *= effect["factor"]
     assert product == pytest.approx(prediction["ratio"])
     printed = text("predict", profile, "--target", "A10G", "--explain")
-    assert "A10G: what makes the ratio" in printed and printed.count("for a typical job on the source") == 1
+    assert "A10G: what drives the ratio" in printed and printed.count("for a typical job on the source") == 1
     assert "gpu_utilization" in printed and ", typical " in printed

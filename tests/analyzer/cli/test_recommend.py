@@ -23,7 +23,7 @@ def _statistics(mean: float) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A job that keeps a T4 busy with 6 GiB of its memory; one without epochs lies beside it."""
+    """A job that keeps a T4 busy with 6 GiB of its memory; one without epochs lies next to it."""
     folder = tmp_path_factory.mktemp("profiles")
     metrics = {"gpu_utilization": 0.95, "memory_utilization": 0.5, "power": 68.0, "sm_clock": 1.2e9}
     metrics |= {"memory_used": 6 * GIB, "memory_free": 9 * GIB}
@@ -40,8 +40,8 @@ def test_the_gpus_of_one_job_are_rented_together(profile: str, answer: Answer, t
     assert sum("precision not known" in note for note in found["notes"]) == 1
     printed = text(*six, "--machines", "2")
     assert "one epoch of a job seen on 6 x T4" in printed and "2 x 4 A10G" in printed and "8 A10G" in printed
-    assert "assumed to be as good as that between its machines now" in printed
-    assert "the job has 6 GPUs now and takes all GPUs of an instance" in printed
+    assert "assumed to be as fast as between the job's machines now" in printed
+    assert "the job has 6 GPUs now and would use all GPUs of an instance" in printed
     assert {row["instances"] for row in answer(*six)["recommendations"]} == {1}
 
 
@@ -59,7 +59,7 @@ def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_
     (tmp_path / "job.json").write_text(json.dumps(content))
     assert main(["recommend", str(tmp_path / "job.json")]) == 0
     text, notes = capsys.readouterr()
-    assert "how much GPU memory the job needs is not known" in notes and "may not fit" not in text and "?" not in text
+    assert "the job's GPU memory need is unknown" in notes and "may not fit" not in text and "?" not in text
 
 
 def test_a_doubtful_place_names_the_run_that_decides(profile: str, answer: Answer, capsys: Capture) -> None:
@@ -98,7 +98,7 @@ def test_skypilot_gets_the_first_and_what_may_be_as_good(profile: str, answer: A
 def test_spot_prices_say_what_they_leave_out(profile: str, capsys: Capture) -> None:
     assert main(["recommend", profile, "--spot"]) == 0
     text, notes = capsys.readouterr()
-    assert "can take an instance away" in notes and "have no price in this market" in text
+    assert "can reclaim an instance" in notes and "have no price in this market" in text
 
 
 def test_plots_are_drawn(profile: str, tmp_path: Path, capsys: Capture) -> None:
@@ -123,12 +123,12 @@ def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> Non
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--startup", "5"], "--startup 5 is of a whole job"),
+        (["--startup", "5"], "--startup 5 applies to a whole job"),
         (["--epochs", "3", "--idle-share", "1"], "the idle share is 1.0"),
         (["--region", "atlantis-1"], "has region 'atlantis-1'"),
         (["--cloud", "acme"], "has cloud 'acme'"),
         (["--memory", "0"], "--memory is 0;"),
-        (["--json", "--format", "skypilot"], "two forms of one answer"),
+        (["--json", "--format", "skypilot"], "exclude each other"),
         (["--plot", "plot.jpeg"], "name a file that ends in .png"),
     ],
 )

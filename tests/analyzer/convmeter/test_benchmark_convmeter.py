@@ -140,7 +140,10 @@ def test_whatever_a_network_raises_the_others_are_measured(benchmark):
     names = [option for name in ("two_answers", "raises", "small") for option in ("--network", f"my_nets:{name}")]
     answer = benchmark(*names)
     assert (answer["rows"], answer["failed"]) == (6, 0)
-    assert answer["reasons"] == {"what answers a tuple instead of a tensor is not trained here": 2, "KeyError: 'mine'": 2}
+    assert answer["reasons"] == {
+        "networks that return a tuple instead of a tensor cannot be trained here": 2,
+        "KeyError: 'mine'": 2,
+    }
     trained = read_points("points.csv").query("step_seconds > 0")
     assert set(trained["network"]) == {"my_nets:small"}
 
@@ -158,7 +161,7 @@ def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch)
 def test_the_processors_own_time_counts_only_where_one_thread_of_one_process_works(
     benchmark, monkeypatch, threads, launched, own
 ):
-    """What several wait for each other counts; a process that torchrun started may have others beside it."""
+    """What several wait for each other counts; a process that torchrun started may have others next to it."""
     ticks = count(1000, 1000)
     monkeypatch.setattr(time, "process_time", lambda: float(next(ticks)))
     torch.set_num_threads(threads)

@@ -37,7 +37,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def few_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside the one asked for; the dear ones take seconds."""
+    """Next to the requested form; the expensive forms take seconds."""
     monkeypatch.setattr(evaluate, "_RECIPES", ("relative", "paper", "flops"))
 
 

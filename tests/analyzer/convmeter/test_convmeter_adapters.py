@@ -140,7 +140,7 @@ def test_the_public_tables_have_as_many_convnets_as_the_research_counted(shared_
     ("name", "text", "said"),
     [
         ("benchmark-infer-amp-x.csv", INFER, "--features"),
-        ("other.csv", "a,b\n1,2\n", "those of no known table"),
+        ("other.csv", "a,b\n1,2\n", "match no known table"),
         ("torchvision.csv", TORCHVISION.replace("half", "int8"), "'int8'"),
         ("torchvision.csv", TORCHVISION.replace("10,50", "ten,50"), "'ten'"),
         ("torchvision.csv", TORCHVISION.splitlines()[0] + "\n", "no row"),
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path, name: str, text: st
         (FEATURES, "model,family\nsmall,tiny\n", "lacks the column 'conv'"),
         (FEATURES, FAMILIES.replace("True", "maybe"), "'maybe'"),
         (FEATURES.replace("5000", "many"), FAMILIES, "'F'.*'many'"),
-        (FEATURES.replace("small", "other"), FAMILIES, "no network to go by"),
+        (FEATURES.replace("small", "other"), FAMILIES, "no usable network"),
     ],
 )
 def test_a_companion_that_does_not_fit_is_one_sentence(tmp_path: Path, features: str, families: str, said: str) -> None:
@@ -173,7 +173,7 @@ def test_a_companion_that_does_not_fit_is_one_sentence(tmp_path: Path, features:
 def test_a_network_without_a_family_cannot_leave_with_it(tmp_path: Path, companions: tuple[Path, Path]) -> None:
     features, families = companions
     families.write_text("model,family,conv\ntokens,vit,False\n")
-    with pytest.raises(InputError, match="no network to go by"):
+    with pytest.raises(InputError, match="no usable network"):
         read_any(_file(tmp_path, "benchmark-infer-amp-x.csv", INFER), features, families)
     families.write_text("model,family,conv\ntokens,vit,True\n")
     assert read_all([tmp_path / "benchmark-infer-amp-x.csv"], features, families).left_out == {NO_METRICS: 2, NO_FAMILY: 2}

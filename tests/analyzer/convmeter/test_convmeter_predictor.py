@@ -114,12 +114,12 @@ def test_it_says_what_lies_outside_of_the_measured(fitted: ConvNetPredictor):
     points = made_points(2)
     assert fitted.notes(points.assign(batch=8.0), "made", "fp32") == []
     (note,) = fitted.notes(points.assign(batch=512.0), "made", "fp32")
-    assert note == "batch 512 lies outside of what was measured, 1 to 64"
+    assert note == "batch 512 is outside the measured range of 1 to 64"
     (note,) = fitted.notes(points.assign(batch=8.0, image_size=32.0), "made", "fp32")
-    assert note == "image size 32 lies outside of what was measured, 224 to 224"
+    assert note == "image size 32 is outside the measured range of 224 to 224"
     larger = pd.concat([_measured().assign(inference_seconds=np.nan), _measured().assign(batch=512.0, step_seconds=np.nan)])
     (note,) = ConvNetPredictor.fit(larger, "relative").notes(points.assign(batch=512.0), "made", "fp32")
-    assert note == "step: batch 512 lies outside of what was measured, 1 to 64"  # of the other phases it was
+    assert note == "step: batch 512 is outside the measured range of 1 to 64"  # of the other phases it was
     (note,) = fitted.notes(points.assign(batch=8.0, conv_outputs=0.0), "made", "fp32")
     assert "no convolution" in note
     none = _measured().assign(linear_flops=0.0, attention_flops=0.0)

@@ -244,6 +244,6 @@ def test_networks_of_timm_have_the_metrics_of_the_public_table(name: str, shared
             ours, column = f"{kind}_{figure}", f"{prefix}_{theirs}"
             if column not in row or ours == "linear_traffic":  # which has the weights there
                 continue
-            # There, batch normalisation reads its statistics too, and has an empty allocation counted beside it.
+            # There, batch normalisation reads its statistics too, and has an empty allocation counted next to it.
             spare = {"normalisation_traffic": 0.012 * row[column], "elementwise_operators": row["n_bn"]}.get(ours, 0)
             assert 0 <= row[column] - values[ours] <= spare, column

@@ -118,7 +118,7 @@ def test_only_what_was_measured_is_asked() -> None:
     table.loc[10, "inference_seconds"] = 0.0
     assert measured_phases(table) == ["inference"]
     assert cross_validate(table, "inference", Recorder(), "model").figures.n == 37
-    with pytest.raises(InputError, match="the step time was measured of none of the 48 points; measured are: inference"):
+    with pytest.raises(InputError, match="none of the 48 points has a measured step time; measured: inference"):
         cross_validate(table, "step", Recorder(), "model")
 
 

@@ -142,7 +142,7 @@ def test_a_library_that_is_missing_is_named_with_the_extra_to_install(monkeypatc
 
 
 def test_operators_that_torchvision_lacks_are_declared_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a torchvision for CUDA beside a torch for processors."""
+    """As with a torchvision for CUDA next to a torch for processors."""
     loaded = ModuleType("torchvision")
 
     def load(name: str) -> ModuleType:

@@ -105,9 +105,9 @@ class TestExported:
         path = export(nn.Conv2d(3, 4, 3))
         with pytest.raises(InputError, match="exported for images of 32 x 32 pixels, not 64"):
             metrics_of(path, 64)
-        with pytest.raises(InputError, match="does not tell the blocks"):
+        with pytest.raises(InputError, match="does not name the blocks"):
             metrics_of(path, 32, "layer1.0")
-        with pytest.raises(InputError, match="does not tell the blocks"):
+        with pytest.raises(InputError, match="does not name the blocks"):
             top_block_metrics_of(path, 32)
 
 

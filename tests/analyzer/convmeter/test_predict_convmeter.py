@@ -159,11 +159,11 @@ def test_the_plot(text: Callable[..., str], tmp_path: Path, sizes: tuple[str, ..
     ("arguments", "sentence"),
     [
         (["--device", "H100"], "the model was not fitted for H100; it has Tesla T4 at fp32"),
-        (["--batch", "8", "--global-batch", "8"], "a batch is of each device"),
-        (["--epochs", "2"], "epochs are given without the size of the data set"),
+        (["--batch", "8", "--global-batch", "8"], "a batch is per device"),
+        (["--epochs", "2"], "epochs need the size of the data set"),
         (["--plot", "a.png"], "--plot draws throughput by devices or by batch"),
         (["--blocks", "--devices", "2"], "blocks are predicted for one batch on one device"),
-        (["--global-batch", "10", "--devices", "4"], "a global batch of 10 cannot be shared equally by 4 devices"),
+        (["--global-batch", "10", "--devices", "4"], "a global batch of 10 cannot be split equally over 4 devices"),
     ],
 )
 def test_what_cannot_be_asked(folder: Path, refused: Callable[..., str], arguments: list[str], sentence: str) -> None:
@@ -205,7 +205,7 @@ def test_where_there_is_no_torch_networks_of_no_table_say_what_they_take(
 ) -> None:
     done = without_torch("predict-model", "convmeter", "--network", "vgg16", "--model", folder / "model", *more)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "takes PyTorch" in done.stderr and "pip install '.[torch,convnets]'" in done.stderr
+    assert "needs PyTorch" in done.stderr and "pip install '.[torch,convnets]'" in done.stderr
 
 
 def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path, answered: Callable[..., Any]) -> None:
@@ -232,7 +232,7 @@ def test_tuning_to_one_network(folder: Path, tmp_path: Path, answered: Callable[
     assert answered(*own, folder / "points.csv", "--network", name, "--form", "relative")["networks"] == 1
     assert f"did you mean {name}" in refused(*own, folder / "points.csv", "--network", f"{name}x")
     points().query("network == @name").head(3).to_csv(tmp_path / "few.csv", index=False)
-    assert "tuning to it takes 6 points and 2 batch sizes" in refused(*own, tmp_path / "few.csv", "--network", name)
+    assert "tuning to it needs 6 points and 2 batch sizes" in refused(*own, tmp_path / "few.csv", "--network", name)
 
 
 def test_nothing_to_learn_from_and_nowhere_to_write(tmp_path: Path, refused: Callable[..., str]) -> None:
@@ -241,5 +241,5 @@ def test_nothing_to_learn_from_and_nowhere_to_write(tmp_path: Path, refused: Cal
     train = ("fit", "convmeter", "--form", "relative", "--data")
     assert "too few" in refused(*train, tmp_path / "two.csv", "--out", tmp_path / "m")
     here = tmp_path / "points.csv"
-    assert "holds no model of `epochcast fit convmeter`" in refused(*train, here, "--out", here)
+    assert "has no model of `epochcast fit convmeter`" in refused(*train, here, "--out", here)
     assert "name another" in refused(*train, here, "--out", here / "model")

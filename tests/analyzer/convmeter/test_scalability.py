@@ -33,7 +33,7 @@ def test_strong_scaling_keeps_the_images_of_a_step() -> None:
 
 
 def test_strong_scaling_refuses_what_cannot_be_shared() -> None:
-    with pytest.raises(InputError, match=r"^a global batch of 96 cannot be shared equally by 5 devices; give a multiple"):
+    with pytest.raises(InputError, match=r"^a global batch of 96 cannot be split equally over 5 devices; give a multiple"):
         strong_scaling(METRICS, 96, [1, 5, 7], None)
 
 

@@ -65,7 +65,7 @@ def test_channels_last_is_there_when_it_is_asked_for(ask: Callable[..., Any]) ->
 
 def test_a_batch_is_outside_of_the_phase_that_did_not_have_it(ask: Callable[..., Any]) -> None:
     notes = ask("--device", "RTX 3090", "--batch", "1")["notes"]
-    assert "inference: batch 1 lies outside of what was measured, 32 to 1024" in notes
+    assert "inference: batch 1 is outside the measured range of 32 to 1024" in notes
 
 
 def test_a_device_that_no_table_has_is_one_sentence_with_the_remedy(refusal: Callable[..., str]) -> None:

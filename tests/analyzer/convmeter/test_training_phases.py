@@ -1,4 +1,4 @@
-"""What one timed iteration really does: the weights move by the rule asked for, in the precision asked for."""
+"""What one timed iteration really does: the weights move by the requested rule, in the requested precision."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_an_iteration_moves_the_weights_by_the_rule_and_drops_the_gradients(rule
     iterate()
     moved = (network.layer.weight - before).abs()
     assert network.layer.weight.grad is None
-    # Adam's first step is the learning rate whatever the gradient; momentum's is the gradient times it, far less here.
+    # Adam's first step is the learning rate for any gradient; momentum's is the gradient times it, far less here.
     assert (moved.max() > 0.5e-6) == (rule == "adam") and moved.max() > 0
     assert all(seconds >= 0 for seconds in iterate()) and len(iterate()) == 3
 

@@ -66,7 +66,7 @@ def test_the_report_counts_a_corpus_once_and_names_what_is_missing(corpus: Path,
     ]
     assert [one["epoch_s"] for one in found["missing"]] == pytest.approx([1.5, 7.0, 7.0])
     cpu, voodoo = found["left_out"]
-    assert "1 run on AMD EPYC left out: a CPU has no telemetry" in cpu and "Voodoo 2 left out: unknown GPU" in voodoo
+    assert "1 run on AMD EPYC left out: a CPU run has no GPU telemetry" in cpu and "Voodoo 2 left out: unknown GPU" in voodoo
 
 
 def test_the_report_as_text(corpus: Path, printed: Callable[..., str]) -> None:
@@ -113,10 +113,10 @@ def test_cpus_alone_teach_nothing(
 ) -> None:
     _add(tmp_path, record_run, "LeNet5|32|32", "AMD EPYC", source="host")
     report = answered("corpus", "report", tmp_path, status=1)
-    assert set(report["protocols"].values()) == {"no run is on a GPU of the catalogue"}
+    assert set(report["protocols"].values()) == {"no run is on a GPU in the catalogue"}
     assert "cannot be evaluated (P2, P3, P4): no run is on a GPU" in printed("corpus", "report", tmp_path, status=1)
     said = refused("fit", "regressor", "--data", tmp_path, "--out", tmp_path / "model")
-    assert "holds no run to learn from: 1 run on AMD EPYC left out: a CPU" in said
+    assert "has no usable run: 1 run on AMD EPYC left out: a CPU" in said
 
 
 @pytest.mark.usefixtures("few_trees")

@@ -111,7 +111,7 @@ def test_contradictions_are_named_and_nothing_is_written(tmp_path: Path, capsys:
     write_runs(second, [replace(run, profile=replace(run.profile, epoch_s=2.0)) for run in read_runs(second)])
     assert main(["corpus", "merge", str(first), str(second), "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
-    assert "different results of the same recording: 'a' (w) on T4, 'b' (w) on T4, 'c' (w) on T4 and 1 more" in said
+    assert "different results for the same recording: 'a' (w) on T4, 'b' (w) on T4, 'c' (w) on T4 and 1 more" in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out" / "corpus.parquet").exists()
 
@@ -119,16 +119,16 @@ def test_contradictions_are_named_and_nothing_is_written(tmp_path: Path, capsys:
 def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     good = _fill(tmp_path / "good", {("T4", "w", "a", 0): True})
     (tmp_path / "else").mkdir()
-    (tmp_path / "else" / "letter.txt").write_text("dear")
+    (tmp_path / "else" / "letter.txt").write_text("hello")
     file = tmp_path / "file"
     file.write_text("")
     outside = _fill(tmp_path / "outside", {("T4", "w", "a", 0): False})
     write_runs(outside, [replace(run, trace="../else/letter.txt") for run in read_runs(outside)])
     for arguments, says in (
         ([str(good), str(tmp_path / "none"), "--out", str(tmp_path / "out")], "there is no corpus at"),
-        ([str(good), "--out", str(tmp_path / "else")], "is a folder of something else; name a corpus"),
+        ([str(good), "--out", str(tmp_path / "else")], "is a folder but not a corpus; name a corpus"),
         ([str(good), "--out", str(file)], "cannot make the folder"),
-        ([str(outside), "--out", str(tmp_path / "out")], "outside of it; correct it"),
+        ([str(outside), "--out", str(tmp_path / "out")], "outside the corpus; correct it"),
         (["--out", str(tmp_path / "out")], "Missing argument 'CORPUS...'"),
     ):
         assert main(["corpus", "merge", *arguments]) == 2

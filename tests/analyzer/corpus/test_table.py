@@ -1,4 +1,4 @@
-"""The table of a corpus: what a run becomes, and that it is whole whatever happens."""
+"""The table of a corpus: what a run becomes, and that it is always complete."""
 
 import errno
 import json
@@ -126,8 +126,8 @@ def test_another_process_that_keeps_writing_is_said(
 @pytest.mark.parametrize(
     ("labels", "says"),
     [
-        ({"workload": None}, "has workload None; say what was trained"),
-        ({"training": False}, "says that it is no training"),
+        ({"workload": None}, "has workload None; give the workload"),
+        ({"training": False}, "marks it as no training run"),
         ({"batch_size": 0}, "has batch_size 0; it must be a whole number above 0"),
         ({"samples": 2.5}, "has samples 2.5; it must be a whole number"),
         ({"epoch_starts": [1.0, 2.0]}, "give one end per start"),
@@ -144,7 +144,7 @@ def test_labels_that_are_none_are_refused_and_nothing_is_written(
 def test_a_trace_elsewhere_is_refused(tmp_path: Path, record_run: RecordRun) -> None:
     pair = record_run(tmp_path / "other", "a")
     (tmp_path / "corpus").mkdir()
-    with pytest.raises(InputError, match="lies outside the corpus"):
+    with pytest.raises(InputError, match="is outside the corpus"):
         append_run(tmp_path / "corpus", *pair)
 
 
@@ -181,7 +181,7 @@ def test_a_table_that_pandas_rewrote_is_still_one(tmp_path: Path, record_run: Re
         ("device", "tpu", "has device 'tpu'; it must be 'gpu' or 'cpu'"),
         ("recorded_at", None, "has recorded_at None; it must be unix seconds"),
         ("samples", "many", "has samples 'many'; it must be a whole number"),
-        ("trace", 5, "has trace 5; it must be a text"),
+        ("trace", 5, "has trace 5; it must be text"),
         ("power_min", None, "row 1 of .* metric 'power' holds"),
     ],
 )

@@ -47,9 +47,9 @@ def test_a_model_is_trained_on_a_folder_of_traces(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({}, "has workload None; say what was trained"),
-        ({"workload": 3}, "has workload 3; say what was trained"),
-        ({"workload": "w", "training": False}, "says that it is no training; remove it"),
+        ({}, "has workload None; give the workload"),
+        ({"workload": 3}, "has workload 3; give the workload"),
+        ({"workload": "w", "training": False}, "marks it as no training run; remove it"),
         ({"workload": "w", "epoch_ends": [1.0]}, "give one end per start"),
         ({"workload": "w", "group": 5}, "has group 5; give the name"),
     ],
@@ -66,7 +66,7 @@ def test_a_profile_among_traces_is_refused_rather_than_forgotten(tmp_path: Path,
     _write(tmp_path, "trace", "Tesla T4", 1, {"workload": "w"})
     (tmp_path / "profile.json").write_text("{}")
     (tmp_path / ".hidden.csv").write_text("left by another program")
-    with pytest.raises(InputError, match=r"profile\.json' has no trace beside it"):
+    with pytest.raises(InputError, match=r"profile\.json' has no trace next to it"):
         load_training_data([tmp_path], catalog)
     (tmp_path / "profile.json").unlink()
     assert len(load_training_data([tmp_path], catalog)[0]) == 1
@@ -84,7 +84,7 @@ def test_other_bad_files_are_named(tmp_path: Path, catalog: Catalog) -> None:
     with pytest.raises(InputError, match=r"trace\.json' is not a readable label file"):
         load_training_data([tmp_path], catalog)
     (tmp_path / "trace.json").unlink()
-    with pytest.raises(InputError, match=r"trace\.parquet.*there is no trace\.json beside it"):
+    with pytest.raises(InputError, match=r"trace\.parquet.*there is no trace\.json next to it"):
         load_training_data([tmp_path], catalog)
     (tmp_path / "trace.json").write_text('{"workload": "w"}')
     pd.DataFrame({"time": [0.0, 1.0], "gpu_utilization": [0.5, 0.5]}).to_csv(tmp_path / "trace.csv", index=False)

@@ -166,11 +166,11 @@ def test_simulated_is_said_wherever_something_rests_on_it_and_not_where_it_was_r
     [
         (found(10.1), True, "1.0 % off"),
         (found(20.0), False, "2.00 times the true 10.00 s"),
-        (found(10.0, verdict="none"), False, "The detector abstained (confidence 0.30)"),
+        (found(10.0, verdict="none"), False, "The detector gave no answer (confidence 0.30)"),
         (
             replace(found(10.0, verdict="none"), reason="too_few_samples"),
             False,
-            "The detector abstained; true epochs are 10.00 s long. No epochs found: too few samples. Record for longer",
+            "The detector gave no answer; true epochs are 10.00 s long. No epochs found: too few samples. Record for longer",
         ),
     ],
 )

@@ -29,7 +29,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def one_core() -> Iterator[None]:
-    """What is started trains on one core: it trains for some seconds whatever it has, and another would only cost more."""
+    """What is started trains on one core: it trains for some seconds on any machine, and another would only cost more."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     yield
@@ -83,7 +83,7 @@ def test_a_training_that_fails_is_one_sentence_and_leaves_nothing_half(tmp_path:
 
 def test_a_training_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
     monkeypatch.setattr(recordings, "_MOST_S", 0.0)
-    with pytest.raises(TrainerError, match=r"had 0 epochs after 0 s and was ended; try a less busy machine"):
+    with pytest.raises(TrainerError, match=r"had 0 epochs after 0 s and was stopped; try a less busy machine"):
         record_training(tmp_path, 60, lines.append)
 
 

@@ -56,7 +56,7 @@ def test_one_run_moves_little_and_none_is_refused() -> None:
     belief = Coefficients()
     moved = fit(measured()[:1])
     assert all(0.3 < getattr(moved, name) / value < 3 for name, value in asdict(belief).items())
-    with pytest.raises(InputError, match="no measured run"):
+    with pytest.raises(InputError, match="no measured runs"):
         fit([])
 
 
@@ -81,7 +81,7 @@ def test_files_hold_what_was_saved_and_nothing_impossible(tmp_path) -> None:
         with pytest.raises(RegressorInputError, match="it must hold"):
             DistributedModel.load(folder)
     forge(folder, {**table, "schema": "epochcast.distributed/v1"})
-    with pytest.raises(RegressorInputError, match="train it anew with `epochcast fit distributed`"):
+    with pytest.raises(RegressorInputError, match="train it again with `epochcast fit distributed`"):
         DistributedModel.load(folder)
 
 

@@ -56,8 +56,8 @@ def test_out_of_memory_is_an_answer_and_said_first(answered: Callable[..., Any],
 
 
 _BAD = [
-    ("--precision fp16 --precision fp32", "several are for --compare and --search"),
-    ("--gpu T4", "several are for --search"),
+    ("--precision fp16 --precision fp32", "several need --compare and --search"),
+    ("--gpu T4", "several need --search"),
     ("--precision fp8", "no training in FP8 was measured, so 'fp8' is not predicted; choose one of fp32"),
     ("--precision amp-fp8 --compare --strategies 1,1,1 --global-batch 8", "no training in FP8"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
@@ -66,13 +66,13 @@ _BAD = [
     ("--calibration /nowhere", "epochcast fit distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
     ("--recipe seed --timeline x.json", "not of seed"),
-    ("--budget 5", "--budget limits a --search"),
-    ("--plot x.png", "belong to --compare"),
-    ("--search --compare", "ask for one of them"),
-    ("--search --gpus-total 4 --global-batch 8 --plot x.png", "belong to --compare"),
+    ("--budget 5", "--budget applies only to --search"),
+    ("--plot x.png", "apply only to --compare"),
+    ("--search --compare", "give one of them"),
+    ("--search --gpus-total 4 --global-batch 8 --plot x.png", "apply only to --compare"),
     ("--search", "--gpus-total N"),
     ("--search --gpus-total 4", "give --global-batch N"),
-    ("--search --budget 5 --global-batch 8", "by --iterations N"),
+    ("--search --budget 5 --global-batch 8", "with --iterations N"),
     ("--compare --strategies 1,2 --global-batch 8", "such as 4,2,1"),
     ("--compare --global-batch 8", "--strategies 'D,T,P"),
 ]
@@ -132,7 +132,7 @@ def test_a_search_ranks_and_exits_1_where_nothing_fits(
     assert answered(*ASK, *_ONE, *same)["seconds"] == pytest.approx(found[0]["seconds"])
     assert "micro-batch  precision" in printed(*ASK, *_ONE, *space)
     assert main([*ASK, "--model", "GPT-3-6.7B", "--gpu", "T4", "--tp", "1", "--pp", "1", *space]) == 1
-    assert "fits into memory; take more GPUs" in capsys.readouterr().err
+    assert "fits into memory; use more GPUs" in capsys.readouterr().err
 
 
 def test_a_budget_keeps_what_it_pays_for(
@@ -192,7 +192,7 @@ def test_calibration_starts_from_a_model_and_says_what_it_fitted_on(
 
 
 def test_training_needs_something_to_fit_on(tmp_path: Path, refused: Callable[..., str]) -> None:
-    assert "there is nothing to fit on" in refused("fit", "distributed", "--out", tmp_path)
+    assert "nothing to fit on" in refused("fit", "distributed", "--out", tmp_path)
 
 
 def test_evaluation_on_other_runs(tables: tuple[Path, Path], tmp_path: Path, answered: Callable[..., Any]) -> None:
@@ -218,10 +218,10 @@ def test_evaluation_by_size_in_words(tables: tuple[Path, Path], tmp_path: Path, 
         ("", "give either --data or both"),
         ("--data a.csv --train a.csv --test a.csv", "give either --data or both"),
         ("--train a.csv --test a.csv --protocol size", "leave it out"),
-        ("--data a.csv --rows 3", "belongs to --protocol rows"),
+        ("--data a.csv --rows 3", "applies only to --protocol rows"),
         ("--data a.csv --protocol gpu", "--operators PATH"),
-        ("--data a.csv --probe 3", "belongs to --protocol gpu"),
-        ("--data a.csv --gpus b.toml", "belongs to --protocol gpu"),
+        ("--data a.csv --probe 3", "applies only to --protocol gpu"),
+        ("--data a.csv --gpus b.toml", "applies only to --protocol gpu"),
         ("--data a.csv --protocol gpu --operators b.csv --recipe all", "--recipe all predicts runs"),
     ],
 )

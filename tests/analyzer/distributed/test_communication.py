@@ -169,7 +169,7 @@ def test_pipeline_neighbours_in_one_node_do_not_use_the_network() -> None:
 
 def test_without_a_network_a_job_of_several_nodes_is_refused() -> None:
     cluster = dataclasses.replace(plain(), inter=None)
-    with pytest.raises(InputError, match="spans nodes of 8 GPUs but no link between nodes"):
+    with pytest.raises(InputError, match="spans several nodes of 8 GPUs but has no link between nodes"):
         all_reduce_seconds(cluster, GIB, 16)
 
 
@@ -304,7 +304,7 @@ def test_a_table_is_read_by_number_of_gpus(tmp_path: Path) -> None:
         (ROWS.replace("time_ns", "time"), None, "lacks the column 'time_ns'"),
         (ROWS.replace("60000", "0"), None, "line 3 has a figure that is not above 0"),
         (ROWS.replace("60000", "fast"), None, "line 3 has a figure"),
-        (ROWS + "1048576,y,2,9\n", None, "holds all-reduces of x, y; say of which"),
+        (ROWS + "1048576,y,2,9\n", None, "holds all-reduces of x, y; name the GPU"),
         (ROWS, "z", "holds no all-reduces of 'z'; it has x"),
         ("", None, "cannot read the all-reduces"),
     ],
@@ -319,7 +319,7 @@ def test_a_table_that_is_wrong_is_one_sentence(tmp_path: Path, text: str, gpu: s
 def test_too_few_or_falling_times_are_no_fit() -> None:
     with pytest.raises(InputError, match="2 sizes"):
         fit_all_reduce(AllReduceTable(np.array([1e6, 2e6]), np.array([1e-5, 2e-5])), 2)
-    with pytest.raises(InputError, match="tell no bandwidth"):
+    with pytest.raises(InputError, match="bandwidth is unknown"):
         fit_all_reduce(AllReduceTable(np.array([1e6, 2e6, 4e6]), np.array([3e-5, 2e-5, 1e-5])), 2)
 
 

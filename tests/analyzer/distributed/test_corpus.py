@@ -89,7 +89,7 @@ def test_what_is_no_measurement_is_refused_in_one_sentence(tmp_path: Path, text:
 
 def test_op_bench_without_its_meta_does_not_say_its_gpu(tmp_path: Path) -> None:
     (tmp_path / "ops.csv").write_text("op,shape,precision,pass,median_us\nlinear,{},fp32,fwd,1\n")
-    with pytest.raises(InputError, match="does not say its GPU"):
+    with pytest.raises(InputError, match="does not name its GPU"):
         read_corpus(tmp_path / "ops.csv", CATALOG)
 
 

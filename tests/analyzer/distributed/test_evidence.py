@@ -149,4 +149,4 @@ def test_the_size_of_the_whole_model_is_said_whatever_a_rank_holds(predictor: It
         text for text in evidence(predictor, MEASURED_RUNS, precision="fp16", tensor=tensor).not_measured if "billion" in text
     ]
     billions = predictor.graphs.graph(TrainingConfiguration(sequence_length=128)).parameters / 1e9
-    assert f"the model has {billions:.3g} billion parameters; those measured had 3.56 to 39.1" == size
+    assert f"the model has {billions:.3g} billion parameters; measured models had 3.56 to 39.1" == size

@@ -282,7 +282,7 @@ def test_recomputation_leaves_the_ends_alone_and_selective_takes_the_core() -> N
     selective = TrainingConfiguration(precision="fp32", recomputation="selective")
     assert run(selective, one).notes == ()
     assert run(selective, graph()).notes == (
-        "selective recomputation changes nothing: the model has no attention in a module core",
+        "selective recomputation changes nothing: the model has no module `core` with attention",
     )
 
 

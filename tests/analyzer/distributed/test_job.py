@@ -21,10 +21,13 @@ def test_a_job_counts_its_gpus_and_micro_batches() -> None:
     ("settings", "message"),
     [
         ({"tensor": 0}, "tensor is 0; it must be 1 or more"),
-        ({"data": 3, "micro_batch": 2, "global_batch": 8}, "8 does not divide into 3 .* of 2; take a multiple of 6"),
-        ({"virtual_stages": 2}, "2 virtual stages need a pipeline; give it 2 stages or more"),
+        ({"data": 3, "micro_batch": 2, "global_batch": 8}, "8 does not divide into 3 .* of 2; give a multiple of 6"),
+        ({"virtual_stages": 2}, "2 virtual stages need a pipeline; give 2 stages or more"),
         ({"virtual_stages": 2, "pipeline": 2, "global_batch": 2, "schedule": "gpipe"}, "leave out the schedule gpipe"),
-        ({"virtual_stages": 2, "pipeline": 2, "global_batch": 3}, "multiples of the pipeline: 3 over 2 stages; change"),
+        (
+            {"virtual_stages": 2, "pipeline": 2, "global_batch": 3},
+            "a multiple of the pipeline stages as micro-batches: 3 over 2 stages; change",
+        ),
         ({"precision": "int8"}, "unknown precision 'int8'; choose one of fp32, tf32"),
         ({"precision": "FP8"}, "no training in FP8 was measured, so 'FP8' is not predicted; choose one of fp32, tf32"),
     ],

@@ -157,8 +157,8 @@ def _with_wrong_trees(folder: Path) -> None:
     ("spoil", "message"),
     [
         (lambda m: (m / MANIFEST).unlink(), "train one with `epochcast fit distributed`"),
-        (_without_a_board, "there are rates of 'T4', which is not among the boards"),
-        (_with_wrong_trees, "'linear' of the model are not sound"),
+        (_without_a_board, "there are rates for 'T4', which is not among the boards"),
+        (_with_wrong_trees, "'linear' of the model are invalid"),
         (lambda m: forge(m, arrays={}), "lacks the array 'linear.roots'"),
     ],
 )

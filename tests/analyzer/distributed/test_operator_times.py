@@ -76,7 +76,7 @@ def test_communication_takes_no_time_in_a_table_either() -> None:
 
 
 def test_sizes_far_outside_are_refused() -> None:
-    with pytest.raises(InputError, match="m 4096, n 64, k 64 lies outside"):
+    with pytest.raises(InputError, match="m 4096, n 64, k 64 is outside"):
         Table(UNIFORM, "T4").seconds([product(4096, 64, 64)])
 
 

@@ -1,4 +1,4 @@
-"""Gradient reduction beside the backward pass: against buckets run one by one."""
+"""Gradient reduction next to the backward pass: against buckets run one by one."""
 
 import math
 

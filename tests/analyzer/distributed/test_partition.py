@@ -98,9 +98,9 @@ def test_a_model_without_repeated_layers_runs_as_one_chunk() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((4, 8), "4 layers cannot fill 8 pipeline ranks; take 4 chunks or fewer"),
-        ((6, 2, 4), "6 layers cannot fill 2 pipeline ranks x 4 virtual stages; take 6 chunks or fewer"),
-        ((0, 2), "0 layers cannot fill 2 pipeline ranks; take 1 chunks or fewer"),
+        ((4, 8), "4 layers cannot fill 8 pipeline ranks; use 4 chunks or fewer"),
+        ((6, 2, 4), "6 layers cannot fill 2 pipeline ranks x 4 virtual stages; use 6 chunks or fewer"),
+        ((0, 2), "0 layers cannot fill 2 pipeline ranks; use 1 chunks or fewer"),
         ((10, 2, 1, (4, 4, 2)), r"given for 3 stages \(4, 4, 2\) of 2"),
         ((10, 2, 1, (4, 5)), r"\(4, 5\) sum to 9; give 10"),
         ((10, 3, 1, (5, 0, 5)), "one or more to each"),

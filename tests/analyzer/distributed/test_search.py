@@ -105,10 +105,10 @@ def test_the_cheapest_instances_hold_whole_nodes() -> None:
 
 def test_ranking_by_cost_leaves_unpriced_gpus_to_the_end(predictor: IterationPredictor) -> None:
     l4 = load_catalog()["L4"]
-    dear = Rent(_instance("dear", 1, 9.0), 2, 18.0)
+    expensive = Rent(_instance("expensive", 1, 9.0), 2, 18.0)
     cheap = Rent(_instance("cheap", 1, 1.0), 2, 1.0)
     space = SearchSpace(precisions=("fp16",), micro_batch=1, zero=0, recomputation="none")
-    prices = {("L4", 2): dear, ("T4", 2): cheap}
+    prices = {("L4", 2): expensive, ("T4", 2): cheap}
     gpus = [(l4, 2), (T4, 2), (T4, 4)]
     found = search(predictor, TEMPLATE, gpus, space, lambda gpu, count: prices.get((gpu.name, count)))
     found.rank("cost")

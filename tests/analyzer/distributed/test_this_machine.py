@@ -56,7 +56,7 @@ def test_one_process_is_predicted_from_operators_measured_here(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--device cpu --gpu T4", "--device is what --operators profile measures"),
+        ("--device cpu --gpu T4", "--device applies only to --operators profile"),
         ("--operators profile --device cpu --gpu T4 --dp 2 --tp 2 --pp 2", "leave out --dp, --tp, --pp, --gpu"),
         ("--operators profile --device cpu --search --gpus-total 1", "leave out --search"),
         ("--operators profile --device cpu --compare --timeline x.json", "leave out --compare, --timeline"),

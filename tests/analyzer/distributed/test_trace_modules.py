@@ -148,7 +148,7 @@ class ByName(nn.Linear):
     [
         (Refused(lambda x: x[x > 0].sum()), r"at test_trace_modules.py line \d+ .*boolean indexing out of forward"),
         (Refused(lambda x: x * float(x.numpy()[0, 0])), r"at test_trace_modules.py line \d+ .*depend on values"),
-        (nn.GRU(4, 4), r"GRU cannot be traced: .*put others in its place"),
+        (nn.GRU(4, 4), r"GRU cannot be traced: .*use other operators"),
         (Refused(lambda x: torch.exp(x, out=x.detach())), r"in the forward pass of aten.exp.out in its module 'Refused'"),
         (ByName(4, 4), "wrap a module that takes them by name"),
     ],

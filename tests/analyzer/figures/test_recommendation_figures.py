@@ -34,7 +34,7 @@ def row(name: str, gpu: str, seconds: float, usd_per_hour: float, *, pareto: boo
 
 FAST = row("fast", "H100 SXM5", 20, 7.2, pareto=True)
 CHEAP = row("cheap", "T4", 100, 0.72, pareto=True)
-DEAR = row("dear", "T4", 100, 3.6)
+DEAR = row("expensive", "T4", 100, 3.6)
 THREE = [CHEAP, DEAR, FAST]
 
 
@@ -86,7 +86,7 @@ def test_what_misses_a_limit_or_does_not_fit_is_hollow() -> None:
     figure = cost_figure(rows, deadline_s=300, budget_usd=0.9)
     assert dots(figure, hollow=True) == [pytest.approx((400, 400 * 0.1 / 3600)), pytest.approx((50, 0.025))]
     assert dots(figure) == [pytest.approx((60, 0.1))]
-    assert explained(figure) == ["90 % interval", "others", "too little memory, or past a limit", "deadline", "budget"]
+    assert explained(figure) == ["90 % interval", "others", "too little memory, or over a limit", "deadline", "budget"]
     assert dots(cost_figure([FAST, rows[1]]), hollow=True) == []
 
 
@@ -96,7 +96,7 @@ def test_only_what_is_drawn_is_explained_and_a_limit_far_off_is_not_drawn() -> N
     far = cost_figure(THREE, deadline_s=1e7, budget_usd=0.3)
     assert explained(far) == ["90 % interval", "others", "budget"]
     assert far.axes[0].get_xlim()[1] < 1000
-    assert explained(cost_figure([DEAR], deadline_s=50)) == ["too little memory, or past a limit", "deadline"]
+    assert explained(cost_figure([DEAR], deadline_s=50)) == ["too little memory, or over a limit", "deadline"]
 
 
 def test_time_is_told_in_a_fitting_unit_and_the_deadline_with_it() -> None:
@@ -116,8 +116,8 @@ def test_units_follow_the_middle(seconds: list[float], unit: str) -> None:
 
 def test_ratios_are_shown_where_there_are_no_seconds() -> None:
     figure = cost_figure([replace(one, seconds=None) for one in THREE])
-    assert "source GPU being 1" in figure.axes[0].get_xlabel()
-    assert "an hour [USD]" in figure.axes[0].get_ylabel()
+    assert "time relative to the source GPU" in figure.axes[0].get_xlabel()
+    assert "cost of one hour's work" in figure.axes[0].get_ylabel()
     assert dots(figure) == [pytest.approx((1.0, 3.6))]
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from epochcast.analyzer.fleet.execution import FleetError, LocalProcesses, in_batches, worked_on
 
-sys.path.append(str(Path(__file__).parent))  # workers are started anew, and import what they run by its name
+sys.path.append(str(Path(__file__).parent))  # workers are started again, and import what they run by its name
 from deeds import done
 
 
 class Here:
-    """Workers that are none: a batch is done when it is submitted, but told only when asked for."""
+    """Workers that are none: a batch is done when it is submitted, but reported only on request."""
 
     slots = 2
 

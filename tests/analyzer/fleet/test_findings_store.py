@@ -56,7 +56,7 @@ def test_a_part_that_cannot_be_read_is_no_loss_of_the_others(tmp_path: Path) -> 
 
 
 def test_two_runs_cannot_write_into_one_folder(tmp_path: Path) -> None:
-    with alone_in(tmp_path), pytest.raises(InputError, match="another run writes into"), alone_in(tmp_path):
+    with alone_in(tmp_path), pytest.raises(InputError, match="another run is writing into"), alone_in(tmp_path):
         pass
     with alone_in(tmp_path):
         pass

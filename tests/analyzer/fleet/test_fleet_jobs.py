@@ -217,7 +217,7 @@ def test_a_gpu_with_steps_may_be_part_of_a_job_only_where_others_work(
     jobs = told(spans, advisor, finding(of, span(of, verdict="steps", period=0.5)), finding(other, *others))
     job = next(job for job in jobs if job.answer.gpus == [of.uuid])
     assert job.complete is whole and (whole or not job.sure)
-    assert any("worked too" in note for note in job.answer.notes) is not whole
+    assert any("were busy too" in note for note in job.answer.notes) is not whole
 
 
 @pytest.mark.parametrize("works", [[0.8, 1.0], [1.0, 0.97, 1.02, 0.98], [0.7, 0.8, 0.9, 1.0]])

@@ -307,7 +307,7 @@ def test_pauses_part_as_the_detector_parts_them() -> None:
     activity = ActivityBins(1.0)
     activity.add(time, level)
     found = worked(activity, "dram_active", 1.0)
-    # The pause of 20 s is short beside the 300 s on either side, that of 200 s is not.
+    # The pause of 20 s is short compared with the 300 s on either side, that of 200 s is not.
     assert [(one.start, one.end) for one in found.stretches] == [
         (0, pytest.approx(600, abs=2)),
         (pytest.approx(801, abs=2), 1000),

@@ -188,6 +188,6 @@ def test_it_fits_and_can_be_read(chromium: Any, root: Path, made: tuple[Path, di
     ink, ground = page.evaluate(
         "[getComputedStyle(document.body).color, getComputedStyle(document.body).getPropertyValue('--card')]"
     )
-    assert (ink, ground) == ("rgb(27, 30, 35)", "#ffffff"), "dark on white on paper, whatever the theme"
+    assert (ink, ground) == ("rgb(27, 30, 35)", "#ffffff"), "dark on white on paper, in any theme"
     context.close()
     assert complaints == []

@@ -134,7 +134,7 @@ def test_what_has_changed_is_analysed_again_and_what_is_gone_is_left_out(
     assert (first["gpus"], second["gpus"]) == (3, 2)
     assert second["run"]["taken_over"] == 1
     assert main(["fleet", "analyze", str(tmp_path / "traces"), "--out", str(tmp_path / "out"), "--processes", "1"]) == 0
-    assert "0 of 2 traces could not be analysed; 2 taken over from an earlier run" in capsys.readouterr().out
+    assert "0 of 2 traces could not be analysed; 2 reused from an earlier run" in capsys.readouterr().out
     assert pq.read_table(tmp_path / "out" / "gpus.parquet")["uuid"].to_pylist() == ["GPU-4", "GPU-2"]
 
 
@@ -187,7 +187,7 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_a_sentence(
         ending.join()
         cluster.stop()
     said = capfd.readouterr().err
-    assert said.startswith(f"epochcast: the Dask scheduler at {cluster.address} is gone; what was done is kept")
+    assert said.startswith(f"epochcast: the Dask scheduler at {cluster.address} is gone; finished results are kept")
     assert said.count("\n") == 1
     assert analyze(traces, "--out", out, "--processes", 1)["run"]["taken_over"] > 0
     found = tables(out)

@@ -102,7 +102,7 @@ def test_a_folder_that_may_not_be_listed_fails_in_the_place_of_its_traces(
     assert [one.name for one in found] == ["closed", "open/1.csv"]
     (failure,) = analysed(Looking(load_catalog()), found[:1])
     assert isinstance(failure, Failure)
-    assert failure.error == "the folder 'closed' may not be read, nor the traces in it: allow it, or move it elsewhere"
+    assert failure.error == "no permission to read the folder 'closed' and its traces: allow it, or move it elsewhere"
 
 
 def test_times_in_milliseconds_and_halves_of_characters_fail_alone(tmp_path: Path) -> None:

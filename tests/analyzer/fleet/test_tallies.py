@@ -278,7 +278,7 @@ def test_copies_cover_no_more_than_all_of_the_time(advisor: Advisor) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=30))
 def test_each_second_counts_once(intervals: list[tuple[int, int]]) -> None:
-    """The union of intervals, beside one that counts every second."""
+    """The union of intervals, next to one that counts every second."""
     seen = SeenTime()
     for start, end in intervals:
         seen.add(start, end)

@@ -59,7 +59,7 @@ def test_spot_above_on_demand_is_told_and_kept(tmp_path: Path) -> None:
     path.write_text(f"{SPOT_HEADER}aws,a,T4,1,r,0.2,0.5,,,page,2026-01-01\naws,b,T4,1,r,0.5,0.5,,,page,2026-01-01\n")
     instances, notes = load_instances(path, CATALOG)
     assert len(instances) == 2
-    assert len(notes) == 1 and "dearer than on demand for 1 " in notes[0] and "first a in r" in notes[0]
+    assert len(notes) == 1 and "costs more than on demand for 1 " in notes[0] and "first a in r" in notes[0]
 
 
 def test_one_instance_may_take_several_gpus_but_not_twice_the_same(tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ def test_one_instance_may_take_several_gpus_but_not_twice_the_same(tmp_path: Pat
         (HEADER + "aws,x,T4,none,r,1,page,2026-01-01\n", "count of row 1 of {path} is 'none'"),
         (HEADER + "aws,x,T4,0.5,r,1,page,2026-01-01\n", "'0.5'; it must be a whole number of GPUs"),
         (HEADER + "aws,x,T4,1,r,1,page,2026-01-01,more\n", "more cells than its header"),
-        (HEADER + "aws,x,T4,1,r,1,page\n", "row 1 of {path} has no date; say when the price was seen, as YYYY-MM-DD"),
-        (HEADER + "aws,x,T4,1,r,1, ,2026-01-01\n", "row 1 of {path} has no source; say where the price was seen"),
+        (HEADER + "aws,x,T4,1,r,1,page\n", "row 1 of {path} has no date; say when you saw the price, as YYYY-MM-DD"),
+        (HEADER + "aws,x,T4,1,r,1, ,2026-01-01\n", "row 1 of {path} has no source; say where you saw the price"),
         (HEADER + "aws,x,T4,1,,1,page,2026-01-01\n", "row 1 of {path} has no region; name it, or write any"),
         (HEADER + "aws,x,T4,1,r,1,page,last week\n", "date of row 1 of {path} is 'last week'; write it as YYYY-MM-DD"),
         (HEADER + f"aws,x,T4,1,r,1,page,{date.today() + timedelta(days=9)}\n", "after today"),
         (HEADER + "aws,x,TPU,1,r,1,page,2026-01-01\n", "has no row with a GPU of the catalogue: 1 row of {path} is skipped"),
         (HEADER, "has no row with a GPU of the catalogue"),
-        ("InstanceType,AcceleratorName,Price\n", "price list of SkyPilot, which names GPUs and prices hosts in its own way"),
+        ("InstanceType,AcceleratorName,Price\n", "price list of SkyPilot, which has its own format"),
         ("", "is empty"),
     ],
 )

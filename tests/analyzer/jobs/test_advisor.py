@@ -49,7 +49,7 @@ def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
     assert answer.source == "T4 of ours" and {"T4 of ours", "A10G"} <= {one.gpu for one in answer.predictions}
     ranked = recommended(advisor, [source])
     assert ranked.current is None and ranked.savings is None
-    assert any("nothing in the price table has the job's GPU" in note for note in ranked.notes)
+    assert any("no instance in the price table has the job's GPU" in note for note in ranked.notes)
 
 
 def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
@@ -75,7 +75,7 @@ def test_a_job_in_one_machine_stays_in_one_and_takes_all_of_its_gpus(advisor: Ad
     assert all_of_it.ratio == 1.0 and 1.7 < half.ratio < 2, "half as many GPUs, and less to exchange"
     assert half.ratio_low and half.ratio_high and half.ratio_high / half.ratio_low > 1.4
     assert "4 GPUs instead of 8" in half.why
-    assert any("8 GPUs now and takes all GPUs of an instance" in note for note in eight.notes)
+    assert any("8 GPUs now and would use all GPUs of an instance" in note for note in eight.notes)
     assert eight.current and (eight.current.instance, eight.current.instances) == ("g5.48xlarge", 1)
 
 
@@ -118,7 +118,7 @@ def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
 def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advisor) -> None:
     ratio_only = profile_of("T4", None)
     for asked in (predicted, recommended):
-        with pytest.raises(InputError, match="only ratios, and the time of the whole job needs seconds"):
+        with pytest.raises(InputError, match="only ratios, but the time of the whole job needs seconds"):
             asked(advisor, [ratio_only], work=Work(9))
 
 
@@ -154,7 +154,9 @@ def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction
     answer = recommended(advisor, [profile], on=rented("T4", 1, advisor.instances, devices=said))
     assert answer.current and answer.current.assumed and answer.savings
     notes = " | ".join(answer.notes)
-    assert "reported to run on g4dn.9xlarge, but the price table lacks it: the cheapest instance with T4 is used" in notes
+    assert (
+        "reported to run on g4dn.9xlarge, but the price table does not list it: the cheapest instance with T4 is used" in notes
+    )
     assert "compared with aws g4dn.xlarge, the cheapest with the job's GPU" in notes
 
 
@@ -166,7 +168,7 @@ def test_nothing_is_assumed_that_has_other_machines_than_the_job(advisor: Adviso
         assert answer.recommendations and answer.current is None and answer.savings is None
         notes = " | ".join(answer.notes)
         assert "no instance in the price table has 4 T4, as the job's node has" in notes
-        assert ("reported to run on g4dn.12xlarge, but the price table lacks it" in notes) == (on is not None)
+        assert ("reported to run on g4dn.12xlarge, but the price table does not list it" in notes) == (on is not None)
         assert "is used" not in notes and "compared with" not in notes
     assert recommended(advisor, profiles, machines=4).current
 

@@ -88,7 +88,7 @@ def test_in_step_without_owners_or_with_a_process_for_each_rank() -> None:
     alone = [report(f"GPU-{n}", label=str(n), shift=0.03 * n) for n in range(4)]
     (found,) = groups(*alone)
     assert found.grouped_by == "phase" and found.gpus == ("GPU-0", "GPU-1", "GPU-2", "GPU-3")
-    assert found.id == f"phase-GPU-0-{BEGAN:.0f}" and found.title == "4 GPUs in step on node-1"
+    assert found.id == f"phase-GPU-0-{BEGAN:.0f}" and found.title == "4 synchronous GPUs on node-1"
     assert "count as one job because their epochs" in found.notes[0]
     ranks = [replace(one, owners=(Owner(50 + n, "python", "ada"),)) for n, one in enumerate(alone)]
     assert len(groups(*ranks)) == 1
@@ -124,7 +124,7 @@ def test_only_epochs_that_both_were_watched_in_count() -> None:
     late = replace(report("GPU-b", epochs=40), epochs=report(epochs=40).epochs[-8:])
     assert in_step(whole, late) and in_step(late, whole)
     every_other = replace(whole, epochs=whole.epochs[::2])
-    assert not in_step(whole, every_other) and not in_step(every_other, whole), "twice as long, whatever the period says"
+    assert not in_step(whole, every_other) and not in_step(every_other, whole), "twice as long, regardless of the period"
     some_missed = replace(whole, epochs=tuple(one for n, one in enumerate(whole.epochs) if n not in (17, 25, 31)))
     assert in_step(whole, some_missed) and in_step(some_missed, whole)
 
@@ -171,7 +171,7 @@ def test_a_found_again_beginning_is_the_same_job() -> None:
 def test_a_shared_gpu_says_so() -> None:
     owners = (Owner(1, "python", slurm_job="5"), Owner(2, "python", slurm_job="6"))
     (found,) = groups(report(owners=owners))
-    of_both = "; the answer is of one of them, and the metrics are those of both"
+    of_both = "; the answer is for one of them, but the metrics cover both"
     start = "GPU 0 of node-1: two jobs share the GPU: "
     assert found.id == "slurm-5"
     assert found.notes == (f"{start}processes of the Slurm jobs 5 and 6 run on it{of_both}",)

@@ -63,16 +63,16 @@ def test_an_unsure_gpu_has_no_vote() -> None:
 def test_a_checkpoint_is_priced_as_a_cycle() -> None:
     answer = job([report(cycles=SAVES)])
     assert (answer.unit, [cycle.kind for cycle in answer.cycles]) == ("cycle", ["step", "checkpoint"])
-    assert "seconds and cost are of one cycle, whose kind is checkpoint (it saves)" in answer.notes
+    assert "seconds and cost are per cycle; its kind is checkpoint (it saves)" in answer.notes
 
 
 def test_a_drifting_second_cycle_is_said_once() -> None:
     (note,) = job([report(second_period_s=41.0)]).notes
-    assert "besides 30.0 s it shows a cycle of 41.0 s that drifts against it" in note
+    assert "besides 30.0 s there is a cycle of 41.0 s that drifts against it" in note
 
 
 @pytest.mark.parametrize(("cycles", "rate"), [(SAVES, 128.0), ((), None)])
 def test_samples_per_second_need_a_step(cycles: tuple[Cycle, ...], rate: float | None) -> None:
     answer = job([report(cycles=cycles)], JobPlan(samples_per_step=64))
     assert (answer.samples_per_s, answer.tokens_per_s) == (rate, None)
-    assert any("no step shows" in note for note in answer.notes) == (rate is None)
+    assert any("the telemetry shows no steps" in note for note in answer.notes) == (rate is None)

@@ -19,7 +19,7 @@ REPORT = Report(
 CYCLES = (
     Cycle("checkpoint", 12.0, 0.9, "it saves", 0.25, 3.0),
     Cycle("checkpoint", 24.0, 0.9, "it saves", 0.5, 12.0),
-    Cycle("unknown", 30.0, 0.9, "nothing tells", None, None),
+    Cycle("unknown", 30.0, 0.9, "no metric shows", None, None),
 )
 SAVES = replace(REPORT, device=device("GPU-3"), period_s=12.0, cycles=CYCLES)
 STEPS = replace(REPORT, device=device("GPU-2"), verdict="steps", period_s=0.5, epochs=())

@@ -48,7 +48,7 @@ def unseen(trace: SimulatedTrace, begin: float, end: float) -> np.ndarray:
 
 
 def check(found: list[EpochRecord], trace: SimulatedTrace, begin: float, end: float, lost: int) -> None:
-    """All are true, none has a boundary that nobody saw, and at most so many beside the hole are not found."""
+    """All are true, none has a boundary that nobody saw, and at most so many next to the hole are not found."""
     starts = trace.epoch_starts
     true = np.array([starts, np.append(starts[1:], trace.epoch_ends[-1])]).T
     which = []
@@ -79,7 +79,7 @@ def test_a_job_goes_on_after_a_hole(
     assert {report.job_since for report in reports} == {before.job_since}
     assert all(report.verdict == "epochs" and report.profile for report in reports)
     assert {epoch.job_since for epoch in played.epochs} == {before.job_since}
-    # The detector begins anew after a long hole and after a restart: it takes the first epochs that it sees for cut off.
+    # The detector starts again after a long hole and after a restart: it takes the first epochs that it sees for cut off.
     check(played.epochs, trace, begin, begin + hole_s, lost=0 if hole_s < 300 and not restart else 2)
     seen = [report.epochs_seen for report in reports]
     assert seen == sorted(seen) and seen[-1] == len(played.epochs)

@@ -30,7 +30,7 @@ def test_a_second_analyzer_is_refused_until_the_first_is_gone_however_it_ends(tm
         assert holder.stdout is not None
         assert holder.stdout.readline() == "has it\n"
         with (
-            pytest.raises(InputError, match=r"another analyzer runs with the state .*state\.db'; end that one"),
+            pytest.raises(InputError, match=r"another analyzer is using the state .*state\.db'; stop it"),
             alone_with(state),
         ):
             pass
@@ -56,7 +56,7 @@ def test_where_nothing_can_be_locked_it_goes_on_and_says_so(
 
     monkeypatch.setattr("fcntl.flock", no_locks)
     with alone_with(tmp_path / "state.db"):
-        assert "whether another analyzer has the state" in caplog.text
+        assert "cannot check whether another analyzer uses the state" in caplog.text
 
 
 def damage(path: Path) -> bytes:

@@ -277,7 +277,7 @@ def test_what_a_node_tells_goes_through(store: StateStore, catalog: Catalog) -> 
     hand.tell("n", NodeReport(replace(report, epochs_seen=3), (record(0, 10), record(10.2, 20))), after_s=5)  # told twice
     assert len(store.epochs(UUID)) == 3
     hand.tell("n", NodeReport(replace(report, epochs_seen=4), (record(30, 40),)))  # not written yet ...
-    hand.tell("n", NodeReport(replace(report, epochs_seen=4), (record(30.2, 40.2),)))  # ... when it is found anew
+    hand.tell("n", NodeReport(replace(report, epochs_seen=4), (record(30.2, 40.2),)))  # ... when it is found again
     hand.tell("n", NodeReport(replace(report, epochs_seen=4)), after_s=5)
     assert [epoch.start for epoch in store.epochs(UUID)] == [0, 10.2, 20, 30.2]
     assert hand.watcher.health.gpus == 0

@@ -1,4 +1,4 @@
-"""The node analyzer as it is run: beside a real agent that replays a simulated trace."""
+"""The node analyzer as it is run: next to a real agent that replays a simulated trace."""
 
 import re
 import subprocess
@@ -98,7 +98,7 @@ def test_without_an_agent_it_waits_and_says_so(start_process: Start, tmp_path: P
 def test_beyond_this_machine_it_warns_of_whoever_reaches_it(start_process: Start, tmp_path: Path) -> None:
     settings = ("--agent", "http://127.0.0.1:9", "--state", tmp_path / "s.db")
     warned = {
-        host: "anybody who reaches"
+        host: "anyone who can reach"
         in start_process("-m", "epochcast.analyzer", "serve", "--node", "--host", host, *settings).stop()[1]
         for host in ("127.0.0.2", "0.0.0.0")
     }
@@ -149,12 +149,12 @@ def test_the_service_where_only_the_nodes_packages_are_installed_names_what_to_d
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.endswith("in place of the dot, or add --node beside an agent\n")
+    assert done.stderr.endswith("in place of the dot, or add --node next to an agent\n")
 
 
 BAD = [
     (["--port", "99999"], "port is 99999"),
-    (["--agent", "nowhere"], "whole address"),
+    (["--agent", "nowhere"], "full address"),
     (["--config", "absent.toml"], "absent.toml"),
     (["--state", "/dev/null/state.db"], "/dev/null/state.db"),
     (["--no-such-flag"], "--no-such-flag"),

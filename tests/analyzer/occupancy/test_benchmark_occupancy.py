@@ -276,7 +276,7 @@ def test_a_failure_is_counted_and_tried_again(collected):
 
 def test_a_table_of_another_gpu_is_not_continued(collected):
     collected()
-    with pytest.raises(InputError, match="'H200 SXM' and this run has 'T4'; give another file"):
+    with pytest.raises(InputError, match="'H200 SXM' but this run has 'T4'; give another file"):
         collected(gpu="T4")
 
 

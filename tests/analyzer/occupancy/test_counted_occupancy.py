@@ -67,7 +67,7 @@ def test_a_trace_tells_its_counters(
     assert answer["occupancy_of_the_span"] == answer["mean"]
     out = printed("occupancy-of", path)
     assert "NVIDIA H200: 10.0 s (trace of epochcast-agent, counted by the hardware)" in out
-    assert f"a kernel ran 50.0 % of it ({metric}); warp slots were filled 15.0 % of it" in out
+    assert f"a kernel ran 50.0 % of the time ({metric}); warp slots were 15.0 % full on average" in out
 
 
 def test_a_trace_is_drawn_over_time(tmp_path: Path, printed: Callable[..., str]) -> None:

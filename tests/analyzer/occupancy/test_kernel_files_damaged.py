@@ -1,4 +1,4 @@
-"""Whatever is wrong with a profile, it is read or refused in one sentence."""
+"""A damaged profile is read or refused in one sentence."""
 
 import gzip
 import json

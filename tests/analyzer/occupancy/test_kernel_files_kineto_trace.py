@@ -118,7 +118,7 @@ def test_traces_of_pytorch_1_8_have_other_names(tmp_path: Path) -> None:
 def test_a_trace_that_does_not_tell_its_gpu_needs_it_named(tmp_path: Path, properties: list[Any]) -> None:
     path = write(tmp_path / "t.json", kernel(), properties=properties)
     file = read_any(path)
-    with pytest.raises(InputError, match="does not tell which GPU it ran on; name it by --gpu"):
+    with pytest.raises(InputError, match="does not name its GPU; name it with --gpu"):
         occupancy_rows(file, str(path), load_catalog())
     rows = occupancy_rows(file, str(path), load_catalog(), load_catalog().resolve("A100 SXM4 80GB"))
     assert rows["grid"].tolist() == [4 / 64]

@@ -139,7 +139,7 @@ def test_the_gpus_attributes_count_where_ncu_read_them(tmp_path: Path) -> None:
 
 
 def test_files_after_each_other_keep_all_launches(tmp_path: Path) -> None:
-    """Numbers of launches begin anew in each."""
+    """Numbers of launches start again in each."""
     for page in (raw(BASE), details(BASE)):
         file = _read(tmp_path, page + NOISE + page)
         assert file.table["kernel"].tolist() == 2 * ["gemm<A, B>", 'add("x", {lambda()#1})']
@@ -156,7 +156,7 @@ def test_the_counter_alone_gives_achieved_occupancy_alone(tmp_path: Path) -> Non
 def test_without_the_sms_the_gpu_has_to_be_named(tmp_path: Path) -> None:
     file = _read(tmp_path, raw({name: one for name, one in BASE.items() if name != SMS}))
     assert file.limits == {}
-    with pytest.raises(InputError, match="name it by --gpu"):
+    with pytest.raises(InputError, match="name it with --gpu"):
         occupancy_rows(file, "ncu.csv", load_catalog())
     rows = occupancy_rows(file, "ncu.csv", load_catalog(), load_catalog().resolve("A100 SXM4 80GB"))
     assert rows["limit"].tolist() == pytest.approx([0.0625, 1.0])

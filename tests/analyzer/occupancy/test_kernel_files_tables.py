@@ -26,7 +26,7 @@ def kineto(shared_data: Path) -> pd.DataFrame:
 
 
 def test_agrees_with_kineto_wherever_kineto_says_more_than_0(kineto: pd.DataFrame) -> None:
-    """Kineto writes whole percents: no row is further away than half of one, far within the point asked for."""
+    """Kineto writes whole percents: no row is further away than half of one, far within the required point."""
     said = kineto[(kineto["skipped"] == "") & (kineto["estimate"] > 0)]
     assert len(said) > 30_000
     assert (said["grid"] - said["estimate"]).abs().max() <= 0.005 + 1e-9
@@ -129,7 +129,7 @@ def test_without_its_meta_json_the_gpu_has_to_be_named(tmp_path: Path, meta: obj
     path = _bench(tmp_path, meta=meta)
     file = read_any(path)
     assert isinstance(file, KernelFile) and not file.limits
-    with pytest.raises(InputError, match="name it by --gpu"):
+    with pytest.raises(InputError, match="name it with --gpu"):
         occupancy_rows(file, str(path), load_catalog())
     rows = occupancy_rows(file, str(path), load_catalog(), load_catalog().resolve("H200 SXM"))
     assert rows["grid"].notna().all()

@@ -128,7 +128,7 @@ def test_without_durations_there_is_no_mean_weighted_by_time() -> None:
 
 def test_achieved_occupancy_is_told_apart() -> None:
     table = _random_table(3, rows=3, achieved=[0.2, 0.4, np.nan], duration=[3.0, 1.0, 1.0], count=[1, 1, 1])
-    table.loc[0, "registers_per_thread"] = np.nan  # ncu was asked for the counter alone
+    table.loc[0, "registers_per_thread"] = np.nan  # ncu collected only the counter
     summary = summarise(with_occupancy(table, LIMITS))
     assert summary.achieved is not None
     assert (summary.achieved.mean, summary.achieved.time_mean, summary.achieved.max) == pytest.approx((0.3, 0.25, 0.4))

@@ -56,7 +56,7 @@ def test_people_read_the_numbers_the_limits_and_advice(tmp_path: Path, printed: 
         "limited by (share of GPU time): the grid (too few blocks) 80.0 %, warps (an SM holds no more) 20.0 %",
         "advice: grids are too small for 80 % of the GPU time: the busiest such kernel launches 66 blocks for 132 SMs, which"
         " leaves 66 idle, where 1056 fit at once; a larger batch makes more blocks",
-        "passed over: 1 copies and fills of memory",
+        "skipped: 1 copies and fills of memory",
     ):
         assert part in out
     by_launch = printed("occupancy-of", _trace(tmp_path), "--by", "launch")
@@ -70,7 +70,7 @@ def _at(milliseconds: float, kernel: dict[str, Any], stream: int = 7) -> dict[st
 
 OVER_TIME = [
     _at(0, _kernel("matmul", 66, 256, 2000.0)),  # 1/16
-    _at(1, _kernel("add", 132_000, 256, 2000.0), stream=20),  # full, beside it for half of its time
+    _at(1, _kernel("add", 132_000, 256, 2000.0), stream=20),  # full, next to it for half of its time
     _at(8, _kernel("matmul", 132, 256, 2000.0)),  # 1/8
 ]
 
@@ -85,8 +85,8 @@ def test_over_time_kernels_of_cuda_graphs_count_as_running(
     assert answer["occupancy_of_the_span"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 9, rel=1e-4)
     assert answer["busy_occupancy"] == pytest.approx((1 / 16 + 2 + 2 / 8) / 5, rel=1e-4)
     out = printed("occupancy-of", path)
-    assert "a kernel ran 60.0 % of 10.0 ms: NVML utilisation; warp slots were filled 25.7 % of it" in out
-    assert "in 10.0 % of it kernels of unknown occupancy ran alone" in out
+    assert "a kernel ran 60.0 % of 10.0 ms: NVML utilisation; warp slots were 25.7 % full on average" in out
+    assert "for 10.0 % of the time only kernels of unknown occupancy ran" in out
 
 
 def test_over_time_each_gpu_is_told_and_the_mean(
@@ -147,7 +147,7 @@ def test_a_picture(tmp_path: Path, printed: Callable[..., str]) -> None:
         ("trace.json --gpus missing.toml", "cannot read the GPU file"),
         ("trace.json --plot picture.bmp", "name a file that ends in"),
         ("trace.json --top 0", "--top"),
-        ("timeless.json --timeline time.png", "'timeless.json' does not tell when its kernels ran"),
+        ("timeless.json --timeline time.png", "'timeless.json' does not record when its kernels ran"),
         ("trace.json --timeline time.bmp", "name a file that ends in"),
     ],
 )

@@ -146,7 +146,7 @@ def _edited(folder: Path, **changed: Any) -> None:
     ("damage", "said"),
     [
         (lambda folder: (folder / MANIFEST).unlink(), "epochcast fit occupancy"),
-        (lambda folder: (folder / MANIFEST).write_text("[]"), "train it anew with `epochcast fit occupancy`"),
+        (lambda folder: (folder / MANIFEST).write_text("[]"), "train it again with `epochcast fit occupancy`"),
         (lambda folder: _edited(folder, schema="epochcast.occupancy/v2"), "epochcast.occupancy/v3"),
         (lambda folder: _edited(folder, features=[], epochcast="0.0.9"), "fitted by epochcast 0.0.9 on other features"),
         (lambda folder: _edited(folder, range={"words": []}), "range."),

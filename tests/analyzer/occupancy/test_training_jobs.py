@@ -47,7 +47,7 @@ def test_gradients_go_back_along_every_edge() -> None:
 def test_a_shortcut_reads_the_block_s_input_and_is_added_to_its_answer() -> None:
     layers = [
         *(convolution(4, 8, 6, 1), convolution(4, 8, 6), activation(8, 6), convolution(8, 8, 6), activation(8, 6)),
-        *(convolution(8, 8, 6), activation(8, 6), convolution(8, 8, 6), activation(8, 6)),  # an identity beside it
+        *(convolution(8, 8, 6), activation(8, 6), convolution(8, 8, 6), activation(8, 6)),  # an identity next to it
         *(convolution(8, 16, 3, 1), convolution(8, 16, 3), activation(16, 3), convolution(16, 16, 3), activation(16, 3)),
         *ends(16, 5),
     ]
@@ -82,7 +82,7 @@ def test_a_dense_block_reads_all_that_was_made_in_it() -> None:
     [
         (
             [ListedLayer("conv2d", 800, 225), *ends(8, 5)],
-            "convolution 1 writes 800 elements with 225 parameters, which fits no",
+            "convolution 1 writes 800 elements with 225 parameters, which matches no",
         ),
         ([convolution(3, 8, 10), ListedLayer("linear", 5, 42)], "a dense layer of 5 features has 42 parameters"),
         ([convolution(3, 8, 10), ListedLayer("fft", 5, 0)], "a layer of kind 'fft'; known are conv2d"),
@@ -128,7 +128,7 @@ def test_two_tables_and_protocols(tmp_path: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr()
     answer = json.loads(said.out)
     assert (answer["protocol"], answer["n"], answer["settings"]["train_rows"]) == (None, 38, 118)
-    assert "are networks of --train: no test of new networks" in said.err
+    assert "are networks in --train, so this tests no new networks" in said.err
     for protocol, tests in (("architecture", 2), ("depth", 0), ("width", 1)):
         status = main(["evaluate", "occupancy", "--data", str(one), "--protocol", protocol, "--recipe", "mean", "--json"])
         said = capsys.readouterr()
@@ -168,7 +168,7 @@ def test_other_tables_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("options", "words"),
     [
         (["--recipe", "peak-memory"], "--recipe peak-memory predicts no sm_occupancy"),
-        (["--protocol", "width", "--folds", "3"], "--folds is for protocol layers"),
+        (["--protocol", "width", "--folds", "3"], "--folds applies only to --protocol layers"),
     ],
 )
 def test_options_without_a_use_are_refused(

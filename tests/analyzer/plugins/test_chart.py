@@ -27,7 +27,9 @@ def test_the_legend_lies_within_the_figure(panels: int) -> None:
 
 def test_amounts_are_drawn_from_zero_with_their_unit() -> None:
     line = Line("predicted", [100.0, 180.0, 230.0])
-    figure = chart_figure(Chart([Panel("net", [1, 2, 3], [line], 2)], "devices", "more do not pay", "images/s", ratio=False))
+    figure = chart_figure(
+        Chart([Panel("net", [1, 2, 3], [line], 2)], "devices", "more do not pay off", "images/s", ratio=False)
+    )
     (axes,) = figure.axes
     assert axes.get_ylim()[0] == 0 and axes.get_xscale() == "linear" and list(axes.get_xticks()) == [1, 2, 3]
     assert figure.get_supylabel() == "images/s"

@@ -61,8 +61,8 @@ def test_models_are_names_and_nothing_else(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"auto_map": {"AutoModel": "m.Net"}}, "auto_map, which asks for code"),
-        ({"trust_remote_code": True}, "trust_remote_code, which asks for code"),
+        ({"auto_map": {"AutoModel": "m.Net"}}, "auto_map, which would run"),
+        ({"trust_remote_code": True}, "trust_remote_code, which would run"),
         ({"num_hidden_layers": 100000}, "layers 100000, more than any model that is trained; give 1000 at most"),
         ({"hidden_size": 10**8, "head_dim": 8}, "hidden 100000000"),
         ({"vocab_size": 10**30}, "vocab_size="),
@@ -79,8 +79,8 @@ def test_configurations_that_are_not_taken(client: TestClient, changes: dict[str
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ({"gpu": "T4"}, "name a built-in model by model, or give the content of a config.json"),
-        ({"gpu": "T4", "model": "BERT-base", "config": LLAMA}, "one of them"),
+        ({"gpu": "T4"}, "give either model (a built-in name) or config"),
+        ({"gpu": "T4", "model": "BERT-base", "config": LLAMA}, "give either"),
         ({"gpu": "V", "model": "BERT-base"}, "V"),
         ({"gpu": "T4", "model": "BERT-base", "global_batch": 2**24}, "micro-batches times stages"),
         ({"gpu": "T4", "model": "BERT-base", "precision": "amp-fp8"}, "no training in FP8 was measured, so 'amp-fp8' is not"),
@@ -100,11 +100,11 @@ def test_distributed_questions_without_an_answer(client: TestClient, question: d
         ("convmeter", {"network": "resnet50", "model": "/etc"}, "no model '/etc' is configured; name one of cpu"),
         ("convmeter", {"network": "resnet50", "image_size": 10**9}, "image_size is 1000000000"),
         ("convmeter", {"network": "resnet50", "batches": [1] * 65}, "batches is"),
-        ("convmeter", {}, "name a network by network"),
+        ("convmeter", {}, "give either network"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "model": "../x"}, "no model '../x' is configured"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "batches": [2**30]}, "batches[0] is 1073741824"),
         ("occupancy", {"network": "lstm", "gpus": ["T4"], "hidden": 10**6}, "hidden is 1000000"),
-        ("occupancy", {"network": "lenet", "onnx": "AAAA", "gpus": ["T4"]}, "one of them"),
+        ("occupancy", {"network": "lenet", "onnx": "AAAA", "gpus": ["T4"]}, "give either"),
     ],
 )
 def test_other_questions_without_an_answer(client: TestClient, backend: str, question: dict[str, Any], sentence: str) -> None:
@@ -161,9 +161,9 @@ NEGATIVE = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[-8, 3, 3, 3]
 @pytest.mark.parametrize(
     ("made", "sentence"),
     [
-        (lambda: onnx_model(weight=elsewhere(flag=True)), "'w' of the onnx network lies in another file"),
-        (lambda: onnx_model(weight=elsewhere(flag=False, location="../../x")), "'w' of the onnx network lies in another file"),
-        (hidden_in_a_branch, "lies in another file"),
+        (lambda: onnx_model(weight=elsewhere(flag=True)), "'w' of the onnx network is in another file"),
+        (lambda: onnx_model(weight=elsewhere(flag=False, location="../../x")), "'w' of the onnx network is in another file"),
+        (hidden_in_a_branch, "is in another file"),
         (lambda: onnx_model(weight=HUGE), "elements; send one that fits a GPU"),
         (lambda: onnx_model(weight=NEGATIVE), "has a side of -8"),
         (lambda: onnx_model(sides=[1, 3, 2**45, 2**45]), "elements; send one that fits a GPU"),
@@ -184,7 +184,7 @@ def test_onnx_that_is_not_taken(client: TestClient, backend: str, made: Callable
     ("text", "sentence"),
     [
         ("!!!!", "onnx is not base64"),
-        (base64.b64encode(b"no protobuf at all").decode(), "onnx is no ONNX file"),
+        (base64.b64encode(b"no protobuf at all").decode(), "onnx is not an ONNX file"),
         (base64.b64encode(b"\x08\x08").decode(), "the onnx network"),
         (base64.b64encode(onnx_model().SerializeToString()[:-40]).decode(), "onnx"),
         ("é" * 8, "onnx is not base64"),

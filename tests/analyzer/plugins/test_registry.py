@@ -94,7 +94,7 @@ def test_a_table_of_no_backend_is_refused(tables: dict[str, Any], sentence: str)
     [
         ({"model": "x"}, "[backends.convmeter] has the unknown setting 'model'"),
         ({"models": "x"}, "[backends.convmeter] has models 'x'; give names and folders"),
-        ({"models": {"a": "nowhere"}}, "has the model 'a' in 'nowhere', which is no folder"),
+        ({"models": {"a": "nowhere"}}, "has the model 'a' in 'nowhere', which is not a folder"),
     ],
 )
 def test_wrong_settings_of_a_backend_are_told(serve: Serve, own: dict[str, Any], sentence: str) -> None:
@@ -150,7 +150,7 @@ BROKEN = {
     "bad_class": ("Twice = 3", "it is not a class"),
     "bad_summary": (GOOD.replace("summary =", "summery ="), "it has no summary"),
     "bad_question": (GOOD.replace("    Question = Question", "    Question = dict"), "its Question is no"),
-    "bad_answer": (GOOD.replace("    Answer = Answer", ""), "its Answer is no pydantic model"),
+    "bad_answer": (GOOD.replace("    Answer = Answer", ""), "its Answer is not a pydantic model"),
     "bad_schema": (ODD, "its Question has no JSON schema"),
     "bad_method": (GOOD.replace("def answer", "def reply"), "it has no method answer"),
     "bad_init": (GOOD.replace("self.own = settings.own", "raise KeyError('licence')"), "KeyError: 'licence'"),
@@ -171,7 +171,7 @@ def test_a_broken_backend_is_named_and_hurts_no_other(serve: Serve, install: Ins
 def test_names_that_no_path_can_have(install: Install) -> None:
     install("odd", GOOD, Twice="odd:Twice")
     one = Registry.load(Settings(), {}).get("Twice")
-    assert one is not None and "not of lower-case letters" in one.why
+    assert one is not None and "must be at most 50 lower-case letters" in one.why
 
 
 def test_ours_are_not_replaced(install: Install) -> None:

@@ -1,4 +1,4 @@
-"""What holds of a recommendation whatever the predictions, the price table and the limits are."""
+"""What holds for every recommendation, with any predictions, price table and limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ OBJECTIVES: tuple[Objective, ...] = ("cost", "time")
 POWERS = st.sampled_from([2.0**power for power in range(-6, 7)])
 """Factors that round nothing, so that an order must stay exactly as it was."""
 EXAMPLES = settings(max_examples=40, deadline=None)
-"""An example is dear to draw: some ten instances and predictions."""
+"""An example is expensive to draw: some ten instances and predictions."""
 
 
 @dataclass(frozen=True)

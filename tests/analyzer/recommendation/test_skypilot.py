@@ -117,11 +117,11 @@ def test_what_skypilot_does_not_know_is_named(bad: Recommendation, message: str)
 
 
 def test_what_may_not_fit_is_told() -> None:
-    assert "fits into its memory is not known\n" in resources_yaml([row("g5.xlarge", "A10G", fits=None)], JOB, CATALOG)
+    assert "whether the job fits into its memory\n" in resources_yaml([row("g5.xlarge", "A10G", fits=None)], JOB, CATALOG)
 
 
 def test_nothing_to_launch_is_refused() -> None:
-    with pytest.raises(InputError, match="nothing that SkyPilot could launch"):
+    with pytest.raises(InputError, match="nothing for SkyPilot to launch"):
         resources_yaml([], JOB, CATALOG)
 
 

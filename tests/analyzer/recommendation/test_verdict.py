@@ -48,7 +48,7 @@ def test_what_it_costs_by_the_other_objective_is_said_with_it() -> None:
 
 
 def test_what_rests_on_a_data_sheet_says_so() -> None:
-    assert "rests on its data sheet" in said(row("B200 SXM", 0.5, 1.0, route="specifications")).why
+    assert "relies on its data sheet" in said(row("B200 SXM", 0.5, 1.0, route="specifications")).why
     assert "data sheet" in said(row("B200 SXM", 0.9, 1.0, route="residual")).why
 
 
@@ -85,7 +85,7 @@ def test_no_test_run_is_advised_that_costs_more_than_it_saves() -> None:
 def test_what_may_not_fit_is_tried_first() -> None:
     answer = said(row("A10G", 0.5, 1.0, fits=None))
     assert (answer.action, answer.text) == ("measure", "Cannot tell yet: try aws with-A10G (A10G) first")
-    assert "if the job fits into its memory, which is not known" in answer.why
+    assert "if the job fits into its memory, which is unknown" in answer.why
 
 
 def test_what_stays_is_no_saving_and_is_not_uncertain() -> None:
@@ -135,6 +135,6 @@ def test_more_gpus_of_the_same_instance() -> None:
 
 def test_without_a_price_or_an_instance_there_is_nothing_to_compare() -> None:
     assert said(row("A10G", 0.5, 1.0), now=None) == Verdict(
-        "choose", "aws with-A10G (A10G) is the cheapest", "what the job runs on now has no price to compare with"
+        "choose", "aws with-A10G (A10G) is the cheapest", "the current instance has no price to compare with"
     )
     assert verdict(None, NOW, "cost", "epoch").action == "none"

@@ -30,7 +30,7 @@ def test_the_file_is_a_trace_after_every_write(tmp_path: Path) -> None:
     _power(growing, 1.0, 1.1)
     assert (growing.unwritten, growing.write(), growing.unwritten) == (2, True, 0)
     assert _times(growing.path) == [1.0, 1.1]
-    _power(growing, 1.1, 1.2)  # asked for twice: a signal came in between
+    _power(growing, 1.1, 1.2)  # called twice: a signal came in between
     assert growing.write()
     read = read_trace(tmp_path / "run.csv")
     assert (read.gpu, read.uuid, read.time.tolist()) == ("Tesla T4", "GPU-a", [1.0, 1.1, 1.2])
@@ -135,7 +135,7 @@ def test_wherever_a_kill_cut_a_file_off_its_whole_lines_are_read(tmp_path: Path)
         if expected:
             read = read_trace(path)
             assert read.time.tolist() == expected
-            assert read.notes == (() if length in rows else ("the file ends within a line, which is left out",))
+            assert read.notes == (() if length in rows else ("the file ends in the middle of a line, which is skipped",))
         else:
             with pytest.raises(InputError, match="has no rows"):
                 read_trace(path)

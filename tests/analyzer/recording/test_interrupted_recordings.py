@@ -139,7 +139,7 @@ def test_a_disk_that_stays_full_leaves_what_was_there(start_record: Callable[...
         recorder.check(label, recorder.growing(label), full - 2)
         rows += len(read_trace(recorder.growing(label)).frame)
     assert answer["samples"] == rows
-    assert "run.gpu0.parquet': File too large; of 9 of 9 devices the samples are kept as" in said
+    assert "run.gpu0.parquet': File too large; the samples of 9 of 9 devices are kept as" in said
     lost = re.search(r"the last samples, (\d+) of all devices together, are lost", said)
     assert lost is not None
     assert 0 < int(lost[1]) < 9 * 10 * 8  # of 5 s, each second's of 9 devices, and what is taken before and after
@@ -194,7 +194,7 @@ def test_a_real_disk_that_becomes_full(start_record: Callable[..., Recorder], tm
                 pass
         full = time.time()
         answer, said = recorder.end()
-        assert "No space left on device; of 9 of 9 devices the samples are kept as" in said
+        assert "No space left on device; the samples of 9 of 9 devices are kept as" in said
         assert "lost" not in said
         for label, file in zip(DEVICES, answer["trace"], strict=True):
             recorder.check(label, recorder.growing(label), full - 2)

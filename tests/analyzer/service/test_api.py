@@ -81,7 +81,7 @@ def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
     assert ranked["objective"] == "time"
     assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
     assert ranked["recommendations"][0] == ranked["fastest"]
-    # On all GPUs of whatever holds it.
+    # On all GPUs of any instance that holds it.
     assert all(row["gpus"] == row["gpu_count"] * row["instances"] for row in ranked["recommendations"])
 
 

@@ -64,7 +64,7 @@ def test_the_example_is_taken_as_it_stands(root: Path, tmp_path: Path) -> None:
         ("[limits]\nbody = 1", "unknown setting 'limits.body'; known: body_bytes"),
         ('[[agents]]\nurl = "http://a:1"\nintervall = 3', "unknown setting 'agents[0].intervall'; did you mean 'interval'?"),
         ("[[agents]]\nnode = 'a'", "lacks agents[0].url, which is required"),
-        ("[[agents]]\nurl = 'a'", "url is 'a'; give a whole address"),
+        ("[[agents]]\nurl = 'a'", "url is 'a'; give a full address"),
         ('port = "1"', "sets port to '1'; it must be a valid integer"),
         ("port = true", "sets port to True"),
         ("port = 70000", "sets port to 70000; it must be less than or equal to 65535"),

@@ -179,8 +179,8 @@ def own_clock_behind(installation: Installation) -> Iterator[None]:
         (disk_error, "disk I/O error", "epochcast_analyzer_store_errors_total [1-9]", "EpochcastStateNotWritten"),
         (read_only, "read-only file system", "epochcast_analyzer_store_errors_total [1-9]", "EpochcastStateNotWritten"),
         (locked, "locked", "epochcast_analyzer_store_errors_total [1-9]", "EpochcastStateNotWritten"),
-        (corrupt, "the state was damaged", "epochcast_analyzer_damaged_state_files 1", "EpochcastStateDamaged"),
-        (corrupt_at_start, "the state was damaged", "epochcast_analyzer_damaged_state_files 1", "EpochcastStateDamaged"),
+        (corrupt, "the state file was damaged", "epochcast_analyzer_damaged_state_files 1", "EpochcastStateDamaged"),
+        (corrupt_at_start, "the state file was damaged", "epochcast_analyzer_damaged_state_files 1", "EpochcastStateDamaged"),
         (watcher_stopped, "the watcher has not reported for", "epochcast_analyzer_watcher_up 0", "EpochcastWatcherDown"),
         (clock_ahead, "ahead of this machine's", "epochcast_analyzer_source_clock_offset_seconds.* 3[56]", "EpochcastClockOff"),
         (clock_behind, "behind this machine's", "epochcast_analyzer_source_clock_offset_seconds.* -3[56]", "EpochcastClockOff"),
@@ -210,7 +210,7 @@ def test_a_failure_is_named_and_heals(
     seconds["healed"] = installation.seconds_until("health afterwards", installation.is_well, 90)
 
     def lost_nothing() -> bool:
-        """Jobs and epochs from before are there, and all that ended since; a replay that begins anew has not come so far."""
+        """Jobs and epochs from before are there, and all that ended since; a replay that starts again has not come so far."""
         now = installation.epochs
         kept = all(np.abs(now - start).min() < BOUNDARY_S for start in epochs)
         went_on = len(now) > len(epochs) + 1 and np.diff(now).max() < 1.5 * EPOCH_S

@@ -118,7 +118,7 @@ def test_a_body_that_does_not_say_its_size_is_counted(client_with: Client) -> No
 
 @pytest.mark.parametrize("value", [b'"k": 1,', b"[]", b"{}"], ids=["keys", "lists", "objects"])
 def test_a_json_body_of_too_many_values_is_refused_unparsed(client_with: Client, value: bytes) -> None:
-    body = b'{"profiles": [' + 30_000 * value  # cut off: whoever parses it finds no JSON
+    body = b'{"profiles": [' + 30_000 * value  # cut off: it is not valid JSON
     client, kind = client_with(), {"Content-Type": "application/json"}
     paths = ["/predictions", "/recommendations", "/backends/black-box"]
     if find_spec("torch"):  # without it the other backends are not there to be asked
@@ -189,7 +189,7 @@ def test_slow_bodies_make_room_for_others_and_are_given_up(client_with: Client, 
     problem(question, 422)  # it was received and checked
     assert len(slow) == 9
     for response in slow:
-        assert "came too slowly" in problem(response, 503)
+        assert "arrived too slowly" in problem(response, 503)
         assert response.headers["retry-after"] == "5"
         assert response.headers["connection"] == "close"
     assert client.refused("busy") == 9  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Schemathesis: what the description promises is what is answered, whatever is sent."""
+"""Schemathesis: what the description promises is what is answered, for any request."""
 
 from collections.abc import Iterator
 

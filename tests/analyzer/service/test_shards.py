@@ -1,4 +1,4 @@
-"""A service whose watchers are processes of their own, beside simulated nodes: the same as one process finds."""
+"""A service whose watchers are processes of their own, next to simulated nodes: the same as one process finds."""
 
 import json
 import signal
@@ -146,7 +146,7 @@ def test_shards_find_what_one_process_finds(running: Running, until: Callable[..
 @pytest.mark.parametrize(("shard", "shards"), [("1/3", 2), ("1/2", 0)])
 def test_another_number_of_shards_than_configured_is_refused(shard: str, shards: int, tmp_path: Path) -> None:
     own = Settings(state=tmp_path / "state.db", shards=["http://127.0.0.1:1"] * shards)
-    with pytest.raises(InputError, match=f"--shard is {shard}, and the setting shards names {shards}"):
+    with pytest.raises(InputError, match=f"--shard is {shard}, but the setting shards lists {shards}"):
         serve_shard(own, Shard.parse(shard))
 
 

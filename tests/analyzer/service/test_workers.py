@@ -97,7 +97,7 @@ def test_too_many_questions_at_once_are_refused_and_the_end_is_told_to_those_tha
     for thread in threads:
         thread.join(30)
     told = [str(error) for error in busy]
-    assert ["other requests wait" in sentence for sentence in told] == [True] * 3 + [False] * 5  # one works, four wait
+    assert ["other requests are waiting" in sentence for sentence in told] == [True] * 3 + [False] * 5  # one works, four wait
     assert all("the service is stopping" in sentence for sentence in told[3:])
 
 

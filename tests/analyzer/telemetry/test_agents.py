@@ -61,7 +61,7 @@ def test_every_row_of_a_real_agent_once(start_agent: Callable[..., Any], until: 
     assert (rows.hertz, rows.owners) == (10.0, None)
     reader.close()
 
-    # Away and back: nothing is asked for twice, and nothing is given twice.
+    # Away and back: nothing is requested twice, and nothing is given twice.
     agent.stop()
     with pytest.raises(TelemetryError, match="does not answer"):
         reader.poll()
@@ -237,10 +237,10 @@ def test_a_clock_that_was_set_back(serve: Any, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (lambda body: b"", "breaks off after 0 of at least 12 bytes"),
+        (lambda body: b"", "ends after 0 of at least 12 bytes"),
         (lambda body: b"<html>busy</html>", "it begins with"),
-        (lambda body: body[:60], "breaks off"),
-        (lambda body: body[:-1], "breaks off"),
+        (lambda body: body[:60], "ends after"),
+        (lambda body: body[:-1], "ends after"),
         (lambda body: body[:8] + (2**30).to_bytes(4, "little"), "its head has 1073741836 bytes"),
         (lambda body: body.replace(b"'time'", b"'tyme'"), "rows of"),
         (lambda body: body.replace(b"<f4", b"|O8"), "rows of|NPY"),
@@ -257,7 +257,7 @@ def test_answers_that_are_no_rows(serve: Any, spoil: Callable[[bytes], Any], sen
         reader.poll()
     assert "\n" not in str(caught.value)
     agent.body = lambda body: body
-    assert len(reader.poll()[0].time) == 50  # the same is asked for again
+    assert len(reader.poll()[0].time) == 50  # the same is requested again
 
 
 @pytest.mark.parametrize(

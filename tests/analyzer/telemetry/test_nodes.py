@@ -66,7 +66,7 @@ def test_epochs_come_once_with_their_profiles(node: Node, source: NodeSource) ->
     node.tell(epochs)
     assert starts(source) == [0, 10]
     assert starts(source) == []
-    assert len(node.asked) == 1  # what is known is not asked for
+    assert len(node.asked) == 1  # what is known is not requested
     node.tell([*epochs, epoch(20, 30)])
     assert starts(source) == [20]
     assert node.asked[-1]["since"] == ["19.999"]

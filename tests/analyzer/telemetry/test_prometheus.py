@@ -84,7 +84,7 @@ def page(begin: float) -> list[Line]:
     busy = 1000.0
     for k in range(60):
         at = begin + 5.0 * k
-        busy = 0.0 if k == 30 else busy + 5 * (0.2 + 0.01 * k)  # begun anew after half of it
+        busy = 0.0 if k == 30 else busy + 5 * (0.2 + 0.01 * k)  # begun again after half of it
         if 40 <= k < 50:
             continue  # the agent was away
         lines.append(("epochcast_gpu_up", PAGE, 1.0, at))
@@ -274,13 +274,13 @@ def test_a_gpu_that_is_back_is_not_read_from_the_beginning(serve: Any, monkeypat
         ((401, "who are you"), "status 401"),
         ((400, json.dumps({"status": "error", "error": "parse error"})), "status 400.*parse error|parse error"),
         ({"status": "error", "error": "no such block"}, "answers: no such block"),
-        ({"status": "success", "isPartial": True, "data": []}, "did not find all that it holds"),
+        ({"status": "success", "isPartial": True, "data": []}, "returned only a part of its data"),
         ({"status": "success", "warnings": ["a store is away"], "data": []}, "a store is away"),
         ({"status": "success", "data": {"resultType": "scalar", "result": []}}, "does not answer with a matrix"),
-        ({"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {}}]}}, "samples that are none"),
+        ({"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {}}]}}, "invalid samples"),
         (
             {"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {}, "values": [[1, "x"]]}]}},
-            "samples that are none",
+            "invalid samples",
         ),
         ({"status": "success"}, "does not answer with a matrix"),
         ("<html>", "does not answer in JSON"),
@@ -295,7 +295,7 @@ def test_answers_that_are_failures(serve: Any, reply: Any, sentence: str) -> Non
         reader.poll()
     assert "\n" not in str(caught.value)
     store.spoil = lambda _, answer: answer
-    assert len(all_rows(reader)) >= 1  # the same is asked for again
+    assert len(all_rows(reader)) >= 1  # the same is requested again
 
 
 def test_what_a_query_s_own_notes_say_is_no_failure(serve: Any) -> None:

@@ -19,11 +19,11 @@ def test_every_kind_looks_at_its_address_and_its_interval(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"url": "gpu-1:9911"}, "url is 'gpu-1:9911'; give a whole address"),
-        ({"url": "ftp://gpu-1"}, "give a whole address"),
-        ({"url": "http://[::1"}, "give a whole address"),
-        ({"url": "http://x:99999"}, "give a whole address"),
-        ({"url": "http://x/?a=b"}, "give a whole address"),
+        ({"url": "gpu-1:9911"}, "url is 'gpu-1:9911'; give a full address"),
+        ({"url": "ftp://gpu-1"}, "give a full address"),
+        ({"url": "http://[::1"}, "give a full address"),
+        ({"url": "http://x:99999"}, "give a full address"),
+        ({"url": "http://x/?a=b"}, "give a full address"),
         ({"url": "http://ann:secret@x"}, "url holds a user name; give user and password_file"),
         ({"url": "http://x", "user": "ann"}, "user and password_file belong together"),
         ({"url": "http://x", "password_file": Path("p")}, "user and password_file belong together"),
@@ -47,8 +47,8 @@ def test_settings_that_cannot_be(settings: dict[str, Any], sentence: str) -> Non
     [
         ({"history": 5.0}, "history is 5.0 s; give 60 s to 30 days"),
         ({"lag": -1.0}, "lag is -1.0 s"),
-        ({"matcher": {"a b": "c"}}, "'a b' is no name of a label"),
-        ({"node_label": "a-b"}, "'a-b' is no name of a label"),
+        ({"matcher": {"a b": "c"}}, "'a b' is not a label name"),
+        ({"node_label": "a-b"}, "'a-b' is not a label name"),
     ],
 )
 def test_settings_of_databases_that_cannot_be(settings: dict[str, Any], sentence: str) -> None:

@@ -22,7 +22,7 @@ def test_a_node_is_in_one_shard(count: int) -> None:
 
 @pytest.mark.parametrize("text", ["5/4", "0/4", "a/b", "1", "1/0", "-1/4", "1/4/4", "1.0/4", "", "１/4"])
 def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"the shard is .*; give its number and how many there are, 1/4 to 4/4 for four"):
+    with pytest.raises(InputError, match=r"the shard is .*; give its number and the number of shards, 1/4 to 4/4 for four"):
         Shard.parse(text)
 
 

@@ -57,7 +57,7 @@ def job_of(gpus: int, idle: int | None) -> list[Trace]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Traces of three GPUs of a job, one of which is idle, with labels beside them and a trace of their host."""
+    """Traces of three GPUs of a job, one of which is idle, with labels next to them and a trace of their host."""
     folder = tmp_path_factory.mktemp("job")
     traces = job_of(3, IDLE)
     for gpu, trace in enumerate(traces):
@@ -92,7 +92,7 @@ def test_a_folder_is_one_job_of_the_traces_in_it(folder: Path, answer: Run, text
     assert [one["label"] for one in document["gpus"]] == ["run.gpu0", "run.gpu1", "run.gpu2"]
     assert [one["odd"] for one in document["gpus"]] == [None, "is idle", None]
     assert document["gpus"][2]["period_s"] == pytest.approx(12.0, rel=0.05)
-    assert document["notes"] == [f"'{folder / 'run.host.parquet'}' is of the host, not of a GPU, and is left out"]
+    assert document["notes"] == [f"'{folder / 'run.host.parquet'}' is a host trace, not a GPU trace, and is skipped"]
     files = [folder / name for name in ("run.gpu0.parquet", "run.gpu1.parquet", "run.gpu2.csv")]
     assert answer("detect", *files) == document | {"notes": []}
     printed = text("detect", *files)
@@ -295,7 +295,7 @@ def test_without_a_step_no_throughput_is_known(found: Callable[..., Path], answe
 def test_a_step_has_more_than_nothing_in_it(value: str, refusal: Callable[..., str]) -> None:
     for what in ("samples", "tokens"):
         assert refusal("detect", "run.csv", f"--{what}-per-step", value) == (
-            f"epochcast: --{what}-per-step is {value}; give the number of {what} in a step of the whole job, above 0\n"
+            f"epochcast: --{what}-per-step is {value}; give the number of {what} in one step of the whole job, above 0\n"
         )
 
 
@@ -325,7 +325,7 @@ def test_epochs_that_are_too_unsure_are_not_called_none(found: Callable[..., Pat
 
 
 def test_a_second_job_is_named_by_every_command(found: Callable[..., Path], text: Callable[..., str]) -> None:
-    sentence = "two jobs share the GPU: besides 12.0 s it shows a cycle of 31.0 s"
+    sentence = "two jobs share the GPU: besides 12.0 s there is a cycle of 31.0 s"
     jobs = (JobEpochs(12.0, (), 0.9), JobEpochs(31.0, (), 0.9))
     for command in ("detect", "predict", "recommend"):
         assert sentence not in text(command, found(jobs=jobs[:1]))

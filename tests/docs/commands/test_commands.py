@@ -72,7 +72,7 @@ def test_the_commands_of_a_block_succeed(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.syspath_prepend(str(folder))
     for words in run_here(block):
-        for name in ("run.parquet", "run.csv"):  # as they were, whatever `record` has written in their place
+        for name in ("run.parquet", "run.csv"):  # as they were, after `record` has written in their place
             if (folder / name).stat().st_size != (examples / name).stat().st_size:
                 (folder / name).write_bytes((examples / name).read_bytes())
         status, said = _run(words[0], words[1:])

@@ -94,15 +94,15 @@ def _read(path: Path, features: pd.DataFrame | None, families: Families | None) 
         known = ", ".join(entry.NAME for entry in _FORMATS)
         seen = ", ".join(map(str, table.columns[:4]))
         raise InputError(
-            f"{str(path)!r} has the columns {seen} …, which are those of no known table of measured networks; give one of "
-            f"`epochcast measure convmeter` or of: {known}"
+            f"{str(path)!r} has the columns {seen} …, which match no known table of measured networks; give a table from "
+            f"`epochcast measure convmeter` or one of: {known}"
         )
     if table.empty:
-        raise InputError(f"{str(path)!r} holds no row below its header; give a table of measured networks")
+        raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")
     if table_format is timm_benchmark and (features is None or families is None):
         raise InputError(
-            f"{str(path)!r} is {table_format.NAME}, which tells neither layers nor families of its networks; "
-            "give --features timm_layer_features.csv.gz and --families timm_families.csv"
+            f"{str(path)!r} is {table_format.NAME}, which lists neither layers nor families of its networks; give --features "
+            "timm_layer_features.csv.gz and --families timm_families.csv"
         )
     return table_format.read(table, path, features)
 
@@ -121,8 +121,8 @@ def _usable(points: pd.DataFrame, path: Path, families: Families | None, convnet
     if kept.empty:
         lack = f"the metrics of {points['network'][without_metrics].iloc[0]!r} are not" if without_metrics.any() else "none is"
         raise InputError(
-            f"{str(path)!r} holds no network to go by: of {len(points)} rows {(~selected).sum()} are no ConvNets and {lack} "
-            "known; give the --features and --families made for its networks, or --all-networks"
+            f"{str(path)!r} has no usable network: of {len(points)} rows {(~selected).sum()} are not ConvNets and {lack} "
+            "known; give the matching --features and --families, or --all-networks"
         )
     left_out = {NO_METRICS: without_metrics, NO_FAMILY: without_family, NO_CONVNET: ~selected}
     return UsablePoints(

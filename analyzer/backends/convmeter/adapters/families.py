@@ -28,7 +28,7 @@ def read_families(path: Path) -> Families:
     """
     table = parse_csv(read_text(path), str(path))
     if missing := [name for name in ("model", "family", "conv") if name not in table]:
-        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; families stand in the columns model, family and conv")
+        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; the columns must be model, family and conv")
     convnet = table["conv"].astype(str).str.lower().map(_CONVNET)
     if convnet.isna().any():
         bad = table["conv"][convnet.isna()].iloc[0]

@@ -34,7 +34,7 @@ def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.D
     kinds = [kind for kind in _PHASES if _columns(kind) <= set(table.columns)]
     rows = pd.concat([_rows(table, kind, path) for kind in kinds], ignore_index=True)
     if rows.empty:
-        raise InputError(f"{str(path)!r} holds no step time; give a table in which networks ran")
+        raise InputError(f"{str(path)!r} has no step times; give a table of measured networks")
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
     match = _FILE.fullmatch(stem)
     rows = rows.assign(device=match["device"] if match else stem, precision=match["precision"] if match else "unstated")

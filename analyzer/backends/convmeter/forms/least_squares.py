@@ -33,7 +33,7 @@ def relative(X: Array, y: Array) -> Array:
 def robust(X: Array, y: Array, penalties: Array) -> Array:
     """Coefficients of 0 or more with the least sum of |log(X·c/y)| (squared below 5 %), plus |penalties·c|².
 
-    Iteratively reweighted: with r = X·c/y, (r − 1)² is weighed so that it stands for log² r / max(|log r|, 5 %).
+    Iteratively reweighted: with r = X·c/y, (r − 1)² is weighed so that it represents log² r / max(|log r|, 5 %).
 
     Args:
         X: shape (n, k), of a scale on which coefficients of one size are as likely.
@@ -61,6 +61,6 @@ def _non_negative(A: Array, b: Array) -> Array:
 
 
 def _scale(X: Array) -> Array:
-    """The norm of each column, 1 for one of zeros: without it elements by the billion stand beside single launches."""
+    """The norm of each column, 1 for one of zeros: without it, billions of elements would be mixed with single launches."""
     norm: Array = np.sqrt((X**2).sum(axis=0))
     return np.where(norm > 0, norm, 1.0)

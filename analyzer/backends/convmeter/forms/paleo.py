@@ -25,7 +25,7 @@ class Paleo:
     Paleo adds up layers, so a network is a single layer with the sums of all.
 
     Args:
-        phase: one of ``points.PHASES`` but the update, which Paleo does not tell apart.
+        phase: one of ``points.PHASES`` but the update, which Paleo does not separate.
     """
 
     def __init__(self, phase: str) -> None:
@@ -43,7 +43,7 @@ class Paleo:
 
     def _at_peak(self, points: pd.DataFrame) -> NDArray[np.float64]:
         if self.phase == "update":
-            raise InputError("Paleo does not tell the update apart; predict the step")
+            raise InputError("Paleo does not separate the update; predict the step")
         gpu = _gpu(str(points["device"].iloc[0]))
         predict = predict_step_seconds if self.phase == "step" else predict_forward_seconds
         answer = []
@@ -65,4 +65,4 @@ def _gpu(device: str) -> Gpu:
             return catalog.resolve(name)
         except UnknownGpu:
             continue
-    raise InputError(f"Paleo needs the data sheet of {device!r}, which is no GPU of the catalogue; leave this baseline out")
+    raise InputError(f"Paleo needs the data sheet of {device!r}, which is not in the GPU catalogue; leave this baseline out")

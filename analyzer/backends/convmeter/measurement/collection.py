@@ -165,8 +165,8 @@ class _Bench:
             RuntimeError
         ) as error:  # such as weights without a gradient; the other processes may be in the middle of an exchange
             raise InputError(
-                f"{item.metrics.network} cannot be trained by several processes ({failure_reason(error)}); leave it out, the "
-                "command continues the file"
+                f"{item.metrics.network} cannot be trained by several processes ({failure_reason(error)}); leave it out and "
+                "run the command again: it continues the file"
             ) from error
         finally:
             gc.collect()  # the wrapper holds itself, its buckets of gradients, and the group that must be gone before the exit
@@ -198,7 +198,7 @@ class _Bench:
             metrics = item.metrics
             raise InputError(
                 f"the GPU no longer answers after {metrics.network} at {metrics.image_size} px and batch {item.batch} "
-                f"({reason}); start the command again with another --seed, it continues the file"
+                f"({reason}); run the command again with another --seed: it continues the file"
             ) from error
 
 

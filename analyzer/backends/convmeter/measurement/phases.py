@@ -111,7 +111,7 @@ def training(
         with _autocast(inputs, precision):
             output = module(*inputs)
             if not isinstance(output, Tensor):
-                raise ValueError(f"what answers a {type(output).__name__} instead of a tensor is not trained here")
+                raise ValueError(f"networks that return a {type(output).__name__} instead of a tensor cannot be trained here")
             if output.dim() == 2:
                 output = nn.functional.cross_entropy(output, torch.zeros(len(output), dtype=torch.long, device=output.device))
         marks.append(timeline.mark())

@@ -129,7 +129,7 @@ def plan(
     groups: dict[tuple[str, str], list[PlannedPoint]] = {}
     for name in networks:
         if name.endswith(".onnx"):
-            raise InputError(f"{name!r} can be counted but not run here; name the network that it was exported from")
+            raise InputError(f"{name!r} can be counted but not run; name the network that it was exported from")
     for network, block in [*((name, "") for name in networks), *blocks]:
         counted: list[NetworkMetrics] = []
         for size in dict.fromkeys(image_sizes):
@@ -154,6 +154,6 @@ def plan(
         rng.shuffle(some)
         items += some
     if not items:
-        too_large = "all that is asked for takes minutes here; give smaller image sizes, batches or networks"
+        too_large = "every requested measurement takes minutes here; give smaller image sizes, batches or networks"
         raise InputError(next(iter(unsupported.values()), too_large))
     return MeasurementPlan(items, too_long, unsupported)

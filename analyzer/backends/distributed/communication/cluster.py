@@ -1,4 +1,4 @@
-"""A cluster: GPUs in nodes, what links them within a node and between nodes, and how a group of ranks lies on it."""
+"""A cluster: GPUs in nodes, what links them within a node and between nodes, and how a group of ranks is placed on it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_NETWORK = "Ethernet 100G"
 
 
 class Placement(NamedTuple):
-    """How a group lies on the nodes: ranks that share a node, and the nodes that it spans."""
+    """How a group is placed on the nodes: ranks that share a node, and the nodes that it spans."""
 
     members: int
     nodes: int
@@ -70,12 +70,14 @@ class Cluster:
             InputError: the cluster has no link between nodes.
         """
         if self.inter is None:
-            raise InputError(f"the job spans nodes of {self.gpus_per_node} GPUs but no link between nodes is given; name one")
+            raise InputError(
+                f"the job spans several nodes of {self.gpus_per_node} GPUs but has no link between nodes; name one"
+            )
         efficiency = 1.0 if self.inter.measured else self.inter_efficiency
         return efficiency * self.inter.bandwidth / (1 if self.inter.per == "gpu" else senders)
 
     def placement(self, ranks: int, stride: int) -> Placement:
-        """Where the worst placed group of ``ranks`` global ranks, ``stride`` apart, lies.
+        """The placement of the worst placed group of ``ranks`` global ranks, ``stride`` apart.
 
         A group that fills no whole part of a node (3 ranks in nodes of 8) has neighbours that straddle two.
         """
@@ -150,7 +152,7 @@ def cluster_for(
         raise InputError(f"{gpus_per_node} GPUs per node; it must be 1 or more")
     gpus_per_node = min(gpus, gpus_per_node)
     if gpus % gpus_per_node:
-        raise InputError(f"{gpus} GPUs do not fill nodes of {gpus_per_node}; take a multiple or other nodes")
+        raise InputError(f"{gpus} GPUs do not fill nodes of {gpus_per_node}; give a multiple, or other nodes")
     measured: Mapping[int, AllReduceTime] = {}
     if intra is None:
         intra, assumed = _link_within(gpu, gpus_per_node)

@@ -2,8 +2,8 @@
 
 Ring: Thakur, Rabenseifner and Gropp 2005, section 4 (all-reduce as reduce-scatter and all-gather). Tree between nodes: double
 binary trees, Sanders, Speck and Träff 2009, as NCCL has them since 2.4. Hierarchical: reduce-scatter within the node,
-all-reduce of each share between nodes, all-gather within the node. Where the cluster has measured all-reduces, they stand
-for the part within a node. NCCL has no hierarchical ring of its own: its trees come to the same time over two nodes, its
+all-reduce of each share between nodes, all-gather within the node. If the cluster has measured all-reduces, they replace
+the part within a node. NCCL has no hierarchical ring of its own: its trees come to the same time over two nodes, its
 flat ring takes 44 % longer over three and 5 % over sixteen where only the network counts. SHARP (NVLS, in-network reduction)
 is not modelled.
 

@@ -105,5 +105,5 @@ def link_named(name: str, links: Mapping[str, Link] | None = None) -> Link:
             )
     close = [by_key[known].name for known in get_close_matches(_key(name), by_key, n=3, cutoff=0.5)]
     remedy = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(links)}"
-    own = "a link of your own: --links FILE, a TOML file with a table [[link]] that has name, kind, bandwidth, latency, per"
+    own = "your own link: --links FILE, a TOML file with a table [[link]] with name, kind, bandwidth, latency, per"
     raise InputError(f"unknown link {name!r}; {remedy} ({own})")

@@ -76,14 +76,14 @@ def fit_all_reduce(table: AllReduceTable, gpus: int) -> AllReduceFit:
         InputError: fewer than three sizes, or times that do not grow with size.
     """
     if len(table.nbytes) < 3:
-        raise InputError(f"{len(table.nbytes)} sizes of an all-reduce over {gpus} GPUs; three or more are needed for a fit")
+        raise InputError(f"{len(table.nbytes)} sizes of an all-reduce over {gpus} GPUs; a fit needs at least three")
     sent = 2 * (gpus - 1) / gpus * table.nbytes
     terms = np.stack([np.ones_like(sent), sent], axis=1)
     weight = np.sqrt(np.gradient(np.log(table.nbytes)))
     (latency, per_byte), _ = nnls(terms / table.measured[:, None] * weight[:, None], weight)
     if per_byte == 0:
         raise InputError(
-            f"all-reduces over {gpus} GPUs do not grow with size, so that they tell no bandwidth; measure larger ones"
+            f"all-reduces over {gpus} GPUs do not take longer with size, so their bandwidth is unknown; measure larger sizes"
         )
     return AllReduceFit(gpus=gpus, latency=latency, bandwidth=1 / per_byte)
 
@@ -104,7 +104,7 @@ def read_all_reduces(path: Path, gpu: str | None = None) -> dict[int, AllReduceT
         raise InputError(f"{path} lacks the column {missing[0]!r}; all-reduces need {', '.join(_COLUMNS)}")
     known = sorted({str(name) for name in rows["gpu"]})
     if gpu is None and len(known) != 1:
-        raise InputError(f"{path} holds all-reduces of {', '.join(known) or 'no GPU'}; say of which GPU to take them")
+        raise InputError(f"{path} holds all-reduces of {', '.join(known) or 'no GPU'}; name the GPU to use")
     if gpu is not None and gpu not in known:
         raise InputError(f"{path} holds no all-reduces of {gpu!r}; it has {', '.join(known)}")
     if gpu is not None:
@@ -113,7 +113,7 @@ def read_all_reduces(path: Path, gpu: str | None = None) -> dict[int, AllReduceT
     wrong = ~((figures > 0) & np.isfinite(figures)).all(axis=1)
     if wrong.any():
         raise InputError(
-            f"{path}: line {int(wrong.to_numpy().argmax()) + 2} has a figure that is not above 0; remove or mend it"
+            f"{path}: line {int(wrong.to_numpy().argmax()) + 2} has a figure that is not above 0; remove or correct it"
         )
     tables = {}
     for gpus, group in figures.groupby("gpus"):

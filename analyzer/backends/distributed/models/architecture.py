@@ -20,7 +20,7 @@ BOTTLENECK = 4
 OPT_SPARE_POSITIONS = 2
 """Rows of OPT's table of positions that no position uses (Zhang et al. 2022; the released weights have them)."""
 BERT_TYPES = 2
-"""Kinds of segment that BERT tells apart (Devlin et al. 2019, section 3)."""
+"""Kinds of segment that BERT distinguishes (Devlin et al. 2019, section 3)."""
 
 _LARGEST = 10**8
 
@@ -141,7 +141,7 @@ class Architecture:
 
     @property
     def alike(self) -> bool:
-        """Whether all blocks are the same, so that one of them tells all."""
+        """Whether all blocks are the same, so that one represents all."""
         return self.style != "resnet"
 
     @property

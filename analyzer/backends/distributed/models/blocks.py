@@ -23,7 +23,7 @@ _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 
 
 class RMSNorm(nn.Module):
-    """Root mean square normalisation, computed in FP32 whatever comes in (Zhang and Sennrich 2019, equation 4)."""
+    """Root mean square normalisation, computed in FP32 for any input (Zhang and Sennrich 2019, equation 4)."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()

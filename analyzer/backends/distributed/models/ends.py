@@ -1,4 +1,4 @@
-"""What stands before and after a transformer's blocks: embeddings, the last norm, the head and the loss."""
+"""The parts before and after a transformer's blocks: embeddings, the last norm, the head and the loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CrossEntropy(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """Tokens, and whatever of positions, segments and a norm the style adds to them."""
+    """Tokens, and the positions, segments and norm that the style adds to them."""
 
     TENSOR_PARALLEL: ClassVar[dict[str, str]] = {"tokens": "vocabulary"}
 

@@ -1,6 +1,6 @@
 """A Hugging Face ``config.json``, without weights and without transformers, as an architecture.
 
-Each class holds what one ``model_type`` says, checked; whatever else stands in the file is not read. What a configuration
+Each class holds what one ``model_type`` says, checked; other keys in the file are ignored. What a configuration
 leaves out is as transformers' own class has it.
 """
 
@@ -34,7 +34,7 @@ _ACTIVATIONS: dict[ActivationName, Activation] = {
 
 
 class _Config(BaseModel):
-    """Numbers as numbers (no text for one), no NaN; keys that are not asked for may be there."""
+    """Numbers as numbers (no text for one), no NaN; other keys may be present."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 

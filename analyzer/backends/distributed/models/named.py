@@ -103,7 +103,7 @@ _BY_KEY = {_key(name): name for name in NAMED} | {"gpt2": "GPT-2-small", "gpt3":
 
 
 def named(name: str) -> Architecture:
-    """Look a built-in model up by its name, whatever its case, dashes, dots and slashes.
+    """Look up a built-in model by its name, ignoring case, dashes, dots and slashes.
 
     Raises:
         InputError: no model is called so; the message has the nearest names.

@@ -1,4 +1,4 @@
-"""The transformers: what stands before the blocks, the blocks, what stands after them."""
+"""The transformers: the parts before the blocks, the blocks, the parts after them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
 
     Raises:
         InputError: the factory cannot be imported, fails, gives no module, no example inputs, or others than of the
-            ``batch`` samples that it was asked for.
+            ``batch`` samples that were requested.
     """
     import torch
     from torch import Tensor
@@ -58,12 +58,12 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
         except Exception:  # it needs values, or fails anywhere
             made = factory(**options)
     except (Exception, SystemExit) as error:  # a user's code may raise anything
-        raise InputError(f"the model {path!r} cannot be built: {type_and_text(error)}; mend its factory") from error
+        raise InputError(f"the model {path!r} cannot be built: {type_and_text(error)}; fix its factory") from error
     module, inputs = module_and_inputs(path, made, "model", "(torch.nn.Module, example_inputs)")
     if inputs is None:
         raise InputError(
-            f"the model {path!r} comes without example inputs; its factory must return (module, example_inputs), "
-            "a tuple of what the module is called with"
+            f"the model {path!r} comes without example inputs; its factory must return (module, example_inputs), a tuple of "
+            "the module's arguments"
         )
     tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.dim()]
     if "batch" in options and len(tensors[0]) != options["batch"]:
@@ -77,7 +77,7 @@ def load(path: str, batch: int | None = None, sequence_length: int | None = None
 def find_blocks(module: nn.Module) -> str | None:
     """Path of the longest ModuleList or Sequential of two or more modules of one class; None if there is none.
 
-    Of two as long ones the first counts. What lies within such a container (a block's experts) is no candidate,
+    Of two as long ones the first counts. The content of such a container (a block's experts) is no candidate,
     nor is the module itself.
     """
     from torch import nn

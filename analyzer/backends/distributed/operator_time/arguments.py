@@ -1,6 +1,6 @@
 """Arguments to run a recorded operator again: random tensors of its shapes and dtypes, everything else as it was recorded.
 
-What a shape does not tell is made as training has it: indices lie within their tables, attention's heads and copied tensors
+What a shape does not show is made as in training: indices are within their tables, attention's heads and copied tensors
 lie transposed in memory, as projections leave them, and a linear layer's weight is read transposed.
 """
 
@@ -127,7 +127,7 @@ def _index_limits(name: str, arguments: tuple[Any, ...]) -> dict[tuple[int, ...]
 
 
 def _orders(operator: Operator) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """Layouts that the operator's place in training tells: outermost axis first, by argument."""
+    """Layouts that follow from the operator's place in training: outermost axis first, by argument."""
     name = operator.name.split(".")[1]
     if operator.phase == "forward" and name in ("mm", "addmm"):
         return {(len(operator.arguments) - 1 if name == "mm" else 2,): (1, 0)}
@@ -181,7 +181,7 @@ def _fits(value: Any, parameter: Any) -> bool:
     if isinstance(value, bool):
         return "bool" in kind or "number" in kind
     if isinstance(value, (int, float)):
-        # A number may stand for a tensor: aten.add.Tensor(x, 1e-5).
+        # A number may replace a tensor: aten.add.Tensor(x, 1e-5).
         return "List" not in kind and any(word in kind for word in ("int", "float", "number", "Tensor")) and "dtype" not in name
     return "str" in kind or "Device" in kind
 

@@ -21,7 +21,7 @@ from ..precision import Precision, peak_flops
 _TILE = 128
 _NARROW = 64
 _SOFT = 6
-"""Power of the norm that stands for a maximum with a rounded corner."""
+"""Power of the norm that represents a maximum with a rounded corner."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class CalibratedTimes:
     coefficients: Coefficients
     fused: bool = False
     known: dict[int, tuple[Sequence[Operator], OperatorWork]] = field(default_factory=dict, compare=False, repr=False)
-    """Work of operators asked for before, by the identity of their sequence, which it keeps alive: fits ask often."""
+    """Work of operators from earlier requests, by the identity of their sequence, which it keeps alive: fits ask often."""
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
         """Seconds of each operator, shape (n,), run one after another as given.

@@ -191,7 +191,7 @@ def _read(path: Path) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot continue {str(path)!r}: {' '.join(str(error).split())[:120]}; give another file") from error
     if list(rows.columns) != list(COLUMNS):
-        raise InputError(f"{str(path)!r} holds no operator times of this command; give another file to write to")
+        raise InputError(f"{str(path)!r} has no operator times of this command; give another file to write to")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Measured operators as one table, whoever measured them; units become seconds here and nowhere else."""
+"""Measured operators as one table, from any source; units become seconds here and nowhere else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
 
     Three formats are distinguished by their columns: NeuSight's collection (``OPName, Latency, Device`` and ``B, M, N, K`` or
     ``B, H``; ms, FP32, forward), ``epochcast measure operators`` (``gpu, op, shape, precision, pass, seconds``) and
-    ``op_bench.py`` (``op, shape, precision, pass, median_us``, with the GPU in ``meta.json`` beside it).
+    ``op_bench.py`` (``op, shape, precision, pass, median_us``, with the GPU in ``meta.json`` next to it).
 
     Returns:
         One row per measured operator, columns :data:`CORPUS_COLUMNS`.
@@ -124,7 +124,7 @@ def _op_bench(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
     rows = [_op_bench_row(measurement) for measurement in measured.to_dict("records")]
     known = [row is not None for row in rows]
     if not any(known):
-        raise InputError(f"{file.name} holds no operator that was measured; look at its status and note columns")
+        raise InputError(f"{file.name} has no measured operator; check its status and note columns")
     measured = measured[known]
     return pd.DataFrame([row for row in rows if row is not None], columns=list(SHAPE_COLUMNS)).assign(
         gpu=gpu,

@@ -68,7 +68,7 @@ class GpuEvaluation:
     draws: int
 
     def summary(self) -> dict[str, object]:
-        """Figures by the keys of every evaluation: of the end-to-end rows, with the probe where one was asked for."""
+        """Figures by the keys of every evaluation: of the end-to-end rows, with the probe if one was requested."""
         table = self.end_to_end
         method = "probe" if self.probe else "zero"
         best = self._figures(table, method)
@@ -124,7 +124,7 @@ def read_end_to_end(path: Path, catalog: Catalog, models: Sequence[str]) -> EndT
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(f"cannot read {path.name}: {' '.join(str(error).split())[:200]}; give a CSV file") from error
     if missing := [name for name in _COLUMNS if name not in raw]:
-        raise InputError(f"{path.name} lacks the column {missing[0]}; it must be as neusight_end_to_end.csv")
+        raise InputError(f"{path.name} lacks the column {missing[0]}; it must have the format of neusight_end_to_end.csv")
     gpu = raw["device"].map({device: _gpu_name(str(device), catalog) for device in raw["device"].unique()})
     reasons = {
         "GPU not in the catalogue": gpu.isna(),

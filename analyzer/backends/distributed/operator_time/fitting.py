@@ -19,7 +19,7 @@ _OUTLIER = 0.1
 """Log ratio from which a residual counts less than squared: cuBLAS takes an unlucky kernel now and then."""
 
 _PRIOR, _PRIOR_WIDTH, _PRIOR_WEIGHT = 0.3, 0.5, 0.03
-"""Rates where no row tells them: kernels reach about three quarters of the data sheet."""
+"""Rates without a measured row: kernels reach about three quarters of the data sheet."""
 
 _LEAST_NET = 0.05
 """Least share of a measurement that is not dispatch."""
@@ -47,7 +47,7 @@ def fit_operators(corpus: pd.DataFrame, catalog: Catalog) -> OperatorModel:
         if devices:
             families[family] = _fit_family(family, rows, devices, catalog)
     if not families:
-        raise InputError(f"the corpus has {len(corpus)} operators; it takes {_FEWEST} of a family on a GPU to learn from")
+        raise InputError(f"the corpus has {len(corpus)} operators; learning needs {_FEWEST} of a family on a GPU")
     names = {gpu for model in families.values() for gpu, _ in model.rates}
     boards = {name: Board(catalog[name].tdp, catalog[name].compute_capability) for name in sorted(names)}
     return OperatorModel(families, boards)

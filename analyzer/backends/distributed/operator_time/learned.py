@@ -2,7 +2,7 @@
 
 An operator takes ``max(c · compute, m · traffic) · exp(g(x))``: the ideal seconds of :mod:`.features`, two rates of the GPU,
 and boosted trees over properties without a unit, shared by all GPUs. What measuring adds to every operator (the host's dispatch
-to an idle GPU) is fitted beside them and left out of the answer: in training, launches are queued ahead.
+to an idle GPU) is fitted next to them and left out of the answer: in training, launches are queued ahead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def distance(first: Board, second: Board) -> float:
     """How unlike two GPUs are in the share of their data sheet that they reach.
 
     The logarithm of the ratio of their power limits counts first: a card of 70 W cannot hold its boost clock in matrix products
-    whatever its architecture, one of 250 W can. Then the architecture, whose kernels are alike.
+    with any architecture; a GPU of 250 W can. Then the architecture, whose kernels are alike.
     """
     return abs(float(np.log(first.tdp / second.tdp))) + _CAPABILITY * abs(first.compute_capability - second.compute_capability)
 
@@ -76,7 +76,7 @@ class OperatorModel:
             InputError: the family was measured nowhere.
         """
         if family not in self.families:
-            raise InputError(f"the operator model knows no {family} operators; fit it to a corpus that holds some")
+            raise InputError(f"the operator model knows no {family} operators; fit it to a corpus that has some")
         measured = self.families[family].rates
         if (gpu.name, dtype) in measured:
             return measured[gpu.name, dtype]

@@ -44,7 +44,7 @@ def choose_probe(measured: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
 
 
 def _is_large(shapes: pd.DataFrame) -> pd.Series:
-    """Which rows keep a GPU busy; time goes to large products, and small ones tell little of them."""
+    """Which rows keep a GPU busy; time goes to large products, and small products say little about them."""
     large = (shapes["flops"] >= _LEAST_FLOPS) & (shapes[["m", "n"]].min(axis=1) >= _LEAST_SIDE) & (shapes["k"] >= _LEAST_DEPTH)
     return is_typical(shapes) & (large | ~shapes["family"].isin(PRODUCTS))
 

@@ -151,7 +151,7 @@ def device_name(device: Device) -> str:
 
 
 def cpu_name() -> str:
-    """The CPU's model as Linux tells it."""
+    """The CPU's model as Linux reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -162,7 +162,7 @@ def cpu_name() -> str:
 
 @contextmanager
 def tf32(enabled: bool) -> Iterator[None]:
-    """Run with TF32 matrix products and convolutions on or off, whatever it was before."""
+    """Run with TF32 matrix products and convolutions on or off, regardless of the previous setting."""
     switches = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [switch.allow_tf32 for switch in switches]
     for switch in switches:

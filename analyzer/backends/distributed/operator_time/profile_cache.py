@@ -45,7 +45,7 @@ class ProfileCache:
                 pass
         except (OSError, sqlite3.Error) as error:
             raise InputError(
-                f"cannot keep operator times in {str(self.path)!r}: {error}; set XDG_CACHE_HOME to a folder that can be written"
+                f"cannot keep operator times in {str(self.path)!r}: {error}; set XDG_CACHE_HOME to a writable folder"
             ) from error
 
     def get(self, device: str, operators: Iterable[str]) -> dict[str, Timing]:

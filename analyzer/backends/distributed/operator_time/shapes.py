@@ -13,8 +13,8 @@ from ..graph import DTYPE_BYTES, Operator
 from .calibrated import products_of
 
 FAMILIES = ("linear", "bmm", "normalisation", "softmax", "elementwise")
-"""Operators whose times follow one law. ``linear``: one matrix product; ``bmm``: a batch of them; ``elementwise``: whatever
-else takes one pass over memory (copies, gathers, reductions, casts and losses too)."""
+"""Operators whose times follow one law. ``linear``: one matrix product; ``bmm``: a batch of them; ``elementwise``: everything
+else that takes one pass over memory (copies, gathers, reductions, casts and losses too)."""
 
 SHAPE_COLUMNS = ("family", "batch", "m", "n", "k", "flops", "bytes", "dtype")
 """``m, n, k`` of a product (batch, m, k) x (batch, k, n); of other families ``m`` rows of ``n`` elements, ``k`` 1. ``bytes`` is

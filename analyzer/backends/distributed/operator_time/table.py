@@ -42,7 +42,7 @@ class Table:
         rows = self.corpus[self.corpus["gpu"] == self.gpu]
         if rows.empty:
             known = ", ".join(sorted(self.corpus["gpu"].unique())) or "nothing"
-            raise InputError(f"the corpus holds no operators of {self.gpu}; it holds {known}; measure some, or take `learned`")
+            raise InputError(f"the corpus holds no operators of {self.gpu}; it holds {known}; measure some, or use `learned`")
         for (family, dtype), place in places_by(rows, "family", "dtype").items():
             self._parts[family, dtype] = _Part.of(family, rows.iloc[place])
 
@@ -59,7 +59,7 @@ class Table:
             part = self._parts.get((family, dtype))
             if part is None:
                 raise InputError(
-                    f"the corpus holds no {family} operators in {dtype} of {self.gpu}; measure some, or take `learned`"
+                    f"the corpus holds no {family} operators in {dtype} of {self.gpu}; measure some, or use `learned`"
                 )
             seconds[np.asarray(computing)[place]] = part.seconds(family, shapes.iloc[place], self.gpu)
         return seconds
@@ -89,8 +89,8 @@ class _Part:
         if outside.any():
             row = shapes.iloc[int(np.argmax(outside))]
             raise InputError(
-                f"a {family} operator of sizes batch {row['batch']}, m {row['m']}, n {row['n']}, k {row['k']} lies outside of "
-                f"what the corpus of {gpu} holds; measure larger and smaller ones, or take `learned`"
+                f"a {family} operator of sizes batch {row['batch']}, m {row['m']}, n {row['n']}, k {row['k']} is outside the "
+                f"range of the corpus of {gpu}; measure larger and smaller operators, or use `learned`"
             )
         neighbours = self.tree.query(points, k=list(range(1, min(_NEIGHBOURS, len(self.speed)) + 1)))
         distance, nearest = map(np.asarray, neighbours)

@@ -22,7 +22,7 @@ _SPIN_CYCLES = 10_000_000
 _BLOCK_SECONDS = 4e-4  # events resolve half a microsecond
 _MOST_CALLS = 50  # a launch queue holds about a thousand
 _LONGEST_SPIN_SECONDS = 5e-3
-_CACHE_BYTES = 32 << 20  # of a device that does not tell
+_CACHE_BYTES = 32 << 20  # of a device that does not report it
 _PREFIXES = {"K": 10, "M": 20}
 _MOST_COPIES = 16
 

@@ -23,7 +23,7 @@ class Graphs(Protocol):
 
 
 class IterationRecipe(Protocol):
-    """A recipe: ``times`` None stands for operator times of its own, made with the coefficients."""
+    """A recipe: ``times`` None means its own operator times, made with the coefficients."""
 
     def __call__(
         self,

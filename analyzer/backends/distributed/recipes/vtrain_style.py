@@ -1,7 +1,7 @@
 """The precision-blind model that the paper calls vTrain: FP32 operators, every parallelism and its communication.
 
-Section II-B and Fig. 2: "its prediction is based on a precision (FP32)". vTrain itself (Bae et al. 2024) profiles whatever
-precision it is run in; the name stands for the paper's reading of it.
+Section II-B and Fig. 2: "its prediction is based on a precision (FP32)". vTrain itself (Bae et al. 2024) profiles any
+precision that it runs in; the name follows the paper's reading of it.
 """
 
 from __future__ import annotations

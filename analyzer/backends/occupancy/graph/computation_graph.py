@@ -36,7 +36,7 @@ of attention, the window of a pool. ``strided``: 1 where an input is not contigu
 """
 
 EDGE_TYPES = ("direct", "viewed", "backward")
-"""Whether an answer is used as it lies in memory, through views (a transposition, a slice, another shape), or whether the edge
+"""Whether an answer is used as it is in memory, through views (a transposition, a slice, another shape), or whether the edge
 is the way back of its gradient.
 
 The paper's edge types are forward and backward (Table I); a graph as it is read has the first two alone.
@@ -64,7 +64,7 @@ class ComputationGraph:
         edge_elements: shape (e,), elements of the tensors that go this way.
         edge_fixed: shape (e,), how many of them are the same for every batch.
         weight_elements: of the whole network, also where several operators read the same weight.
-        unknown: operators that no word stands for, with how often each occurs.
+        unknown: operators without a word, with how often each occurs.
         as_read: of a graph :meth:`in_training` the graph that it was made of; not written to files.
     """
 
@@ -106,7 +106,7 @@ class ComputationGraph:
     def in_training(self) -> ComputationGraph:
         """The graph of a training step, as fits on measured trainings know it, and predictors take it.
 
-        Sums and concatenations of what other operators wrote are edges: what reads one reads all of its parts. Beside each
+        Sums and concatenations of what other operators wrote are edges: what reads one reads all of its parts. Next to each
         edge that a tensor goes along is the one back along which its gradient comes (Table I).
         """
         if self.as_read is not None:

@@ -165,7 +165,7 @@ class _Reading:
         if isinstance(node.target, HigherOrderOperator):
             if name not in _PLAIN_REGIONS:
                 raise InputError(
-                    f"{self.name} has control flow ({name}), which no graph of operators tells; take it out of forward"
+                    f"{self.name} has control flow ({name}), which an operator graph cannot hold; remove it from forward"
                 )
             for argument in node.args:
                 if isinstance(argument, fx.Node) and argument.op == "get_attr":
@@ -186,7 +186,7 @@ class _Reading:
             self._add(name, arguments, inputs, answers)
 
     def _lies_so(self, name: str, inputs: list[Tensor]) -> bool:
-        """Whether this puts heads of attention side by side: on GPUs they lie so, whatever layout the export thinks of."""
+        """Whether this puts heads of attention side by side: on GPUs they have this layout, regardless of the export's."""
         if name not in ("reshape", "flatten", "contiguous", "clone") or inputs[0].is_contiguous():
             return False
         writer = self.memories[storage_of(inputs[0])].writer

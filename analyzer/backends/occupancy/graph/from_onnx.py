@@ -142,9 +142,7 @@ def _check_sizes(path: str, seen: Mapping[str, Collection[int]], sizes: NetworkC
     for role in SIZES:
         size, called = int(getattr(sizes, role)), role.replace("_", " ")
         if size and role not in seen:
-            raise InputError(
-                f"no axis of the inputs of {path!r} is its {called}, but {called} {size} is asked for; leave it out"
-            )
+            raise InputError(f"no axis of the inputs of {path!r} is its {called}, but {called} {size} was given; leave it out")
         if size and size not in seen[role]:
             exported = " or ".join(map(str, sorted(seen[role])))
             raise InputError(

@@ -24,7 +24,7 @@ Nothing has memory, so a large one costs nothing. One sample would do worse: tor
 
 @dataclass(frozen=True)
 class Elements:
-    """How many elements a tensor has for the batch that is read, and how many of them whatever the batch is."""
+    """How many elements a tensor has for the batch that is read, and how many of them for any batch."""
 
     all: float = 0.0
     fixed: float = 0.0

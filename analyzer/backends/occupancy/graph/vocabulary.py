@@ -1,4 +1,4 @@
-"""The operator types that predictors tell apart: one word for what torch and ONNX call by many names.
+"""The operator types that predictors distinguish: one word for what torch and ONNX call by many names.
 
 The order is the order of the one-hot features of fitted models: words are only ever added at the end.
 """

@@ -1,4 +1,4 @@
-"""Profiles that tell how kernels were launched, brought into the kernel table; a format is a reader here and a line below."""
+"""Profiles that record how kernels were launched, read into the kernel table; a format is a reader here and a line below."""
 
 from __future__ import annotations
 

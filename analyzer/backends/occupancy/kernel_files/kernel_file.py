@@ -48,7 +48,7 @@ def occupancy_rows(file: KernelFile, name: str, catalog: Catalog, gpu: Gpu | Non
         names = [title for title in table["gpu"].unique() if title]
         limits = {title: file.limits.get(title) or limits_of(catalog.resolve(title)) for title in names}
         if not limits:
-            raise InputError(f"{name!r} does not tell which GPU it ran on; name it by --gpu")
+            raise InputError(f"{name!r} does not name its GPU; name it with --gpu")
     rows = with_occupancy(table, limits)
     if unmeasured and rows["grid"].isna().all():
         raise InputError(

@@ -63,7 +63,7 @@ class _Launch(NamedTuple):
 
 
 def read(text: str, name: str) -> KernelFile:
-    """The profiled launches, with achieved occupancy and whatever else ncu collected.
+    """The profiled launches, with achieved occupancy and everything else that ncu collected.
 
     Raises:
         InputError: no launch was profiled, no usable metric was read, or a figure cannot be understood.
@@ -88,7 +88,7 @@ def _launches(text: str, name: str) -> list[_Launch]:
     header: list[str] = []
     units: list[str] = []
     launches: dict[tuple[int, str, str], _Launch] = {}
-    part = 0  # numbers of launches begin anew in every further file
+    part = 0  # numbers of launches start again in every further file
     for number, line in enumerate(text.splitlines()):
         if HEADER.match(line):
             header, units, part = next(csv.reader([line.strip()])), [], number

@@ -45,7 +45,7 @@ def read_kineto(table: pd.DataFrame, path: Path) -> KernelFile:
 
 def read_bench(table: pd.DataFrame, path: Path) -> KernelFile:
     """``kernels.csv.gz`` and ``ncu.csv`` of ``occupancy_bench.py``: launches alike with their mean duration, or each launch
-    that ncu profiled; a configuration is a workload. ``meta.json`` beside the file names the GPU."""
+    that ncu profiled; a configuration is a workload. ``meta.json`` next to the file names the GPU."""
     limits = _bench_limits(path)
     return KernelFile(
         "table of occupancy_bench.py", kernel_table(gpu=next(iter(limits), ""), **kernels(table, str(path))), limits

@@ -4,7 +4,7 @@ With W warps per block, B blocks that fit on an SM at once, G blocks in the grid
 
 - ``grid``    min(B, G / S) W / M: mean over all SMs; PyTorch's profiler (Kineto) estimates this
 - ``active``  min(B, ceil(G / S)) W / M: of an SM that has work; ncu's achieved occupancy is the measured counterpart
-- ``limit``   B W / M: whatever the grid; ncu calls it theoretical occupancy
+- ``limit``   B W / M: for any grid; ncu calls it theoretical occupancy
 
 All are upper bounds from the launch configuration alone: no counter was read. What they leave out: clusters of blocks and named
 barriers (compute capability 9.0 on), and a smaller shared memory carve-out than the largest that the launch may get.

@@ -1,4 +1,4 @@
-"""Occupancy over time beside NVML utilisation, from when kernels ran (the DNN-occu paper's section II-B and Fig. 2).
+"""Occupancy over time next to NVML utilisation, from when kernels ran (the DNN-occu paper's section II-B and Fig. 2).
 
 NVML utilisation is the share of time in which at least one kernel runs, however little of the GPU it fills. Occupancy is the
 share of the warp slots that are filled, by launch configuration here (``calculator``'s ``grid``); 0 while nothing runs.

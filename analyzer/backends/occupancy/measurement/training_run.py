@@ -69,7 +69,7 @@ def train(configuration: NetworkConfiguration, device: str, seconds: float) -> d
     except Exception as error:  # a user's network may raise anything
         full = isinstance(error, torch.OutOfMemoryError) or "CUDA error: out of memory" in str(
             error
-        )  # in torch's pool, beside it
+        )  # in torch's pool, next to it
         return {"reason": failure_reason(error), "out_of_memory": full}
     return {"begin": begin, "end": time.time()}
 

@@ -53,7 +53,7 @@ _COLUMNS = ("kernel", *CONFIGURATION, "duration", "count", "operator", "node", "
 
 @dataclass(frozen=True)
 class ModelledStep(Aggregate):
-    """One step of a network as it is thought to run, with its launch-config occupancy; nothing of it is measured.
+    """One step of a network as it is thought to run, with its launch-config occupancy; nothing in it is measured.
 
     Args:
         kernels: launches.

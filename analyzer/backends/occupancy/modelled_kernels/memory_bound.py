@@ -47,7 +47,7 @@ def strided(operator: ModelledOperator, target: Target, elements: float, moved: 
 def copy(operator: ModelledOperator, target: Target) -> list[Kernel]:
     """Into another order, or from one type to another.
 
-    The answer of PyTorch's attention kernels lies as the copy after it would have it: none is launched.
+    The answer of PyTorch's attention kernels already has the layout that a copy would make: none is launched.
     """
     if operator.sources == ("attention",):
         return []
@@ -100,7 +100,7 @@ def softmax(operator: ModelledOperator, target: Target) -> list[Kernel]:
 
 
 def reduce(operator: ModelledOperator, target: Target) -> list[Kernel]:
-    """PyTorch's reduction over elements side by side: threads along the row as far as it goes, further rows beside it.
+    """PyTorch's reduction over elements side by side: threads along the row as far as it goes, further rows next to it.
 
     Where there are few answers of many elements each several blocks work on one.
     """

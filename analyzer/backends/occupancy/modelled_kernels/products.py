@@ -108,7 +108,7 @@ def fastest(
     """The tile, the parts of the inner side, and the seconds that its arithmetic takes.
 
     Of a product those tiles are tried that have the widest loads that its sides allow; cuDNN fills channels up to what its
-    kernels need. Where no tile of a convolution fits the GPU those of products stand for them.
+    kernels need. If no tile of a convolution fits the GPU, tiles of products replace them.
 
     At each step along the inner side an SM does the tile's multiplications and loads its edges from the L2 cache; the GPU is
     done when the SM with the most tiles is. A block of fewer than four warps uses as many quarters of its SM: each quarter has

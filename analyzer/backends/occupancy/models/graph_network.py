@@ -64,7 +64,7 @@ class GraphNetwork:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
-        """Train anew.
+        """Train again.
 
         Raises:
             InputError: a value cannot be, a graph is too large, the loss becomes NaN, or the GPU's memory is too small.
@@ -120,7 +120,7 @@ class GraphNetwork:
             }
             network.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError("the weights are not of this version's network; train the predictor anew") from error
+            raise InputError("the weights are not of this version's network; train the predictor again") from error
         self._network = network.to(self._device)
         return self
 

@@ -1,4 +1,4 @@
-"""What a training step is like, as one row of numbers: how much it computes and moves beside what its launches take."""
+"""What a training step is like, as one row of numbers: how much it computes and moves next to what its launches take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where operators stand in a graph: the hops between any two, for attention that looks at all of them at once."""
+"""The positions of operators in a graph: the hops between any two, for attention that looks at all of them at once."""
 
 from __future__ import annotations
 

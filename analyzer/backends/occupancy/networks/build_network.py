@@ -49,7 +49,7 @@ class Clip(nn.Module):
 def build_network(configuration: NetworkConfiguration, device: str = "meta") -> Built:
     """Build a network, and what it is called with for a batch of the configuration's samples, without memory for either.
 
-    On another device the network has weights and buffers, what it is called with lies on the meta device all the same.
+    On another device the network has weights and buffers, but its inputs are still on the meta device.
 
     Networks are in evaluation mode and have random weights. Their names are those of NETWORKS, the names that
     :func:`...networks.find_network.find_network` knows, or ``package.module:factory``. Such a factory gives (network, inputs),

@@ -100,9 +100,7 @@ def complete(configuration: NetworkConfiguration) -> NetworkConfiguration:
             usual[size] = sizes[size].usual if size in sizes else 0
         elif size not in sizes:
             known = ", ".join(own.replace("_", " ") for own in sizes)
-            raise InputError(
-                f"{name} has no {called}, but {called} {value} is asked for; leave it out (its sizes are: {known})"
-            )
+            raise InputError(f"{name} has no {called}, but {called} {value} was given; leave it out (its sizes are: {known})")
         elif not 1 <= value <= sizes[size].most:
             raise InputError(f"{name} cannot have {called} {value}; give one from 1 to {sizes[size].most}")
     return replace(configuration, **usual)  # type: ignore[arg-type]

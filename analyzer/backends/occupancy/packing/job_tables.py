@@ -127,7 +127,7 @@ class _Table:
     def numbers(
         self, column: str, least: float = 0.0, most: float = np.inf, instead: pd.Series[float] | float | None = None
     ) -> pd.Series[float]:
-        """Between two bounds; where it is empty ``instead``; another column may stand in for one that is missing."""
+        """Between two bounds; where it is empty ``instead``; another column may replace a missing one."""
         if isinstance(instead, pd.Series) and column not in self.rows:
             return instead
         values = numeric_column(self._column(column), column, self.name)

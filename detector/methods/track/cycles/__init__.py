@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 #: there, by this part of a bin or of a step, and so many samples.
 LONGER, PART, SAMPLES = 1.25, 0.5, 3
 
-#: So many bins beside what happens at a boundary belong to it, or a step.
+#: So many bins next to what happens at a boundary belong to it, or a step.
 ROOM = 3
 
 #: Lengths of this distance (logarithm) are of one cycle: with a save after some, they differ.
@@ -57,7 +57,7 @@ def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: 
     step_s = None if steps is None else steps[0]
     mean = mean_cycle(signals, does, boundaries, step_s)
     share = None if does.idle is None else float(does.idle[inside].mean())
-    text = "too few samples in a cycle to see what happens in it"
+    text = "too few samples in a cycle to see what happens during it"
     cycles = [Cycle("unknown", period, confidence, text, share, None)]
     if mean is not None:
         *shorter, known = _nested(mean, period, confidence, does, share)
@@ -95,7 +95,7 @@ def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivi
     known, events = does.out is not None, events_of(mean)
 
     def cycle(kind: Kind, length: float, event: CycleEvent | None, more: str = "") -> Cycle:
-        text = "nothing tells what happens at its boundary" if event is None else _sentence(event, mean, seconds, does)
+        text = "no metric shows what happens at its boundary" if event is None else _sentence(event, mean, seconds, does)
         return Cycle(kind, length, confidence, text + more, share, None if event is None else event.rests * seconds)
 
     if not events:
@@ -159,9 +159,9 @@ def _sentence(event: CycleEvent, mean: MeanCycle, seconds: float, does: TraceAct
     if event.rests:
         parts.append(f"the GPU rests for {event.rests * seconds:.2g} s")
     if event.saved:
-        parts.append(f"{does.out} is far above what is usual for {event.saves * seconds:.2g} s of it")
+        parts.append(f"{does.out} is far above usual for {event.saves * seconds:.2g} s of it")
     elif event.rests and does.out is None:
-        parts.append("no metric tells whether it saves")
+        parts.append("no metric shows whether it saves")
     return "at its boundary " + ", ".join(parts)
 
 
@@ -205,6 +205,6 @@ def _longer(
     if saves is None:
         return []
     saved = 0 if does.saves is None else int(does.saves.sum())
-    text = f"every {length / period:.0f} cycles the GPU rests while {does.out} is far above what is usual"
+    text = f"every {length / period:.0f} cycles the GPU rests while {does.out} is far above usual"
     seconds = saved * float(np.median(np.diff(signals.time))) / around.size
     return [known, Cycle("checkpoint", length, known.confidence, text, known.idle_share, seconds)]

@@ -20,7 +20,7 @@ WORKING = 90
 #: Below this share of its working level a GPU rests. A validation has 0.5 of it and more, a save 0.15 and less.
 RESTING = 0.4
 
-#: A GPU that draws less than this share of its working power waits, whatever its utilisation: the kernels of a collective
+#: A GPU that draws less than this share of its working power waits, regardless of its utilisation: the kernels of a collective
 #: operation spin until the last GPU has come (H100 that wait for a checkpoint: 0.27, utilisation 1). Decision 0038.
 DRAWN = 0.5
 

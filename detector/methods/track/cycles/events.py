@@ -1,4 +1,4 @@
-"""What happens at places of the mean cycle beside the usual work: rests, saves, work of another kind."""
+"""What happens at places of the mean cycle next to the usual work: rests, saves, work of another kind."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ SHORT = 0.3
 #: At a boundary the device rests in half of the cycles, and in so many more than elsewhere in the cycle.
 RESTS, MORE = 0.5, 0.3
 
-#: Beside such bins, what has so much more rest than elsewhere belongs to the same event: saves in every second cycle.
+#: Next to such bins, what has so much more rest than elsewhere belongs to the same event: saves in every second cycle.
 BESIDE = 0.2
 
 #: Another kind of work takes this part of a step at least; among steps a rest, this part of the longest.
@@ -39,7 +39,7 @@ LEAST = 0.8
 #: So many bins between two things that happen do not part them.
 HOLE = 2
 
-#: So few bins of other work beside a longer rest are its edges.
+#: So few bins of other work next to a longer rest are its edges.
 EDGE = 2
 
 #: Less of a bin is no rest and no save; a rest that is no save counts in bins where it is in so many of the cycles.

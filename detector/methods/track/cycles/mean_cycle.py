@@ -76,7 +76,7 @@ def mean_cycle(signals: Signals, does: TraceActivity, boundaries: Array, step_s:
     bin_samples, step_bins = period / bins / interval, (step_s or 0.0) / period * bins
     rests = share(does.rests)
     saves = np.zeros(bins) if does.saves is None else share(does.saves)
-    # A sample beside a rest is partly one.
+    # A sample next to a rest is partly one.
     edge = does.rests | np.append(does.rests[1:], False) | np.append(False, does.rests[:-1])
     working = inside & ~(edge if np.count_nonzero(inside & ~edge) > 0.5 * np.count_nonzero(inside) else does.rests)
     many = np.bincount(place[working], minlength=bins)

@@ -59,12 +59,12 @@ def test_a_training_is_fitted_and_others_are_predicted(model: Path, answered: Ca
 def test_the_gpu_of_the_trainings_is_usual(model: Path, printed: Callable[..., str]) -> None:
     text = printed(*PREDICT, "lenet", "--model", model)
     assert "SM occupancy" in text and "A100 SXM4 40GB  32" in text and "not measured" not in text
-    assert "mean error on architectures that were left out: SM occupancy" in text
+    assert "mean error on left-out architectures: SM occupancy" in text
 
 
 def test_operators_that_no_training_had_fall_back_to_modelled_launches(model: Path, printed: Callable[..., str]) -> None:
     text = printed(*PREDICT, "bert", "--model", model)
-    assert "inference, kernels that PyTorch is expected to launch (not measured):" in text
+    assert "inference, expected PyTorch kernels (not measured):" in text
     assert "SM occupancy" not in text and "peak memory" not in text
 
 
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_the_fit(
     monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor.OccupancyPredictor.fit", fit)
     (tmp_path / "taken").write_text("")
     said = refused("fit", "occupancy", "--data", table, "--out", tmp_path / "taken")
-    assert "holds no model of `epochcast fit occupancy`; name a new folder" in said
+    assert "has no model of `epochcast fit occupancy`; name a new folder" in said
 
 
 def test_a_network_larger_than_memory_is_one_sentence(model: Path, tmp_path: Path, refused: Callable[..., str]) -> None:

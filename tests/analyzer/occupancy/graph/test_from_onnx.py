@@ -237,7 +237,7 @@ def test_two_files_are_two_towers(tmp_path: Path) -> None:
     assert graph.words == ("average_pool", "embedding")
     assert graph.edges.shape == (2, 0)
     assert graph.column("written").tolist() == [6, 2 * 7 * 8]
-    with pytest.raises(InputError, match=r"no axis of the inputs of .* is its hidden, but hidden 5 is asked for"):
+    with pytest.raises(InputError, match=r"no axis of the inputs of .* is its hidden, but hidden 5 was given"):
         graph_of(NetworkConfiguration(asked.network, 2, image_size=32, sequence=7, hidden=5))
 
 
@@ -273,12 +273,12 @@ REFUSED: dict[str, tuple[Any, dict[str, int], str]] = {
     "strange operator within": (
         model([node("Strange", "x", "s", domain="mine"), node("Relu", "s", "y")], {"x": ["batch", 8]}),
         {},
-        r"nothing tells the size of what the operator mine:Strange of '.*' answers; export the network without it",
+        r"the output size of the operator mine:Strange of '.*' is unknown; export the network without it",
     ),
     "size from values": (
         model([node("NonZero", "x", "n"), node("Cast", "n", "c", to=1), node("Relu", "c", "y")], {"x": ["batch", 8]}),
         {},
-        "nothing tells the size of what the operator NonZero of",
+        "the output size of the operator NonZero of",
     ),
     "open image": (
         model([node("Relu", "x")], IMAGE),

@@ -134,7 +134,7 @@ def test_a_full_disk_is_no_obstacle_and_gets_no_fuller(cache: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (NetworkConfiguration("lstm", 1, image_size=5), r"lstm has no image size, but image size 5 is asked for; leave it out"),
+        (NetworkConfiguration("lstm", 1, image_size=5), r"lstm has no image size, but image size 5 was given; leave it out"),
         (NetworkConfiguration("bert", 1, sequence=513), r"bert cannot have sequence 513; give one from 1 to 512"),
         (NetworkConfiguration("lenet", 1, image_size=9), r"lenet cannot have image size 9; give 16 or more"),
         (NetworkConfiguration("lenet", 0), r"lenet cannot run with a batch of 0"),

@@ -50,7 +50,7 @@ CPU = torch.device("cpu")
 
 
 def named(name: str) -> type:
-    """BrpNas is imported where it is asked for: torch_geometric takes seconds, of each worker that collects this file."""
+    """BrpNas is imported where it is used: torch_geometric takes seconds, of each worker that collects this file."""
     if name != "BrpNas":
         return {architecture.__name__: architecture for architecture in (DnnOccu, GraphMlp, Lstm, GraphTransformer, DnnPerf)}[
             name
@@ -257,7 +257,7 @@ def test_what_is_kept_answers_alike(architecture: type, unit: float, samples: li
 def test_weights_of_another_version_are_one_sentence(lost: str, samples: list[Sample]) -> None:
     settings, arrays = fitted(samples).state()
     del arrays[lost]
-    with pytest.raises(InputError, match="the weights are not of this version's network; train the predictor anew"):
+    with pytest.raises(InputError, match="the weights are not of this version's network; train the predictor again"):
         GraphNetwork(DnnOccu, FitSettings(1)).restore(settings, arrays)
 
 

@@ -1,4 +1,4 @@
-"""Streams of jobs: same seed same stream, and the figures that were asked for."""
+"""Streams of jobs: same seed same stream, and the requested figures."""
 
 import numpy as np
 import pytest

@@ -31,7 +31,7 @@ NAMES = list(TYPES)
 
 
 def pairs_table(types: Mapping[str, tuple[str, float]] = TYPES) -> pd.DataFrame:
-    """All ordered pairs; a job's rate beside another is 0.5 x (its rate / the other's) ^ -0.2: short steps suffer."""
+    """All ordered pairs; a job's rate next to another is 0.5 x (its rate / the other's) ^ -0.2: short steps suffer."""
     return pd.DataFrame(
         [
             {
@@ -121,7 +121,7 @@ def test_scores_by_hand() -> None:
         }
     )
     predicted = np.array([1.25, 4.0, 2.0, 1.6, 1.0, 2.1, 2.1])
-    # not a beside itself; errors 0, 1, 0.2, 0.2, 0.16, 0.16
+    # not a next to itself; errors 0, 1, 0.2, 0.2, 0.16, 0.16
     # a and b: 0.8 + 0.5 gain, by the rule 0.8 + 0.25; a and c: 0.4 + 0.5 lose, by the rule 0.5 + 0.625; b and c: 0.8, 0.95
     assert scores(views, predicted) == ("28.7", "18.0", "67 %", "1.100 (2)")
     assert scores(views, np.full(7, 2.0))[2:] == ("67 %", "none")
@@ -153,7 +153,7 @@ def gpus(*kinds: str) -> list[PackedGpu]:
 
 
 def light(jobs: Sequence[PackedJob]) -> Sequence[float]:
-    """Each kind says how many times as long others take beside it; nothing runs beside "alone"."""
+    """Each kind says how many times as long others take next to it; nothing runs next to "alone"."""
     slow = {"a": 1.2, "b": 1.5, "busy": 2.0, "alone": float("inf")}
     return [
         np.prod([slow[other.kind] for place, other in enumerate(jobs) if place != own], initial=1.0) for own in range(len(jobs))

@@ -95,7 +95,7 @@ def test_configurations_too_large_for_a_gpu_are_left_out(
     drawn_from = answer(*arguments)["drawn_from"]
     assert (drawn_from["configurations"], drawn_from["left_out"]["too_large"]) == (20, 1)
     said = refused("simulate-packing", *arguments, "--memory", "1e6")
-    assert "every configuration needs 1.074e+09 bytes or more and a GPU has 1e+06" in said
+    assert "every configuration needs 1.074e+09 bytes or more, but a GPU has 1e+06" in said
 
 
 def test_text_and_picture(printed: Callable[..., str], jobs: str, trainings: str, tmp_path: Path) -> None:
@@ -114,12 +114,12 @@ def test_text_and_picture(printed: Callable[..., str], jobs: str, trainings: str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "give either --jobs CSV or --configurations CSV"),
-        ("--jobs JOBS --configurations JOBS", "give either --jobs CSV or --configurations CSV"),
+        ("", "give exactly one of --jobs CSV and --configurations CSV"),
+        ("--jobs JOBS --configurations JOBS", "give exactly one of --jobs CSV and --configurations CSV"),
         ("--jobs JOBS", "give --gpu NAME or --memory BYTES"),
         ("--gpu P40 --jobs JOBS --plot picture.txt", "cannot draw to 'picture.txt'"),
-        ("--gpu P40 --jobs JOBS --load 0.5", "--load is about streams drawn from --configurations"),
-        ("--gpu P40 --jobs JOBS --seed 1", "--seed is about streams drawn from --configurations"),
+        ("--gpu P40 --jobs JOBS --load 0.5", "--load applies to streams drawn from --configurations"),
+        ("--gpu P40 --jobs JOBS --seed 1", "--seed applies to streams drawn from --configurations"),
     ],
 )
 def test_one_sentence_and_exit_2(refused: Callable[..., str], jobs: str, arguments: str, message: str) -> None:

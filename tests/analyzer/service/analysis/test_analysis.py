@@ -57,7 +57,7 @@ def test_before_a_profile_a_note_says_when_there_will_be_one(analysis: MakeAnaly
     [
         ({"verdict": "steps", "period": 0.4}, "step", "only steps were found"),
         ({"verdict": "none"}, None, "no epochs or steps"),
-        ({"confidence": 0.5}, None, "confidence 0.50 they are too unsure"),
+        ({"confidence": 0.5}, None, "confidence 0.50 that is too uncertain"),
     ],
 )
 def test_without_sure_epochs_what_is_left_is_told(
@@ -75,14 +75,14 @@ def test_an_unknown_gpu_is_told_with_the_remedy(analysis: MakeAnalysis) -> None:
     found = analysis(report(name="Vector Engine", profiled=False))
     assert found.snapshot.gpus["GPU-a"].model is None
     assert any("nothing can be predicted: unknown GPU 'Vector Engine'" in note for note in only(found).notes)
-    with pytest.raises(InputError, match="nothing can be predicted of job"):
+    with pytest.raises(InputError, match="nothing can be predicted for job"):
         found.prediction(only(found).id)
 
 
 def test_a_cpu_that_an_agent_watches_is_not_taken_for_an_unknown_gpu(analysis: MakeAnalysis) -> None:
     one = report(name="AMD EPYC", profiled=False)
     (note,) = only(analysis(replace(one, device=replace(one.device, source="host")))).notes
-    assert note == "nothing can be predicted: it is a CPU (AMD EPYC), and predictions start from a GPU"
+    assert note == "nothing can be predicted: it is a CPU (AMD EPYC), but predictions need a GPU"
 
 
 def test_a_gpu_that_never_worked_has_no_job(analysis: MakeAnalysis) -> None:
@@ -299,7 +299,7 @@ def test_health_names_what_is_wrong(store: StateStore, advisor: Advisor) -> None
     assert one.health.status == "degraded"
     for part in (
         "watcher process is not running",
-        "busy with the same samples for 33 s",
+        "processing the same samples for 33 s",
         "it refuses the connection",
         "cannot be written (database or disk is full)",
         "the clock of agent http://127.0.0.1:9911 is 2\N{NO-BREAK SPACE}h behind this machine's",
@@ -314,7 +314,7 @@ def test_clocks_that_all_differ_alike_are_this_machines_fault() -> None:
     sources = [SourceStatus("agent", name, clock_offset_s=offset) for name, offset in offsets.items()]
     state = health.of(gpus=0, jobs=0, report=WatcherReport(None, sources), started=True, store_error="", problems=())
     (note,) = state.notes
-    assert "all 2 sources" in note and "check this machine's first" in note
+    assert "all 2 sources" in note and "check this machine's clock first" in note
 
 
 def test_an_analysis_that_hangs_is_noticed(store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,7 +394,7 @@ def test_predictions_of_many_jobs_are_made_one_after_another(
     found = analysis(*reports)
     assert len(predicted(found)) == 1
     late = next(job for job in found.snapshot.jobs.values() if job.prediction is None)
-    assert "those of many jobs are due" in late.notes[-1]
+    assert "many jobs are waiting for one" in late.notes[-1]
     found.set_plan(late.id, JobPlan(epochs=10))  # what an operator says is answered before the others
     assert late.gpus[0] in predicted(found)
     found.round()

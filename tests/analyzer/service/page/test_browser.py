@@ -54,7 +54,7 @@ NO_STREAM = "events.close()"
 # Whether it no longer scrolls.
 AT_REST = "() => new Promise(done => { const before = scrollY; setTimeout(() => done(scrollY === before), 200); })"
 
-# Where `docs/images/page/` shall be written anew: the folder. Else the pictures go to the test's own.
+# Where `docs/images/page/` shall be written again: the folder. Else the pictures go to the test's own.
 IMAGES = os.environ.get("EPOCHCAST_PAGE_IMAGES")
 
 
@@ -79,7 +79,7 @@ class Watched:
 
     def _asked(self, request: Any) -> None:
         if not request.url.startswith(self.service.url + "/"):
-            self.complaints.append(f"asked for {request.url}")
+            self.complaints.append(f"requested {request.url}")
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +303,7 @@ def test_a_service_that_does_not_answer_is_said(desktop: Watched) -> None:
     page.unroute("**/*")
     page.evaluate("refresh()")
     assert not page.locator("#lost").is_visible()
-    desktop.complaints[:] = [one for one in desktop.complaints if "ERR_FAILED" not in one]  # that is what was asked for
+    desktop.complaints[:] = [one for one in desktop.complaints if "ERR_FAILED" not in one]  # as requested
 
 
 def test_it_works_without_script(chromium: Any, service: Service) -> None:

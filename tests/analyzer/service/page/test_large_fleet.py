@@ -105,7 +105,7 @@ def test_a_search_finds_jobs_gpus_and_sources_and_stays_in_its_field(pages: Test
     assert 'value="node-0007"' in shown
     nothing = pages.get("/", params={"q": "'><img src=x>"}).text
     assert "<img" not in nothing
-    assert "No job that runs now matches" in nothing
+    assert "No running job matches" in nothing
     filtered = pages.get("/gpus", params={"state": "idle"}).text
     assert re.findall(r'id="gpu-([^"]+)"', filtered) == ["GPU-idle"]
     assert '<option value="idle" selected>' in filtered

@@ -51,7 +51,7 @@ def test_sources_that_are_down_are_told_without_gpus_too(client_of: Any) -> None
     [
         ("GPU-node-4-1", ["searching", "usually takes 4.5 epochs", "Nothing can be predicted yet"]),
         ("GPU-node-3-0", ["steps found", "per step", "steps are not counted"]),
-        ("GPU-node-3-1", ["no epochs", "no times, only ratios", "time ratio"]),
+        ("GPU-node-3-1", ["no epochs", "there are only ratios", "time ratio"]),
         ("GPU-node-4-0", ["ended", "One process uses this GPU."]),
     ],
 )
