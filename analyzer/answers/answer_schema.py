@@ -257,6 +257,7 @@ class InstanceAnswer(PlaceAnswer):
     tokens_per_s: float | None
     price_source: str
     price_date: str
+    price_stale: bool = Field(default=False, description="Older than a year: ranked after all newer prices.")
     why: str
 
 

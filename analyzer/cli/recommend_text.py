@@ -39,6 +39,7 @@ def recommend_text(result: JobResult) -> str:
         lines.append(
             "* no other instance is both faster and cheaper"
             + "; ~ by its data sheet: nothing was measured there" * any(by_data_sheet(row.prediction.route) for row in shown)
+            + "; stale: a price older than a year, ranked after all newer ones" * any(row.price_stale for row in shown)
             + "; ? may not fit" * (need is not None and any(row.fits is None for row in shown))
         )
         if rows[0].job is not None:
@@ -68,7 +69,7 @@ def _row(row: Recommendation, time: TimeUnit, *, memory_known: bool) -> tuple[st
     gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
     marks = "*" * row.pareto + "~" * by_data_sheet(row.prediction.route) + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
-    price = (f"${row.usd_per_hour:,.3f}", row.instance.date.isoformat())
+    price = (f"${row.usd_per_hour:,.3f}", f"{row.instance.date}{', stale' * row.price_stale}")
     if row.seconds is None or row.usd is None:
         ratio = row.prediction
         return (*where, f"{ratio.ratio:.2f}x", f"{ratio.ratio_low:.2f}x to {ratio.ratio_high:.2f}x", "-", "-", *price)

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import Instance, load_instances, stale, write_instances
+from epochcast.analyzer.instances import Instance, load_instances, stale_note
+from epochcast.analyzer.instances.price_table import write_instances
 from epochcast.regressor import load_catalog
 
 CATALOG = load_catalog()
