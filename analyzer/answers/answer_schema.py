@@ -67,7 +67,15 @@ class DetectionAnswer(AnswerModel):
 _OFU = "Share of the GPU's peak of matrix products that the job reaches, 0 to 1; null without tensor activity and SM clock."
 
 
-class EnergyAnswer(AnswerModel):
+class CarbonAnswer(AnswerModel):
+    """Carbon dioxide equivalents of the GPUs' energy, without host, cooling and losses of the building."""
+
+    grams_co2e: float | None = Field(default=None, description="null where the carbon intensity or the energy is not known.")
+    grams_co2e_low: float | None = None
+    grams_co2e_high: float | None = None
+
+
+class EnergyAnswer(CarbonAnswer):
     """Mean power of all the job's GPUs, and the energy of one epoch, cycle or step."""
 
     watts: float
@@ -78,7 +86,7 @@ class EnergyAnswer(AnswerModel):
     joules_high: float | None
 
 
-class WholeJobAnswer(AnswerModel):
+class WholeJobAnswer(CarbonAnswer):
     """The whole job on one GPU model."""
 
     epochs: int
@@ -228,7 +236,18 @@ class PlaceAnswer(AnswerModel):
     gpu: str
 
 
-class InstanceAnswer(PlaceAnswer):
+class PlaceEnergy(PlaceAnswer, CarbonAnswer):
+    """Something that can be rented, with the energy that the GPUs take there."""
+
+    price_stale: bool = Field(default=False, description="Its price is older than a year: it ranks after all newer ones.")
+    joules: float | None = Field(default=None, description="Energy of the GPUs; null without power readings.")
+    joules_low: float | None = None
+    joules_high: float | None = None
+    carbon_intensity: float | None = Field(default=None, description="Of the region's grid [g CO2e/kWh]; null: not known.")
+    carbon_source: str | None = Field(default=None, description="Source and year of it, or `given`.")
+
+
+class InstanceAnswer(PlaceEnergy):
     """The job on something that can be rented, priced whole."""
 
     gpu_count: int = Field(description="GPUs of one instance.")
@@ -257,7 +276,6 @@ class InstanceAnswer(PlaceAnswer):
     tokens_per_s: float | None
     price_source: str
     price_date: str
-    price_stale: bool = Field(default=False, description="Older than a year: ranked after all newer prices.")
     why: str
 
 
@@ -269,7 +287,7 @@ class LeftOutAnswer(PlaceAnswer):
     usd: float | None
 
 
-class CurrentInstance(PlaceAnswer):
+class CurrentInstance(PlaceEnergy):
     """What the job runs on now."""
 
     gpu_count: int
