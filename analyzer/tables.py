@@ -13,16 +13,7 @@ from .words import TimeUnit, mass, time_unit
 _BETWEEN = 2
 # Where there is no room for all; what an answer costs and rests on stays longest.
 _FIRST_TO_GO = (
-    "priced",
-    "CO2e",
-    "region",
-    "cloud",
-    "power",
-    "energy per epoch",
-    "energy",
-    "per hour",
-    "90 % interval",
-    "rests on",
+    *("priced", "CO2e", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval", "rests on"),
 )
 _NARROWEST = 16  # of a column of prose
 

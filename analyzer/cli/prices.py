@@ -21,13 +21,20 @@ from .shared_options import gpus_option
 _HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
 
 
-@click.group(cls=Group)
+class _Prices(Group):
+    """With an old name of a command, which is not in the help."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """See click."""
+        return import_prices if cmd_name == "import" else super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Prices)
 def prices() -> None:
     """List instances and their prices, and bring them up to date."""
 
 
 prices.add_command(update_prices)
-prices.add_command(import_prices)
 
 
 @prices.command(name="list")

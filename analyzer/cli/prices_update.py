@@ -29,7 +29,7 @@ _MOST_LINES = 20  # of each kind of change; --json has all
 @click.option(
     "--from", "source", required=True, metavar="FILE|URL", help="Price list (CSV): a SkyPilot vms.csv, or a table like ours."
 )
-@click.option("--cloud", metavar="NAME", help="Cloud of a SkyPilot list: aws, azure, gcp, lambda, ...")
+@click.option("--cloud", metavar="NAME", help="Whose list it is, by SkyPilot's name: aws, azure, gcp, lambda.")
 @click.option("--region", "regions", multiple=True, metavar="NAME", help="Take only this region (repeatable). [default: all]")
 @click.option("--date", "day", metavar="YYYY-MM-DD", help="Day a SkyPilot file was downloaded; the list does not hold it.")
 @click.option("--source", "origin", metavar="TEXT", help="Origin of a SkyPilot list, such as a commit.")
@@ -81,7 +81,6 @@ import_prices = click.Command(
     callback=_import_prices,
     params=[click.Argument(["vms"], type=click.Path(path_type=Path), metavar="VMS.csv"), *update_prices.params[1:]],
     help="Old name of `epochcast prices update`.",
-    hidden=True,
 )
 
 

@@ -54,7 +54,7 @@ def download_price_list(url: str) -> PriceList:
     Raises InputError, one sentence, for another scheme, no answer, one of failure or too large, and for no CSV.
     """
     from ..telemetry import TelemetryError
-    from ..telemetry.endpoint import Endpoint
+    from ..telemetry.endpoint import MOST_BYTES, Endpoint
     from ..telemetry.settings import Access
 
     try:
@@ -67,7 +67,7 @@ def download_price_list(url: str) -> PriceList:
     server = f"{parts.scheme}://{parts.netloc}"
     endpoint = Endpoint("the price list at", Access(url=server))
     try:
-        answer = endpoint.read(url.removeprefix(server).partition("#")[0])
+        answer = endpoint.read(url.removeprefix(server).partition("#")[0], most=MOST_BYTES)
     except TelemetryError as error:
         raise InputError(f"{error}; no price was changed") from error
     finally:
