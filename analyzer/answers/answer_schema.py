@@ -236,10 +236,10 @@ class PlaceAnswer(AnswerModel):
     gpu: str
 
 
-class PlaceEnergy(PlaceAnswer, CarbonAnswer):
+class PlaceEnergy(CarbonAnswer, PlaceAnswer):
     """Something that can be rented, with the energy that the GPUs take there."""
 
-    price_stale: bool = Field(default=False, description="Its price is older than a year: it ranks after all newer ones.")
+    price_stale: bool = Field(default=False, description="Its price is older than a year: it ranks after all newer prices.")
     joules: float | None = Field(default=None, description="Energy of the GPUs; null without power readings.")
     joules_low: float | None = None
     joules_high: float | None = None

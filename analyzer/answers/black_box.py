@@ -81,7 +81,7 @@ class PredictionQuestion(Question):
         CarbonIntensity | None,
         Http(),
         Option(metavar="G/KWH"),
-        Field(description=f"{CARBON_INTENSITY}; adds the carbon dioxide of the GPUs' energy."),
+        Field(description=f"{CARBON_INTENSITY}, for figures of CO2e."),
     ] = None
     precision: Annotated[
         Precision | None,

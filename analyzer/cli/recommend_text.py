@@ -43,7 +43,7 @@ def recommend_text(result: JobResult) -> str:
         lines.append(
             "* no other instance is both faster and cheaper"
             + "; ~ by its data sheet: nothing was measured there" * any(by_data_sheet(row.prediction.route) for row in shown)
-            + "; stale: a price older than a year, ranked after all newer ones" * any(row.price_stale for row in shown)
+            + "; stale: a price older than a year, ranked after all newer prices" * any(row.price_stale for row in shown)
             + "; ? may not fit" * (need is not None and any(row.fits is None for row in shown))
         )
         if carbon:

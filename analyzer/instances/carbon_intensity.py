@@ -1,7 +1,7 @@
 """How much carbon dioxide a kWh of a region's grid causes: a yearly mean of each place, from ``grids.csv``.
 
-Operational emissions of what the grid generates, whatever contracts a cloud has for green power. Google publishes them for the
-places of its regions; those of other clouds that are in the same place take the same figure.
+Operational emissions of what the grid generates; contracts of a cloud for green power do not count. Google publishes them for
+the places of its regions; regions of other clouds in the same place take the same figure.
 """
 
 from __future__ import annotations

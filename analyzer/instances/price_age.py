@@ -1,4 +1,4 @@
-"""How old a price may be. One older than a year is stale: shown and marked, but it never wins against a fresh one."""
+"""How old a price may be: after a year it is stale, which means marked, and never the winner against a fresh price."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stale_note(instances: Iterable[Instance], day: date) -> str | None:
     if not old:
         return None
     are = "is" if len(old) == 1 else "are"
-    rank = "so there is no newer one to rank first" if len(old) == len(known) else "and ranked after all newer ones"
+    rank = "and none is newer" if len(old) == len(known) else "and ranked after all newer prices"
     return (
         f"{len(old)} of {count(len(known), 'price')} {are} older than a year (the oldest of {min(old)}), {rank}; renew the "
         "table (epochcast prices update --help) and give it with --prices (setting `prices` of the service)"

@@ -63,7 +63,7 @@ def download_price_list(url: str) -> PriceList:
     except ValueError:
         safe = False
     if not safe:
-        raise InputError(f"the address is {url!r}; give an https one (http is only for this machine itself), or a file")
+        raise InputError(f"the address is {url!r}; give one that begins with https (http is for this machine alone), or a file")
     server = f"{parts.scheme}://{parts.netloc}"
     endpoint = Endpoint("the price list at", Access(url=server))
     try:

@@ -1,4 +1,4 @@
-"""A price table made new for the clouds of one list: what is added, removed and changed by it."""
+"""What a newer price list adds to a price table, removes and changes."""
 
 from __future__ import annotations
 
