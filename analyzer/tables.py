@@ -8,11 +8,13 @@ import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
-from .words import TimeUnit, number, time_unit
+from .words import TimeUnit, mass, time_unit
 
 _BETWEEN = 2
 # Where there is no room for all; what an answer costs and rests on stays longest.
-_FIRST_TO_GO = ("priced", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval", "rests on")
+_FIRST_TO_GO = (
+    *("priced", "CO2e", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval", "rests on"),
+)
 _NARROWEST = 16  # of a column of prose
 
 
@@ -81,12 +83,9 @@ def interval_text(low: float | None, high: float | None, unit: TimeUnit | None =
     return f"{unit.of(low)} to {unit.of(high)} {unit.name}"
 
 
-def with_prefix(value: float, unit: str) -> str:
-    """Three significant digits with a decimal prefix, e.g. ``512 J``, ``12.3 kJ``, ``1.49 GHz``."""
-    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{number(value / size)} {prefix}{unit}"
-    return f"{number(value)} {unit}"
+def grams_text(grams: float | None) -> str:
+    """``mass`` as a cell; ``-`` for None."""
+    return "-" if grams is None else mass(grams)
 
 
 def figure(value: float | None) -> str:

@@ -112,6 +112,27 @@ def usd(value: float | None) -> Markup:
     return _data(value if value is None or math.isfinite(value) else None, money(value))
 
 
+def with_prefix(value: float, unit: str) -> str:
+    """Three significant digits with a decimal prefix, e.g. ``512 J``, ``12.3 kJ``, ``1.49 GHz``."""
+    size, prefix = next(((size, name) for size, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= size), (1, ""))
+    return f"{number(value / size)} {prefix}{unit}"
+
+
+def mass(grams: float) -> str:
+    """``512 g``, ``12.3 kg``, ``1.49 t``."""
+    return with_prefix(grams, "g") if grams < 1e6 else with_prefix(grams / 1e6, "t")
+
+
+def energy(joules: float) -> Markup:
+    """Energy with the joules in full: ``12.3 MJ``."""
+    return _data(joules, with_prefix(joules, "J"))
+
+
+def carbon(grams: float) -> Markup:
+    """`mass` with the grams in full."""
+    return _data(grams, mass(grams))
+
+
 def share(value: float | None) -> Markup:
     """A ratio as a percentage: ``37 %``."""
     return _data(value, "–" if value is None or not math.isfinite(value) else f"{value * 100:.0f}{_SPACE}%".replace("-", "−"))

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -37,12 +38,14 @@ class Advisor:
         *,
         objective: Objective = "cost",
         limits: JobLimits | None = None,
+        carbon_intensity: float | None = None,
     ) -> None:
         """Take what was loaded once.
 
         Args:
             catalog, predictor, instances: GPUs, how to predict between them, what can be rented.
             objective, limits: of `renting`.
+            carbon_intensity: of the electricity [g CO2e/kWh], where a question does not give it; None: that of each region.
 
         Raises:
             InputError: a cloud or a region of the limits that no instance is of.
@@ -51,6 +54,7 @@ class Advisor:
         self.instances = instances
         self.renting = Renting(objective, limits or JobLimits())
         self._predictor = predictor
+        self._carbon_intensity = carbon_intensity
         # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
         self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
         rank([], instances, catalog, limits=self.renting.limits)
@@ -58,7 +62,8 @@ class Advisor:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what it was made of: a lock is of its process."""
         limits = self.renting.limits
-        return partial(Advisor, objective=self.renting.objective, limits=limits), (
+        own = partial(Advisor, objective=self.renting.objective, limits=limits, carbon_intensity=self._carbon_intensity)
+        return own, (
             self.catalog,
             self._predictor,
             self.instances,
@@ -73,6 +78,7 @@ class Advisor:
         prices: Path | None = None,
         objective: Objective = "cost",
         limits: JobLimits | None = None,
+        carbon_intensity: float | None = None,
     ) -> Advisor:
         """Read a model's folder, GPUs in addition to the catalogue's and a price table; None: what is shipped.
 
@@ -83,7 +89,8 @@ class Advisor:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
             log.warning("%s", note)
-        return cls(catalog, LatencyPredictor.load(model, catalog), instances, objective=objective, limits=limits)
+        predictor = LatencyPredictor.load(model, catalog)
+        return cls(catalog, predictor, instances, objective=objective, limits=limits, carbon_intensity=carbon_intensity)
 
     @property
     def oldest_price(self) -> date:
@@ -101,6 +108,8 @@ class Advisor:
             InputError: as `answer_job`.
         """
         read = [self._source(number, profile) for number, profile in enumerate(sources)]
+        if question.carbon_intensity is None:
+            question = replace(question, carbon_intensity=self._carbon_intensity)
         with self._turns:
             return answer_job(read, self._predictor, self.instances, question)
 

@@ -70,7 +70,15 @@ class DetectionAnswer(AnswerModel):
     cycles: list[Cycle] = Field(description="From short to long.")
 
 
-class EnergyAnswer(AnswerModel):
+class CarbonAnswer(AnswerModel):
+    """Carbon dioxide equivalents of the GPUs' energy, without host, cooling and losses of the building."""
+
+    grams_co2e: float | None = Field(default=None, description="null where the carbon intensity or the energy is not known.")
+    grams_co2e_low: float | None = None
+    grams_co2e_high: float | None = None
+
+
+class EnergyAnswer(CarbonAnswer):
     """Mean power of all the job's GPUs, and the energy of one epoch, cycle or step."""
 
     watts: float
@@ -81,7 +89,7 @@ class EnergyAnswer(AnswerModel):
     joules_high: float | None
 
 
-class WholeJobAnswer(AnswerModel):
+class WholeJobAnswer(CarbonAnswer):
     """The whole job on one GPU model."""
 
     epochs: int
@@ -237,7 +245,18 @@ class PlaceAnswer(AnswerModel):
     gpu: str
 
 
-class InstanceAnswer(PlaceAnswer):
+class PlaceEnergy(CarbonAnswer, PlaceAnswer):
+    """Something that can be rented, with the energy that the GPUs take there."""
+
+    price_stale: bool = Field(default=False, description="Its price is older than a year: it ranks after all newer prices.")
+    joules: float | None = Field(default=None, description="Energy of the GPUs; null without power readings.")
+    joules_low: float | None = None
+    joules_high: float | None = None
+    carbon_intensity: float | None = Field(default=None, description="Of the region's grid [g CO2e/kWh]; null: not known.")
+    carbon_source: str | None = Field(default=None, description="Source and year of it, or `given`.")
+
+
+class InstanceAnswer(PlaceEnergy):
     """The job on something that can be rented, priced whole."""
 
     gpu_count: int = Field(description="GPUs of one instance.")
@@ -277,7 +296,7 @@ class LeftOutAnswer(PlaceAnswer):
     usd: float | None
 
 
-class CurrentInstance(PlaceAnswer):
+class CurrentInstance(PlaceEnergy):
     """What the job runs on now."""
 
     gpu_count: int

@@ -22,7 +22,7 @@ from ..recommendation import Work
 from .answer_schema import PredictionAnswer, Recipe
 from .job_json import prediction_answer
 from .job_result import JobQuestion, JobResult, answer_job
-from .question_schema import BATCH_MAY_GROW, GpuName, ProfileJson, example_profile
+from .question_schema import BATCH_MAY_GROW, CARBON_INTENSITY, CarbonIntensity, GpuName, ProfileJson, example_profile
 from .sources import read_sources, with_precision
 
 if TYPE_CHECKING:
@@ -77,6 +77,12 @@ class PredictionQuestion(Question):
     tokens_per_step: Annotated[
         PerStep, Field(description="Tokens in one step of the whole job, e.g. 524288; adds tokens/s.")
     ] = None
+    carbon_intensity: Annotated[
+        CarbonIntensity | None,
+        Http(),
+        Option(metavar="G/KWH"),
+        Field(description=f"{CARBON_INTENSITY}, for figures of CO2e."),
+    ] = None
     precision: Annotated[
         Precision | None,
         Option(default="what the telemetry shows, else unknown"),
@@ -106,6 +112,7 @@ class PredictionQuestion(Question):
             batch_may_grow=self.batch_may_grow,
             samples_per_step=self.samples_per_step,
             tokens_per_step=self.tokens_per_step,
+            carbon_intensity=self.carbon_intensity,
         )
 
 

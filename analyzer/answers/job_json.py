@@ -16,6 +16,7 @@ from ..recommendation import Recommendation
 from ..recommendation.rank import cost_of, time_of
 from .answer_schema import PredictionAnswer, RecommendationAnswer
 from .cycles import rates
+from .emissions import emissions, grams_of
 from .job_result import JobResult
 from .predictions import Answer
 from .sources import Source
@@ -46,7 +47,10 @@ def recommendation_answer(result: JobResult) -> RecommendationAnswer:
     ranking, need, profile = recommended.ranking, recommended.need, result.profile
 
     def shown(row: Recommendation | None) -> dict[str, Any] | None:
-        return None if row is None else row.to_json() | rates(result.throughput, row.prediction.ratio)
+        if row is None:
+            return None
+        carbon = emissions(result, row, row.gpus).to_json()
+        return row.to_json() | rates(result.throughput, row.prediction.ratio) | carbon
 
     return RecommendationAnswer.model_validate(
         {
@@ -64,7 +68,7 @@ def recommendation_answer(result: JobResult) -> RecommendationAnswer:
             "fastest": shown(ranking.fastest),
             "left_out": [row.to_json() for row in ranking.left_out],
             "decision": None if recommended.decision is None else recommended.decision.to_json(),
-            "current": None if recommended.current is None else _current(recommended.current, recommended.on),
+            "current": None if recommended.current is None else _current(result, recommended.current, recommended.on),
             "savings": _savings(recommended.current, ranking.cheapest, ranking.fastest, profile.epoch_s),
             "notes": result.recommendation_notes,
         }
@@ -118,11 +122,16 @@ def _gpu(result: JobResult, place: int) -> dict[str, Any]:
 def _target(answer: Answer, result: JobResult, effects: Sequence[Effect] | None) -> dict[str, Any]:
     prediction, joules = answer.prediction, answer.job_joules
     job = None if answer.job is None else {**answer.job.to_json(), **({} if joules is None else joules.to_json("joules"))}
+    energy = None if answer.energy is None else answer.energy.to_json()
+    of_unit = None if answer.energy is None else answer.energy.joules
+    for document, of in ((job, joules), (energy, of_unit)):
+        if document is not None and (grams := grams_of(of, result.carbon_intensity)) is not None:
+            document |= grams.to_json("grams_co2e")
     return {
         **prediction.to_json(),
         "by_data_sheet": by_data_sheet(prediction.route),
         "fits": answer.fits,
-        "energy": None if answer.energy is None else answer.energy.to_json(),
+        "energy": energy,
         "job": job,
         **rates(result.throughput, prediction.ratio),
         "trace": result.sources[answer.slowest].name if len(result.sources) > 1 else None,
@@ -131,7 +140,7 @@ def _target(answer: Answer, result: JobResult, effects: Sequence[Effect] | None)
     }
 
 
-def _current(row: Recommendation, on: Rented) -> dict[str, Any]:
+def _current(result: JobResult, row: Recommendation, on: Rented) -> dict[str, Any]:
     return {
         **row.instance.place,
         "gpu_count": row.instance.count,
@@ -141,6 +150,8 @@ def _current(row: Recommendation, on: Rented) -> dict[str, Any]:
         "usd": None if row.usd is None else row.usd.value,
         "usd_per_gpu_hour": on.usd_per_gpu_hour,
         "assumed": on.assumed,
+        "price_stale": row.price_stale,
+        **emissions(result, row, result.profile.gpus).to_json(),
     }
 
 

@@ -37,6 +37,7 @@ class JobQuestion:
         gpus: of the job; None: as many as have a source, or as a profile says.
         target_gpus, batch_may_grow, need: as `predict_job` has them.
         samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
+        carbon_intensity: of the electricity, wherever the job runs [g CO2e/kWh]; None: that of each region, where it is known.
         renting: what a recommendation must keep; None: no recommendation. It needs all GPUs of the catalogue as targets.
     """
 
@@ -47,6 +48,7 @@ class JobQuestion:
     batch_may_grow: bool = False
     samples_per_step: float | None = None
     tokens_per_step: float | None = None
+    carbon_intensity: float | None = None
     need: MemoryNeed | None = None
     renting: Renting | None = None
 
@@ -63,6 +65,7 @@ class JobResult:
         work: the whole job that answers are of; None: one epoch, cycle or step.
         throughput: of the job here; None where it is not known.
         use: how well it uses its GPUs.
+        carbon_intensity: as the question has it.
         idle_at_boundaries: a sentence on each kind of boundary at which the job waits, with what that costs.
         notes: a sentence on each thing that a reader should know of sources and times.
     """
@@ -74,6 +77,7 @@ class JobResult:
     work: Work | None
     throughput: Throughput | None
     use: GpuUse
+    carbon_intensity: float | None
     idle_at_boundaries: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -173,6 +177,7 @@ def answer_job(
         work,
         rate,
         use_of(sources, [source.profile for source in read], each),
+        question.carbon_intensity,
         tuple(map(plain, idle)),
         tuple(map(plain, notes)),
     )

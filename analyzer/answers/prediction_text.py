@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from ...regressor.explain import DATA_SHEETS
 from ...regressor.prediction import basis
-from ..tables import interval_text, seconds_text, table, with_prefix
-from ..words import TimeUnit, time_unit
-from .answer_schema import EffectAnswer, GpuOfJobAnswer, PredictionAnswer, TargetAnswer, WholeJobAnswer
+from ..tables import grams_text, interval_text, seconds_text, table
+from ..words import TimeUnit, time_unit, with_prefix
+from .answer_schema import CarbonAnswer, EffectAnswer, GpuOfJobAnswer, PredictionAnswer, TargetAnswer, WholeJobAnswer
 from .cycles import rate_cells, rate_header, rates, rates_text
+from .emissions import OF_CARBON
 from .gpu_use import use_lines
 
 # Targets of which a table is followed by what each rests on.
@@ -29,6 +30,8 @@ def prediction_text(answer: PredictionAnswer) -> str:
         lines.append(job_text(answer.unit, targets[0].job))
     if any(target.energy for target in targets):
         lines.append(_energy_sentence(answer, targets))
+    if _has_carbon(targets):
+        lines.append(f"CO2e: {OF_CARBON}")
     in_full = len(answer.predictions) <= _MOST_IN_FULL
     if in_full:
         lines += _rests_on(targets, gpus)
@@ -91,9 +94,10 @@ def _header(answer: PredictionAnswer, targets: Sequence[TargetAnswer]) -> tuple[
     header: tuple[str, ...] = ("gpu", "ratio", *interval, "rests on", *rate_header(rates(answer)))
     if len(answer.gpus) > 1:
         header += ("slowest", "spread")
+    carbon = ("CO2e",) * _has_carbon(targets)
     if targets and targets[0].job is not None:
-        return (*header, "job", "90 % interval", "energy")
-    return (*header, "power", f"energy per {unit}") if unit else (*header, "power")
+        return (*header, "job", "90 % interval", "energy", *carbon)
+    return (*header, "power", f"energy per {unit}", *carbon) if unit else (*header, "power")
 
 
 def _row(target: TargetAnswer, answer: PredictionAnswer, of_epoch: TimeUnit, of_job: TimeUnit) -> tuple[str, ...]:
@@ -109,9 +113,20 @@ def _row(target: TargetAnswer, answer: PredictionAnswer, of_epoch: TimeUnit, of_
         row += (f"GPU {slowest}", f"{100 * target.spread:.0f} %")
     if job is not None:
         times = (seconds_text(job.seconds, of_job), interval_text(job.seconds_low, job.seconds_high, of_job))
-        return (*row, *times, _joules(job.joules))
+        return (*row, *times, _joules(job.joules), *_carbon(job, answer))
     row += ("-" if energy is None else f"{energy.watts:.0f} W",)
-    return row if target.seconds is None else (*row, _joules(None if energy is None else energy.joules))
+    if target.seconds is None:
+        return row
+    return (*row, _joules(None if energy is None else energy.joules), *_carbon(energy, answer))
+
+
+def _has_carbon(targets: Sequence[TargetAnswer]) -> bool:
+    """Whether the carbon intensity was given, and energy is known."""
+    return any(known is not None and known.grams_co2e is not None for each in targets for known in (each.job, each.energy))
+
+
+def _carbon(known: CarbonAnswer | None, answer: PredictionAnswer) -> tuple[str, ...]:
+    return (grams_text(None if known is None else known.grams_co2e),) * _has_carbon(answer.predictions)
 
 
 def _times(ratio: float) -> str:

@@ -98,6 +98,9 @@ ProfileJson = Annotated[Profile, PlainValidator(Profile.from_json), WithJsonSche
 GpuName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
+CARBON_INTENSITY = "Carbon intensity of the electricity [g CO2e/kWh]"
+CarbonIntensity = Annotated[float, Field(gt=0, le=5000)]  # no grid is above 1000; a diesel generator has some 800
+
 BATCH_MAY_GROW = "Let the batch grow with a GPU's memory (assumes that no more epochs are needed)."
 
 
@@ -124,3 +127,6 @@ class RecommendationQuestion(BaseModel):
     ] = None
     data_parallel: Annotated[bool, Field(description="Also rank several GPUs for a job of one GPU.")] = False
     batch_may_grow: Annotated[bool, Field(description=BATCH_MAY_GROW)] = False
+    carbon_intensity: Annotated[
+        CarbonIntensity | None, Field(description=f"{CARBON_INTENSITY}; null: as configured, else the region's.")
+    ] = None

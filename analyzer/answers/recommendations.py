@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from typing import TYPE_CHECKING
 
 from ...regressor import LatencyPredictor, Prediction
 from ...regressor.profile import Unit
-from ..instances import Instance, stale
+from ..instances import Instance, price_age, stale_note
 from ..instances.rented import Rented, rented
 from ..recommendation import (
     Decision,
@@ -21,13 +20,14 @@ from ..recommendation import (
     Recommendation,
     WholeJob,
     Work,
+    comparable_prices,
     decide,
     recommend,
     trial_run,
     whole_job,
 )
 from ..recommendation.experiment import Trial
-from ..recommendation.rank import MISSED
+from ..recommendation.rank import MISSED, cost_of, time_of
 from ..recommendation.verdict import Verdict, verdict
 from .predictions import Answer, most_memory, of_equal_work
 from .sources import Source, slowest_of
@@ -140,22 +140,35 @@ def recommend_job(
         gpu = predictor.catalog[on.instance.gpu]
         fits = None if need is None else need.fits(gpu, here=any(source.gpu == gpu for source in sources))
         current = now.cheapest and replace(now.cheapest, usd_per_hour=on.share * now.cheapest.usd_per_hour, fits=fits)
-    what = verdict(decision, current, objective, unit or "epoch", limits, ranking.recommendations)
-    notes = _notes(sources, ranking, need, on, limits, unit)
-    old = stale(_decisive(decision, current), date.today())
-    return Recommended(renting, ranking, decision, need, gpus, on, current, what, (*notes, *([old] if old else [])))
+    is_now_stale = current is not None and current.price_stale and not (decision and decision.first.price_stale)
+    if is_now_stale:
+        current = None  # nothing can be compared with it
+    notes = _notes(sources, ranking, need, on, limits, unit, is_now_stale=is_now_stale)
+    what = verdict(decision, current, objective, unit or "epoch", limits, comparable_prices(ranking.recommendations))
+    if decision is not None and decision.first.price_stale:
+        what = replace(what, text=f"{what.text} (by prices older than a year: there are no newer ones)")
+    notes += _of_age(ranking.recommendations, objective)
+    return Recommended(renting, ranking, decision, need, gpus, on, current, what, tuple(notes))
 
 
-def _decisive(decision: Decision | None, current: Recommendation | None) -> list[Instance]:
-    """What the verdict is about: the first place, what may be better, and what the job runs on now."""
-    rows = [] if current is None else [current]
-    if decision is not None:
-        rows += [decision.first, *(rival.recommendation for rival in decision.rivals)]
-    return list({id(row.instance): row.instance for row in rows}.values())
+def _of_age(rows: Sequence[Recommendation], objective: Objective) -> list[str]:
+    """A sentence on stale prices where they would have decided, or had to."""
+    value = cost_of if objective == "cost" else time_of
+    if not any(row.price_stale and value(row) <= value(rows[0]) for row in rows):
+        return []
+    note = stale_note([row.instance for row in rows], price_age.today())
+    return [] if note is None else [note]
 
 
 def _notes(
-    sources: Sequence[Source], ranking: Ranking, need: MemoryNeed | None, on: Rented, limits: JobLimits, unit: Unit | None
+    sources: Sequence[Source],
+    ranking: Ranking,
+    need: MemoryNeed | None,
+    on: Rented,
+    limits: JobLimits,
+    unit: Unit | None,
+    *,
+    is_now_stale: bool,
 ) -> list[str]:
     rows, gpus, notes = ranking.recommendations, sources[0].profile.gpus, list(on.notes)
     if not rows:
@@ -174,7 +187,10 @@ def _notes(
         notes.append("the job's GPU memory need is unknown, so an instance may be too small")
     elif need.reserved:
         notes.append("nearly all GPU memory is in use, perhaps only reserved: the job may also fit on smaller GPUs")
-    if on.instance is not None:
+    if on.instance is not None and is_now_stale:
+        where = f"{on.instance.cloud} {on.instance.name}"
+        notes.append(f"the job runs on {where}, whose price is older than a year, so savings are not known")
+    elif on.instance is not None:
         if len({source.gpu.name for source in sources}) > 1:
             notes.append(f"the current cost counts all GPUs of the job as {on.instance.gpu}, its slowest")
         if on.assumed:

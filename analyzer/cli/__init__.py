@@ -26,7 +26,7 @@ _COMMANDS = {
     "occupancy-of": "Calculate GPU occupancy from a profiler's recording.",
     "simulate-packing": "Simulate packing jobs on shared GPUs by their predicted occupancy.",
     "recommend": "Rank cloud instances by cost or time.",
-    "prices": "List instances and their prices, and import newer prices.",
+    "prices": "List instances and their prices, and bring them up to date.",
     "gpus": "List the GPUs that Epochcast can predict for.",
     "anchors": "Choose the workloads to measure on a new GPU.",
     "calibrate": "Calibrate a model with a few measurements on a new GPU.",

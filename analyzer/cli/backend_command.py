@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from ...common.files import write_whole
@@ -128,8 +128,25 @@ def _refusals() -> Iterator[None]:
 
 
 def options_of(question: type[Question], *names: str) -> list[click.Parameter]:
-    """The options of some fields, for a command that is written by hand."""
-    return [_option(name, question.model_fields[name]) for name in names]
+    """The options of some fields, for a command that is written by hand; values are held to the limits of their fields."""
+    return [_within_limits(_option(name, question.model_fields[name]), question.model_fields[name]) for name in names]
+
+
+def _within_limits(option: click.Parameter, field: FieldInfo) -> click.Parameter:
+    of: Any = Annotated[field.annotation, field]
+    limits, made = TypeAdapter(of), option.callback
+
+    def value(context: click.Context, given: click.Parameter, text: Any) -> Any:
+        found = made(context, given, text) if made else text
+        if found is not None:
+            try:
+                limits.validate_python(found)
+            except ValidationError as error:
+                raise click.BadParameter(error.errors()[0]["msg"], context, given) from error
+        return found
+
+    option.callback = value
+    return option
 
 
 def _option(name: str, field: FieldInfo) -> click.Parameter:

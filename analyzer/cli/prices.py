@@ -11,21 +11,30 @@ from typing import Any
 import click
 
 from ...regressor import load_catalog
-from ..errors import InputError
-from ..instances import Instance, load_instances, load_to_update, stale, write_instances
-from ..instances.skypilot_catalog import read_skypilot_catalog
-from ..instances.skypilot_names import CLOUDS
+from ..instances import Instance, is_stale, load_instances, price_age, stale_note
 from ..tables import table
 from . import terminal
 from .group import Group
-from .shared_options import gpus_option, json_option
+from .prices_update import import_prices, update_prices
+from .shared_options import gpus_option
 
 _HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
 
 
-@click.group(cls=Group)
+class _Prices(Group):
+    """With an old name of a command, which is not in the help."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """See click."""
+        return import_prices if cmd_name == "import" else super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Prices)
 def prices() -> None:
-    """List instances and their prices, and import newer prices."""
+    """List instances and their prices, and bring them up to date."""
+
+
+prices.add_command(update_prices)
 
 
 @prices.command(name="list")
@@ -45,12 +54,12 @@ def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: 
     \b
     Example: epochcast prices list --gpu T4
     """
-    catalog, today = load_catalog(gpus), date.today()
+    catalog, today = load_catalog(gpus), price_age.today()
     instances, notes = load_instances(path, catalog)
     if gpu is not None:
         name = catalog.resolve(gpu).name
         instances = [instance for instance in instances if instance.gpu == name]
-    _tell([*notes, *filter(None, [stale(instances, today)])])
+    _tell([*notes, *filter(None, [stale_note(instances, today)])])
     if as_json:
         click.echo(json.dumps({"prices": [_json(instance, today) for instance in instances]}, indent=2))
     elif instances:
@@ -58,73 +67,6 @@ def list_prices(path: Path | None, gpu: str | None, gpus: Path | None, as_json: 
     else:
         terminal.note(f"no instance of the price table has the {name}")
     return 0 if instances else 1
-
-
-@prices.command(name="import", short_help="Turn a SkyPilot price list into a price table.")
-@click.argument("vms", type=click.Path(path_type=Path), metavar="VMS.csv")
-@click.option(
-    "--cloud", required=True, metavar="NAME", help="Cloud of the list, by SkyPilot's name: aws, azure, gcp, lambda, ..."
-)
-@click.option("--region", "regions", multiple=True, metavar="NAME", help="Import only this region (repeatable). [default: all]")
-@click.option(
-    "--date", "day", required=True, metavar="YYYY-MM-DD", help="Day the list was downloaded; the list does not hold it."
-)
-@click.option("--source", metavar="TEXT", help="Origin of the list, such as a commit. [default: the SkyPilot catalog]")
-@gpus_option
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Price table (CSV) to write or update."
-)
-@json_option
-def import_prices(
-    vms: Path, cloud: str, regions: tuple[str, ...], day: str, source: str | None, gpus: Path | None, out: Path, as_json: bool
-) -> int:
-    """Turn a price list of the SkyPilot catalog into a price table for `epochcast recommend --prices`.
-
-    The lists are catalogs/vN/CLOUD/vms.csv in github.com/skypilot-org/skypilot-catalog. If the price table exists, the rows of
-    this cloud are replaced and those of other clouds stay, so that several imports make one table.
-
-    \b
-    Example: epochcast prices import vms.csv --cloud aws --region us-east-1 \\
-                 --date 2026-11-01 --out prices.csv
-    """
-    catalog, cloud = load_catalog(gpus), cloud.strip().lower()
-    if cloud not in CLOUDS:
-        raise InputError(f"--cloud is {cloud!r}; name whose list it is, one of SkyPilot's clouds: {', '.join(CLOUDS)}")
-    origin = f"skypilot-org/skypilot-catalog:{cloud}/vms.csv{f' ({source})' if source else ''}"
-    seen = _past(day)
-    imported, notes = read_skypilot_catalog(vms, cloud, catalog, source=origin, day=seen, regions=regions)
-    kept = [instance for instance in load_to_update(out, catalog) if instance.cloud != cloud] if out.exists() else []
-    write_instances(out, [*kept, *imported])
-    _tell(notes)
-    imported_regions, imported_gpus = (
-        sorted({instance.region for instance in imported}),
-        sorted({instance.gpu for instance in imported}),
-    )
-    if as_json:
-        answer = {
-            "instances": len(imported),
-            "regions": imported_regions,
-            "gpus": imported_gpus,
-            "kept": len(kept),
-            "notes": notes,
-        }
-        click.echo(json.dumps(answer, indent=2))
-        return 0
-    kept_text = f", plus {len(kept)} of other clouds" if kept else ""
-    places = imported_regions[0] if len(imported_regions) == 1 else f"{len(imported_regions)} regions"
-    prices_text = f"{len(imported)} price{'s' * (len(imported) > 1)}"
-    terminal.say(f"{out}: {prices_text} of {cloud} in {places}{kept_text}; {', '.join(imported_gpus)}")
-    return 0
-
-
-def _past(text: str) -> date:
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"--date is {text!r}; write it as YYYY-MM-DD") from None
-    if day > date.today():
-        raise InputError(f"--date is {text}, in the future; give the day on which the list was downloaded")
-    return day
 
 
 def _tell(notes: Sequence[str]) -> None:
@@ -142,7 +84,7 @@ def _row(instance: Instance, today: date) -> tuple[str, ...]:
         _price(instance.spot_usd_per_hour),
         _number(instance.vcpus, "g"),
         _number(None if instance.memory is None else instance.memory / 2**30, "g"),
-        str((today - instance.date).days),
+        f"{(today - instance.date).days}{', stale' * is_stale(instance, today)}",
     )
 
 
@@ -168,4 +110,5 @@ def _json(instance: Instance, today: date) -> dict[str, Any]:
         "price_source": instance.source,
         "price_date": instance.date.isoformat(),
         "age_days": (today - instance.date).days,
+        "price_stale": is_stale(instance, today),
     }

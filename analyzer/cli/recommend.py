@@ -101,6 +101,7 @@ def recommend(
     epochs: int | None,
     samples_per_step: float | None,
     tokens_per_step: float | None,
+    carbon_intensity: float | None,
     precision: Precision | None,
     recipe: Recipe | None,
     startup: float | None,
@@ -150,6 +151,7 @@ def recommend(
             batch_may_grow=bool(batch_may_grow),
             samples_per_step=samples_per_step,
             tokens_per_step=tokens_per_step,
+            carbon_intensity=carbon_intensity,
             need=None if memory is None else _memory(memory),
             renting=Renting(objective, limits, machines, data_parallel),
         ),
@@ -186,6 +188,7 @@ def recommend(
 recommend.params[1:1] = options_of(
     PredictionQuestion, "gpu", "model", "recipe", "precision", "samples_per_step", "tokens_per_step", "batch_may_grow"
 )
+recommend.params += options_of(PredictionQuestion, "carbon_intensity")
 
 
 def _work(

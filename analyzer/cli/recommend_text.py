@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 
 from ...regressor.prediction import by_data_sheet
-from ..answers.cycles import rate_cells, rate_header, rates
+from ..answers.cycles import Throughput, rate_cells, rate_header, rates
+from ..answers.emissions import OF_CARBON, emissions
 from ..answers.gpu_use import use_lines
 from ..answers.job_result import JobResult
 from ..recommendation import Decision, Objective, Ranking, Recommendation
 from ..recommendation.experiment import Experiment
 from ..recommendation.memory_fit import GIB
 from ..recommendation.rank import MISSED
-from ..tables import interval_text, seconds_text, table
+from ..tables import grams_text, interval_text, seconds_text, table
 from ..words import TimeUnit, count, money, time_unit
 
-_HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval", "per hour", "priced")
+_HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval")
 _MOST_ROWS = 20
 
 
@@ -31,18 +32,24 @@ def recommend_text(result: JobResult) -> str:
         lines.append(f"{job_title(result)}, best {objective} first")
         shown = rows[:_MOST_ROWS]
         time = time_unit(row.seconds.value for row in shown if row.seconds)
+        grams = [None if known is None else known.value for known in (emissions(result, row, row.gpus).grams for row in shown)]
+        carbon = ["CO2e"] * any(each is not None for each in grams)
         cells = [
-            (*_row(row, time, memory_known=need is not None), *rate_cells(rates(rate, row.prediction.ratio))) for row in shown
+            (*_row(row, time, memory_known=need is not None), *([grams_text(each)] if carbon else []), *_rent(row, rate))
+            for row, each in zip(shown, grams, strict=True)
         ]
-        lines.append(table((*_HEADER, *rate_header(rates(rate))), cells))
+        lines.append(table((*_HEADER, *carbon, "per hour", "priced", *rate_header(rates(rate))), cells))
         if len(rows) > len(shown):
             lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
         lines.append(
             "* no other instance is both faster and cheaper"
             + "; ~ from its data sheet: nothing was measured on this GPU"
             * any(by_data_sheet(row.prediction.route) for row in shown)
+            + "; stale: a price older than a year, ranked after all newer prices" * any(row.price_stale for row in shown)
             + "; ? may not fit" * (need is not None and any(row.fits is None for row in shown))
         )
+        if carbon:
+            lines.append(f"CO2e: {OF_CARBON}")
         if rows[0].job is not None:
             lines.append(_spent(rows[0], unit))
     lines += [*use_lines(result.use), *result.idle_at_boundaries, *_left_out(ranking)]
@@ -70,18 +77,22 @@ def _row(row: Recommendation, time: TimeUnit, *, memory_known: bool) -> tuple[st
     gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
     marks = "*" * row.pareto + "~" * by_data_sheet(row.prediction.route) + "?" * (memory_known and row.fits is None)
     where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
-    price = (f"${row.usd_per_hour:,.3f}", row.instance.date.isoformat())
     if row.seconds is None or row.usd is None:
         ratio = row.prediction
-        return (*where, f"{ratio.ratio:.2f}x", f"{ratio.ratio_low:.2f}x to {ratio.ratio_high:.2f}x", "-", "-", *price)
+        return (*where, f"{ratio.ratio:.2f}x", f"{ratio.ratio_low:.2f}x to {ratio.ratio_high:.2f}x", "-", "-")
     return (
         *where,
         seconds_text(row.seconds.value, time),
         interval_text(row.seconds.low, row.seconds.high, time),
         money(row.usd.value),
         f"{money(row.usd.low)} to {money(row.usd.high)}",
-        *price,
     )
+
+
+def _rent(row: Recommendation, rate: Throughput | None) -> tuple[str, ...]:
+    """What an hour costs, when that was the price, and what the job does in a second."""
+    priced = f"{row.instance.date}{', stale' * row.price_stale}"
+    return f"${row.usd_per_hour:,.3f}", priced, *rate_cells(rates(rate, row.prediction.ratio))
 
 
 def _spent(row: Recommendation, unit: str) -> str:

@@ -1,6 +1,7 @@
 """What can be rented: instances with their GPUs and prices, from the shipped table, the user's file or a public price list."""
 
 from .instance import Instance, Market
-from .price_table import load_instances, load_to_update, stale, write_instances
+from .price_age import is_stale, stale_note
+from .price_table import load_instances
 
-__all__ = ["Instance", "Market", "load_instances", "load_to_update", "stale", "write_instances"]
+__all__ = ["Instance", "Market", "is_stale", "load_instances", "stale_note"]

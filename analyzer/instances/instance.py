@@ -8,6 +8,9 @@ from typing import Literal
 
 Market = Literal["on-demand", "spot"]
 
+Offer = tuple[str, str, str, str, int]
+"""What one row of a price table is about: cloud, name, region, GPU and their count."""
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -40,6 +43,11 @@ class Instance:
     def place(self) -> dict[str, str]:
         """Its identity among all instances: a name alone does not, as Google's hosts take any GPU."""
         return {"instance": self.name, "cloud": self.cloud, "region": self.region, "gpu": self.gpu}
+
+    @property
+    def offer(self) -> Offer:
+        """What it is the price of; a price table has each once."""
+        return self.cloud, self.name, self.region, self.gpu, self.count
 
     def price(self, market: Market) -> float | None:
         """USD per hour in that market; None where it is not known."""

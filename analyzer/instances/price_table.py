@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import date
@@ -16,16 +15,12 @@ from ...common.files import write_whole
 from ...regressor import Catalog
 from ...regressor.errors import InputError as UnknownGpu
 from ..errors import InputError
-from ..words import count
-from . import price_cells
-from .instance import Instance
+from . import price_age, price_cells
+from .instance import Instance, Offer
+from .price_list import PriceList, read_price_list
 
 REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
 OPTIONAL = ("spot_usd_per_hour", "vcpus", "memory_gib")
-_OF_SKYPILOT = {"InstanceType", "AcceleratorName"}
-_CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # of a name that reaches a terminal, it could hide a line
-
-STALE_DAYS = 90
 
 
 def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
@@ -36,17 +31,25 @@ def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instan
     catalogue, and one of the two prices may be empty. Rows of GPUs that the catalogue does not know are skipped, counted and
     named; all else that is wrong raises InputError.
     """
-    name = str(path) if path else "the shipped price table"
-    instances, unknown = _load(path, catalog, name)
-    notes = [*_unknown_note(unknown, name), *_spot_note(instances, name)]
+    if path is not None:
+        return instances_of(read_price_list(path), catalog)
+    with resources.as_file(resources.files(__package__) / "prices.csv") as shipped:
+        # The shipped dates are checked by a test: a node whose clock is behind can use them all the same.
+        return instances_of(read_price_list(shipped, "the shipped price table"), catalog, checks_dates=False)
+
+
+def instances_of(prices: PriceList, catalog: Catalog, *, checks_dates: bool = True) -> tuple[list[Instance], list[str]]:
+    """The same of a list in our format that is at hand; without ``checks_dates`` a date may lie in the future."""
+    instances, unknown = _load(prices, catalog, price_age.today() if checks_dates else None)
+    notes = [*_unknown_note(unknown, prices.name), *_spot_note(instances, prices.name)]
     if not instances:
-        raise InputError(f"{name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
+        raise InputError(f"{prices.name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
     return instances, notes
 
 
 def load_to_update(path: Path, catalog: Catalog) -> Sequence[Instance]:
     """Instances of a file that is to be written again; InputError if that would lose a row, whose GPU the catalogue lacks."""
-    instances, unknown = _load(path, catalog, str(path))
+    instances, unknown = _load(read_price_list(path), catalog, price_age.today())
     if unknown:
         raise InputError(
             f"{path} has rows for GPUs that the catalogue does not know or cannot tell apart ({counted(unknown)}), and would "
@@ -55,15 +58,12 @@ def load_to_update(path: Path, catalog: Catalog) -> Sequence[Instance]:
     return instances
 
 
-def _load(path: Path | None, catalog: Catalog, name: str) -> tuple[list[Instance], Counter[str]]:
+def _load(prices: PriceList, catalog: Catalog, today: date | None) -> tuple[list[Instance], Counter[str]]:
     """The instances of a price table, and how often it names which GPU that the catalogue does not know."""
-    with resources.as_file(resources.files(__package__) / "prices.csv") as shipped:
-        table = _read(path or shipped, name)
-    # The shipped dates are checked by a test: a node whose clock is behind can use them all the same.
-    today = date.today() if path else None
+    table, name = _checked(prices), prices.name
     instances: list[Instance] = []
     unknown: Counter[str] = Counter()
-    rows: dict[tuple[str, str, str, str, int], int] = {}
+    rows: dict[Offer, int] = {}
     for number, row in enumerate(table.to_dict("records"), start=1):
         try:
             gpu = catalog.resolve(row["gpu"]).name
@@ -71,8 +71,7 @@ def _load(path: Path | None, catalog: Catalog, name: str) -> tuple[list[Instance
             unknown[row["gpu"]] += 1
             continue
         instance = _instance(row, gpu, f"row {number} of {name}", today)
-        key = (instance.cloud, instance.name, instance.region, instance.gpu, instance.count)
-        if (first := rows.setdefault(key, number)) != number:
+        if (first := rows.setdefault(instance.offer, number)) != number:
             raise InputError(
                 f"rows {first} and {number} of {name} are both {instance.name} of {instance.cloud} in {instance.region} with "
                 f"{instance.count} {gpu}; keep one"
@@ -114,39 +113,12 @@ def _plain(value: float | None) -> str:
     return str(int(value)) if value == int(value) else repr(float(value))
 
 
-def read_csv(path: Path, name: str) -> pd.DataFrame:
-    """The cells of a CSV file as stripped texts, empty where there is none. Raises InputError if it is no readable CSV."""
-    try:
-        with warnings.catch_warnings():
-            # Rows longer than the header would otherwise lose their last cells with no more than a warning.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            # As it is: a damaged archive would raise its library's own errors.
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig", compression=None)
-    except FileNotFoundError:
-        raise InputError(f"no such price file: {name!r}") from None
-    except pd.errors.ParserWarning:
+def _checked(prices: PriceList) -> pd.DataFrame:
+    table, name = prices.table, prices.name
+    if prices.is_of_skypilot:
         raise InputError(
-            f"{name!r} has rows with more cells than its header; separate cells by commas, quote text that contains a comma, "
-            "and write decimals with a point"
-        ) from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{name!r} is empty; the first line of a price list names its columns") from None
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError) as error:
-        raise InputError(f"{name!r} is not a readable CSV file: {' '.join(str(error).split())}") from error
-    # Rows shorter than the header have missing values at their end.
-    for column in table.columns:
-        table[column] = table[column].fillna("").str.strip()
-        if len(odd := table[table[column].str.contains(_CONTROL)]):
-            raise InputError(f"{column} of row {odd.index[0] + 1} of {name!r} has a line break or another control character")
-    return table
-
-
-def _read(path: Path, name: str) -> pd.DataFrame:
-    table = read_csv(path, name)
-    if set(table.columns) >= _OF_SKYPILOT:
-        raise InputError(
-            f"{name} is a price list of SkyPilot, which has its own format; import it first: "
-            "epochcast prices import VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
+            f"{name} is a price list of SkyPilot, which names GPUs and prices hosts in its own way; make a price table of it "
+            "first: epochcast prices update --from VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
         )
     missing = [column for column in REQUIRED if column not in table.columns]
     foreign = [column for column in table.columns if column.lower().endswith("per_hour") and "usd" not in column.lower()]
@@ -226,16 +198,3 @@ def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
         f"spot costs more than on demand for {len(above)} of the instances of {name}, the first {above[0].name} in "
         f"{above[0].region}; check that the two columns are not swapped"
     ]
-
-
-def stale(instances: Sequence[Instance], today: date) -> str | None:
-    """One sentence if any price is older than 90 days: how many, the oldest, and the remedy; else None."""
-    old = [instance.date for instance in instances if (today - instance.date).days > STALE_DAYS]
-    if not old:
-        return None
-    are = "is" if len(old) == 1 else "are"
-    return (
-        f"{len(old)} of {count(len(instances), 'price')} {are} older than {STALE_DAYS} days, the oldest of {min(old)}; check "
-        "them, or import newer ones from the SkyPilot catalog (epochcast prices import --help) and give them with --prices "
-        "(setting `prices` of the service)"
-    )

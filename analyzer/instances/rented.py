@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from . import Instance, Market
+from . import Instance, Market, is_stale, price_age
 
 
 class InstancePlace(Protocol):
@@ -104,15 +104,16 @@ def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[In
 
 
 def _cheapest(instances: Sequence[Instance], gpus: int, market: Market) -> tuple[Instance, Market] | None:
-    """Least price for all GPUs of the job, in the requested market, else in the other."""
+    """Least price for all GPUs of the job: of fresh ones if there are any, and in the requested market, else in the other."""
     markets: tuple[Market, Market] = ("on-demand", "spot") if market == "on-demand" else ("spot", "on-demand")
-    for option in markets:
-        priced = [
-            # Of equal prices the one that the ranking puts first.
-            (price * math.ceil(gpus / instance.count), instance.count, instance.cloud, instance.name, instance.region, instance)
-            for instance in instances
-            if (price := instance.price(option)) is not None
-        ]
-        if priced:
-            return min(priced, key=lambda row: row[:5])[5], option
-    return None
+    day = price_age.today()
+
+    def place(choice: tuple[Instance, Market]) -> tuple[bool, int, float, int, str, str, str]:
+        """Of equal prices the one that the ranking puts first."""
+        instance, option = choice
+        usd = (instance.price(option) or 0.0) * math.ceil(gpus / instance.count)
+        stale, where = is_stale(instance, day), (instance.cloud, instance.name, instance.region)
+        return stale, markets.index(option), usd, instance.count, *where
+
+    priced = [(each, option) for each in instances for option in markets if each.price(option) is not None]
+    return min(priced, key=place, default=None)

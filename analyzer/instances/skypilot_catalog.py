@@ -11,14 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 from statistics import median_low
 
 from ...regressor import Catalog
 from ..errors import InputError
 from . import price_cells
 from .instance import Instance
-from .price_table import counted, read_csv
+from .price_list import PriceList
+from .price_table import counted
 from .skypilot_names import accelerators_of, gpu_name
 
 _REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
@@ -52,7 +52,7 @@ class _Row:
 
 
 def read_skypilot_catalog(
-    path: Path, cloud: str, catalog: Catalog, *, source: str, day: date, regions: Sequence[str] = ()
+    prices: PriceList, cloud: str, catalog: Catalog, *, source: str, day: date, regions: Sequence[str] = ()
 ) -> tuple[list[Instance], list[str]]:
     """Instances of a ``vms.csv`` in the ``regions`` (in all, if none is given), and a sentence for each kind of row skipped.
 
@@ -62,12 +62,12 @@ def read_skypilot_catalog(
 
     Raises InputError if the file is no such list, holds no GPU of the catalogue, or does not know a region.
     """
-    rows = list(_rows(path))
+    name, rows = prices.name, list(_rows(prices))
     known = {row.region for row in rows}
     if unknown := [region for region in regions if region not in known]:
-        raise InputError(f"{path} has no region {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        raise InputError(f"{name} has no region {unknown[0]!r}; it has {', '.join(sorted(known))}")
     warnings = _spread_note(
-        [row for row in rows if row.accelerator and gpu_name(cloud, row.name, row.accelerator, catalog)], path
+        [row for row in rows if row.accelerator and gpu_name(cloud, row.name, row.accelerator, catalog)], name
     )
     rows = [row for row in rows if not regions or row.region in regions]
     skipped: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -75,7 +75,7 @@ def read_skypilot_catalog(
         rows = _with_hosts(rows, catalog, skipped)
     if nameless := next((row for row in rows if row.accelerator and not (row.name and row.region)), None):
         raise InputError(
-            f"row {nameless.number} of {path} has no InstanceType or no Region; read Google Cloud's list, whose GPU rows have "
+            f"row {nameless.number} of {name} has no InstanceType or no Region; read Google Cloud's list, whose GPU rows have "
             "none, with --cloud gcp"
         )
     zones: defaultdict[tuple[str, str, int, str], list[Instance]] = defaultdict(list)
@@ -83,26 +83,24 @@ def read_skypilot_catalog(
         instance = _instance(row, cloud, catalog, source, day, skipped) if row.accelerator else None
         if instance is not None:
             zones[instance.name, instance.gpu, instance.count, instance.region].append(instance)
-    notes = [f"rows of {path} skipped {why}: {counted(names)}" for why, names in skipped.items()]
+    notes = [f"rows of {name} skipped {why}: {counted(names)}" for why, names in skipped.items()]
     if not zones:
-        raise InputError(f"{path} has no price of a GPU of the catalogue{''.join(f'; {note}' for note in notes)}")
-    instances = [_region(prices) for prices in zones.values()]
+        raise InputError(f"{name} has no price of a GPU of the catalogue{''.join(f'; {note}' for note in notes)}")
+    instances = [_region(offers) for offers in zones.values()]
     instances.sort(key=lambda instance: (instance.gpu, instance.count, instance.name, instance.region))
     return instances, [*notes, *warnings]
 
 
-def _rows(path: Path) -> Iterator[_Row]:
-    table = read_csv(path, str(path))
+def _rows(prices: PriceList) -> Iterator[_Row]:
+    name, table = prices.name, prices.table
     if missing := [column for column in _REQUIRED if column not in table.columns]:
         raise InputError(
-            f"{path} lacks the columns {', '.join(missing)}; it must be a vms.csv of the SkyPilot catalog "
+            f"{name} lacks the columns {', '.join(missing)}; it must be a vms.csv of the SkyPilot catalog "
             "(github.com/skypilot-org/skypilot-catalog)"
         )
-    for column in _OPTIONAL:
-        if column not in table.columns:
-            table[column] = ""
+    table = table.assign(**{column: "" for column in _OPTIONAL if column not in table.columns})
     for number, cells in enumerate(table.to_dict("records"), start=1):
-        where = f"of row {number} of {path}"
+        where = f"of row {number} of {name}"
         yield _Row(
             number=number,
             name=cells["InstanceType"],
@@ -125,7 +123,7 @@ def _unless_zero(text: str) -> str:
         return text
 
 
-def _spread_note(rows: Iterable[_Row], path: Path) -> list[str]:
+def _spread_note(rows: Iterable[_Row], name: str) -> list[str]:
     """A sentence about GPUs whose on-demand price cannot be one everywhere; regions differ by a third, seldom by half."""
     by_offer: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for row in rows:
@@ -135,7 +133,7 @@ def _spread_note(rows: Iterable[_Row], path: Path) -> list[str]:
     if not wide:
         return []
     return [
-        f"on-demand prices of {', '.join(wide)} differ more than {_WIDEST_SPREAD}-fold between regions of {path}, so some may "
+        f"on-demand prices of {', '.join(wide)} differ more than {_WIDEST_SPREAD}-fold between regions of {name}, so some may "
         "be of another kind, such as reserved; check the prices you rely on against the cloud's own page"
     ]
 

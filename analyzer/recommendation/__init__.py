@@ -2,7 +2,7 @@
 
 from .experiment import Decision, decide, trial_run
 from .memory_fit import MemoryNeed, memory_need
-from .rank import JobLimits, Objective, Ranking, recommend
+from .rank import JobLimits, Objective, Ranking, comparable_prices, recommend
 from .recommendation import Recommendation
 from .whole_job import WholeJob, Work, whole_job
 
@@ -15,6 +15,7 @@ __all__ = [
     "Recommendation",
     "WholeJob",
     "Work",
+    "comparable_prices",
     "decide",
     "memory_need",
     "recommend",

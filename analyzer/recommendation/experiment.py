@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ...regressor import Profile
-from .rank import Objective, cost_of, time_of
+from .rank import Objective, comparable_prices, cost_of, time_of
 from .recommendation import Recommendation
 
 # Enough that the detector finds the epochs of the run (it takes 4.5 on average), and no less than a minute of them.
@@ -167,14 +167,14 @@ def decide(
 ) -> Decision | None:
     """Weigh the first of ``recommendations`` against the best instance of all other hardware; None if there are none.
 
-    ``run_on`` says what a measurement takes (`trial_run`); without it no experiment is planned. What has no width, such as the
-    source's own GPU, needs none.
+    Where there are fresh prices, instances with a stale one do not count. ``run_on`` says what a measurement takes
+    (`trial_run`); without it no experiment is planned. What has no width, such as the source's own GPU, needs none.
     """
     if not recommendations:
         return None
     value = cost_of if objective == "cost" else time_of
     best: dict[tuple[str, int], Recommendation] = {}
-    for row in recommendations:  # best first
+    for row in comparable_prices(recommendations):  # best first
         best.setdefault(row.hardware, row)
     rows = list(best.values())
     expected = np.array([value(row) for row in rows])

@@ -1,7 +1,8 @@
 """Which instance: every instance with its predicted time and cost, ranked, and why each other one is left out.
 
-Each instance is priced whole: idle GPUs are paid for too. A job of several GPUs uses all that an instance has, and scales as
-measured jobs did in one machine. It takes no more instances than it has machines now: the network between them is not modelled.
+Each instance is priced whole: idle GPUs are paid for too. One whose price is stale comes after all whose price is fresh.
+A job of several GPUs uses all that an instance has, and scales as measured jobs did in one machine. It takes no more instances
+than it has machines now: the network between them is not modelled.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Literal
 
 from scipy.stats import norm
@@ -16,7 +18,7 @@ from scipy.stats import norm
 from ...regressor import Catalog, Prediction
 from ...regressor.prediction import Estimate
 from ..errors import InputError
-from ..instances import Instance, Market
+from ..instances import Instance, Market, is_stale, price_age
 from .memory_fit import MemoryNeed
 from .recommendation import Recommendation
 from .whole_job import WholeJob
@@ -96,12 +98,12 @@ class Ranking:
 
     @property
     def cheapest(self) -> Recommendation | None:
-        """Least cost; of equals the faster."""
+        """Least cost, fresh prices first; of equals the faster."""
         return min(self.recommendations, key=_by_cost, default=None)
 
     @property
     def fastest(self) -> Recommendation | None:
-        """Least time; of equals the cheaper."""
+        """Least time, fresh prices first; of equals the cheaper."""
         return min(self.recommendations, key=_by_time, default=None)
 
 
@@ -117,6 +119,7 @@ def recommend(
     objective: Objective = "cost",
     gpus: int = 1,
     machines: int = 1,
+    day: date | None = None,
 ) -> Ranking:
     """Rank the instances whose GPU is among ``predictions``.
 
@@ -130,13 +133,14 @@ def recommend(
         need: memory that the job takes on each GPU; the source's own GPU (the measured one) had it.
         limits, objective: what to keep, and what to rank by.
         gpus, machines: of the job now.
+        day: by which prices are stale; None: today.
 
     Raises:
         InputError: a deadline or a budget without seconds, a region or cloud that no instance is of, or no GPU at all.
     """
     if gpus < 1:
         raise InputError(f"a job of {gpus} GPUs cannot be priced; give 1 or more")
-    limits = limits or JobLimits()
+    limits, day = limits or JobLimits(), day or price_age.today()
     by_gpu = {prediction.gpu: prediction for prediction in predictions}
     left_out: list[LeftOut] = []
     rows: list[Recommendation] = []
@@ -152,6 +156,7 @@ def recommend(
             count = min(count, machines)
             prediction = _in_machines(on_gpus(prediction, instance.count), machines, count)
         row = _row(prediction, instance, limits, count, price, job_of)
+        row = replace(row, price_stale=is_stale(instance, day))
         if need is not None:
             row = replace(row, fits=need.fits(catalog[instance.gpu], here=prediction.route in ("measured", "scaled")))
         reason = missed(row, limits)
@@ -159,8 +164,8 @@ def recommend(
             rows.append(row)
         else:
             left_out.append(LeftOut(instance, reason, row))
-    best = _front(rows)
-    marked = [replace(row, pareto=number in best) for number, row in enumerate(rows)]
+    best = _front(comparable_prices(rows))
+    marked = [replace(row, pareto=id(row) in best) for row in rows]
     return Ranking(tuple(sorted(marked, key=_by_cost if objective == "cost" else _by_time)), tuple(left_out))
 
 
@@ -238,14 +243,19 @@ def missed(row: Recommendation, limits: JobLimits) -> Reason | None:
     return None
 
 
+def comparable_prices(rows: Sequence[Recommendation]) -> list[Recommendation]:
+    """Those with a fresh price, with which a stale one cannot be compared; all of them where every price is stale."""
+    return [row for row in rows if not row.price_stale] or list(rows)
+
+
 def _front(rows: Sequence[Recommendation]) -> set[int]:
-    """The rows that no other beats: none is as fast and as cheap, and better in one of the two."""
+    """Ids of the rows that no other beats: none is as fast and as cheap, and better in one of the two."""
     front, least = set(), math.inf
-    points = sorted((time_of(row), cost_of(row), number) for number, row in enumerate(rows))
-    for place, (seconds, usd, number) in enumerate(points):
+    points = sorted((time_of(row), cost_of(row), id(row)) for row in rows)
+    for place, (seconds, usd, row) in enumerate(points):
         equal_before = place > 0 and points[place - 1][:2] == (seconds, usd) and points[place - 1][2] in front
         if usd < least or equal_before:
-            front.add(number)
+            front.add(row)
             least = min(least, usd)
     return front
 
@@ -264,9 +274,9 @@ def _name(row: Recommendation) -> tuple[str, str, str]:
     return row.instance.cloud, row.instance.name, row.instance.region
 
 
-def _by_cost(row: Recommendation) -> tuple[float, float, tuple[str, str, str]]:
-    return cost_of(row), time_of(row), _name(row)
+def _by_cost(row: Recommendation) -> tuple[bool, float, float, tuple[str, str, str]]:
+    return row.price_stale, cost_of(row), time_of(row), _name(row)
 
 
-def _by_time(row: Recommendation) -> tuple[float, float, tuple[str, str, str]]:
-    return time_of(row), cost_of(row), _name(row)
+def _by_time(row: Recommendation) -> tuple[bool, float, float, tuple[str, str, str]]:
+    return row.price_stale, time_of(row), cost_of(row), _name(row)

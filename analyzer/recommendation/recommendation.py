@@ -29,6 +29,7 @@ class Recommendation:
         deadline_chance, budget_chance: chance to keep the limit that was given; None without one.
         job: what ``seconds`` is spent on; None for one epoch.
         instances: how many of them the job takes.
+        price_stale: the price is older than a year, and ranks after all newer ones.
     """
 
     instance: Instance
@@ -42,6 +43,7 @@ class Recommendation:
     budget_chance: float | None = None
     job: WholeJob | None = None
     instances: int = 1
+    price_stale: bool = False
 
     @property
     def gpus(self) -> int:
@@ -84,6 +86,7 @@ class Recommendation:
             "budget_chance": self.budget_chance,
             "price_source": self.instance.source,
             "price_date": self.instance.date.isoformat(),
+            "price_stale": self.price_stale,
             "by_data_sheet": by_data_sheet(self.prediction.route),
             "why": self.prediction.why,
         }

@@ -77,6 +77,7 @@ def build(settings: Settings) -> Parts:
         prices=settings.prices,
         objective=settings.objective,
         limits=JobLimits(regions=settings.regions, clouds=settings.clouds, market=settings.market),
+        carbon_intensity=settings.carbon_intensity,
     )
     store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)

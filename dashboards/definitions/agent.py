@@ -60,10 +60,10 @@ def _figures() -> list[Any]:
         ),
         number(
             "Age of the oldest price",
-            "Prices go out of date; refresh the table with `epochcast prices`.",
+            "A price older than a year ranks after all newer prices; renew the table with `epochcast prices update`.",
             "s",
             f"time() - min(epochcast_analyzer_oldest_price_timestamp_seconds{{{AT}}})",
-            steps=[(None, GREEN), (90 * 86400, YELLOW), (365 * 86400, RED)],
+            steps=[(None, GREEN), (365 * 86400, YELLOW)],
             decimals=0,
         ),
     ]

@@ -219,8 +219,8 @@ def _gpus() -> list[Any]:
         ),
         rows(
             "Its GPUs",
-            "OFU is the share of the tensor cores' peak; held but idle, and a clock that the power limit holds down, are shares "
-            "of the time. Click a UUID to open the GPU.",
+            "OFU is the share of the tensor cores' peak; held but idle, and a clock that the power limit holds down, are "
+            "shares of the time. Click a UUID to open the GPU.",
             {
                 "period": typical,
                 "confidence": f"max by (uuid, node, gpu) (epochcast_gpu_epoch_confidence_ratio) and {ITS_GPUS}",

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..price_day import price_day
+
+__all__ = ["price_day"]
+
 if TYPE_CHECKING:  # seconds to import, which tests of other parts need not wait for
     from epochcast.analyzer.answers.advisor import Advisor
     from epochcast.regressor import Catalog

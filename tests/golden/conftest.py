@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from ..price_day import price_day
 from .answers import EXPECTED, differences, text
 from .inputs import write_inputs
+
+__all__ = ["price_day"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field
 from ...errors import InputError
 from ...plugins.answer import Answer, AnswerPart, Rented
 from ...plugins.chart import Chart, Line, Panel
-from ...tables import interval_text, seconds_text, table, with_prefix
-from ...words import count, money, number
+from ...tables import interval_text, seconds_text, table
+from ...words import count, money, number, with_prefix
 from .training_memory import TrainingMemory
 
 Known = Annotated[float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)]

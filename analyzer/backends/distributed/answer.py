@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field
 
 from ...plugins.answer import Answer, AnswerPart, Rented
-from ...tables import seconds_text, table, with_prefix
-from ...words import count, money, number
+from ...tables import seconds_text, table
+from ...words import count, money, number, with_prefix
 from .graph import Extraction
 from .job import Attention, Recomputation, ScheduleName
 from .prediction import EXCHANGES, Memory

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
-from ...instances import Instance, stale
+from ...instances import Instance, is_stale, price_age, stale_note
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,11 @@ class Rent:
             "price_of": self.instance.date.isoformat(),
         }
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether its price is older than a year today."""
+        return is_stale(self.instance, price_age.today())
+
     def usd(self, seconds: float) -> float:
         """USD for so many seconds."""
         return self.usd_per_hour * seconds / 3600
@@ -38,17 +42,18 @@ class Rent:
 def cheapest_rent(instances: Sequence[Instance], gpu: str, gpus: int, gpus_per_node: int) -> Rent | None:
     """The cheapest way to rent ``gpus`` of a GPU in hosts of ``gpus_per_node`` or more; None where no price is known.
 
-    Hosts with fewer count only if there are no others: single GPUs are not linked as those of a node are.
+    A stale price counts only if there is no fresh one, and hosts with fewer only if there are no others: single GPUs are not
+    linked as those of a node are.
     """
     priced = [
         (instance, instance.usd_per_hour) for instance in instances if instance.gpu == gpu and instance.usd_per_hour is not None
     ]
     full_nodes = [(instance, usd) for instance, usd in priced if instance.count >= gpus_per_node]
     rents = [Rent(instance, count := math.ceil(gpus / instance.count), count * usd) for instance, usd in full_nodes or priced]
-    return min(rents, key=lambda rent: rent.usd_per_hour, default=None)
+    return min(rents, key=lambda rent: (rent.is_stale, rent.usd_per_hour), default=None)
 
 
 def price_notes(rents: Sequence[Rent | None]) -> list[str]:
     """What is to be said of prices that are old."""
-    old = stale(list({id(rent.instance): rent.instance for rent in rents if rent is not None}.values()), date.today())
+    old = stale_note({rent.instance.offer: rent.instance for rent in rents if rent is not None}.values(), price_age.today())
     return [] if old is None else [old]

@@ -68,11 +68,12 @@ class SearchResult:
     refused: dict[str, str] = field(default_factory=dict)
 
     def rank(self, by: Literal["time", "cost"]) -> None:
-        """Sort the candidates; by cost those without a price are the last."""
+        """Sort the candidates; by cost those with a stale price come after the others, and those without one last."""
 
-        def key(candidate: Candidate) -> tuple[bool, float]:
-            value = candidate.iteration.seconds if by == "time" else candidate.usd
-            return value is None, value or 0.0
+        def key(candidate: Candidate) -> tuple[bool, bool, float]:
+            if by == "time":
+                return False, False, candidate.iteration.seconds
+            return candidate.rent is None, candidate.rent is not None and candidate.rent.is_stale, candidate.usd or 0.0
 
         self.candidates.sort(key=key)
 

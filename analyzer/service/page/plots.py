@@ -77,7 +77,8 @@ def _instance(row: InstanceAnswer | CurrentInstance) -> tuple[str, str, str, str
 def _point(row: InstanceAnswer, along: Axis, upward: Axis, unit_s: float, word: str) -> Point:
     left, top = along.place((row.seconds or 0.0) / unit_s), round(100 - upward.place(row.usd or 0.0), 3)
     kind = "now" if word == "now" else "best" if word else "trade" if row.pareto else "other"
-    says = f"{row.instance} ({row.cloud}, {row.gpu}): {length(row.seconds)}, ${number(row.usd or 0.0)}"
+    old = ", by a price older than a year" * row.price_stale
+    says = f"{row.instance} ({row.cloud}, {row.gpu}): {length(row.seconds)}, ${number(row.usd or 0.0)}{old}"
     return Point(left, top, kind, word, left > 60, says)
 
 

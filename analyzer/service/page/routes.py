@@ -255,6 +255,8 @@ def _templates() -> Environment:
         "usd": words.usd,
         "share": words.share,
         "times": words.times,
+        "energy": words.energy,
+        "carbon": words.carbon,
         "number": words.number,
         "ago": words.ago,
         "clock": words.clock,

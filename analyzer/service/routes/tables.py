@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from ...answers.question_schema import GpuName
-from ...instances import Instance
+from ...instances import Instance, is_stale, price_age
 from ..parts import Served
 from ..problems import answers
 
@@ -39,6 +39,7 @@ class PriceAnswer(BaseModel):
     memory_bytes: float | None
     source: str
     date: date
+    price_stale: bool = Field(description="Older than a year: ranked after all newer prices.")
 
 
 class Prices(BaseModel):
@@ -68,4 +69,5 @@ def prices(
 def _answer(instance: Instance) -> PriceAnswer:
     same = ("cloud", "region", "gpu", "usd_per_hour", "spot_usd_per_hour", "vcpus", "source", "date")
     fields = {name: getattr(instance, name) for name in same}
-    return PriceAnswer(instance=instance.name, gpu_count=instance.count, memory_bytes=instance.memory, **fields)
+    fields |= {"instance": instance.name, "gpu_count": instance.count, "memory_bytes": instance.memory}
+    return PriceAnswer(price_stale=is_stale(instance, price_age.today()), **fields)

@@ -136,6 +136,7 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
     job_question = JobQuestion(
         work=None if question.epochs is None else Work(question.epochs),
         batch_may_grow=question.batch_may_grow,
+        carbon_intensity=question.carbon_intensity,
         renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
     )
     return recommendation_answer(served.advisor.answer(question.profiles, job_question))

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import Instance, load_instances, stale, write_instances
+from epochcast.analyzer.instances import Instance, is_stale, load_instances, stale_note
+from epochcast.analyzer.instances.price_table import write_instances
 from epochcast.regressor import load_catalog
 
 CATALOG = load_catalog()
@@ -135,18 +136,20 @@ def test_a_byte_order_mark_of_a_spreadsheet_is_no_part_of_the_header(tmp_path: P
     assert len(load_instances(path, CATALOG)[0]) == 1
 
 
-def test_prices_older_than_ninety_days_are_told() -> None:
+def test_prices_older_than_a_year_are_stale_and_a_sentence_says_so() -> None:
     def priced(day: date) -> Instance:
         return Instance("aws", "x", "T4", 1, "r", 1.0, "page", day)
 
     today = date(2026, 6, 1)
-    fresh, old, older = (priced(today - timedelta(days=days)) for days in (90, 91, 400))
-    assert stale([fresh], today) is None
-    assert stale([], today) is None
-    sentence = stale([old, fresh, older], today)
+    fresh, old, older = (priced(today - timedelta(days=days)) for days in (365, 366, 1000))
+    assert [is_stale(one, today) for one in (fresh, old, older)] == [False, True, True]
+    assert stale_note([fresh], today) is None
+    assert stale_note([], today) is None
+    sentence = stale_note([old, fresh, older], today)
     assert sentence is not None
-    assert sentence.startswith("2 of 3 prices are older than 90 days, the oldest of 2025-04-27; ")
-    assert "epochcast prices import" in sentence
+    assert sentence.startswith("2 of 3 prices are older than a year (the oldest of 2023-09-05), and ranked after all newer")
+    assert "epochcast prices update" in sentence
+    assert "and none is newer" in (stale_note([old], today) or "")
 
 
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=12)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.instances import load_instances, price_age
 from epochcast.regressor import load_catalog
 
 VMS = """InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region,AvailabilityZone
@@ -32,15 +32,20 @@ def test_list_shows_prices_and_their_age(capsys: pytest.CaptureFixture[str]) -> 
     header, *rows = out.splitlines()
     assert header.split("  ")[0] == "instance" and header.endswith("days old")
     assert rows and all("T4" in row for row in rows)
-    assert "prices are older than 90 days, the oldest of 20" in err and err.count("\n") == 1
+    stale = [row for row in rows if row.endswith(", stale")]
+    assert 0 < len(stale) < len(rows), "of the shipped table an Azure price is"
+    assert (
+        f"{len(stale)} of {len(rows)} prices" in err and "older than a year (the oldest of 20" in err and err.count("\n") == 1
+    )
 
 
 def test_list_as_json_tells_the_age_in_days(tmp_path: Path, answer: Callable[..., Any]) -> None:
-    day = date.today() - timedelta(days=3)
+    day = price_age.today() - timedelta(days=3)
     header = "cloud,instance,gpu,count,region,usd_per_hour,memory_gib,source,date"
     (tmp_path / "prices.csv").write_text(f"{header}\nmine,box,T4,2,attic,0.05,16,my bill,{day}\n")
     (row,) = answer("prices", "list", "--prices", tmp_path / "prices.csv")["prices"]
     assert (row["age_days"], row["price_date"], row["host_memory_bytes"]) == (3, day.isoformat(), 16 * 2**30)
+    assert row["price_stale"] is False
 
 
 def test_a_gpu_that_nobody_rents_out_is_no_answer(text: Callable[..., str]) -> None:
@@ -100,4 +105,4 @@ def test_a_list_of_no_cloud_is_refused(cloud: str, tmp_path: Path, refusal: Call
 def test_a_list_given_where_a_table_belongs_is_refused_with_the_import(tmp_path: Path, refusal: Callable[..., str]) -> None:
     (tmp_path / "vms.csv").write_text(VMS)
     said = refusal("prices", "list", "--prices", tmp_path / "vms.csv")
-    assert "import it first: epochcast prices import" in said
+    assert "make a price table of it first: epochcast prices update" in said

@@ -112,7 +112,7 @@ def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
 def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
     answer = recommended(advisor, [profile_of("T4", 30.0)], work=Work(100), limits=JobLimits(deadline_s=1.0, clouds=["azure"]))
     assert not answer.recommendations and answer.cheapest is None and answer.decision is None
-    assert any(note.startswith("no instance qualifies: 3 miss the deadline") for note in answer.notes)
+    assert any(note.startswith("no instance qualifies: 4 miss the deadline") for note in answer.notes)
 
 
 def test_epochs_of_a_job_without_seconds_are_not_silently_dropped(advisor: Advisor) -> None:
@@ -188,7 +188,8 @@ def test_what_is_assumed_is_cheapest_for_all_gpus_of_the_job(advisor: Advisor) -
 
 
 def test_a_current_instance_without_a_price_in_the_market_takes_the_other(advisor: Advisor) -> None:
-    found = rented("L4", 1, advisor.instances, plan=JobPlan(instance="g6.xlarge"), market="spot")
+    plan = JobPlan(instance="Standard_NC24ads_A100_v4")
+    found = rented("A100 PCIe 80GB", 1, advisor.instances, plan=plan, market="spot")
     assert found.instance is not None and found.market == "on-demand"
-    answer = recommended(advisor, [profile_of("L4", 30.0)], on=found, limits=JobLimits(market="spot"))
-    assert any("g6.xlarge has no spot price" in note for note in answer.notes)
+    answer = recommended(advisor, [profile_of("A100 PCIe 80GB", 30.0)], on=found, limits=JobLimits(market="spot"))
+    assert any("Standard_NC24ads_A100_v4 has no spot price" in note for note in answer.notes)

@@ -79,25 +79,27 @@ def test_the_backend_of_another_package_works_as_it_stands(
     text, _ = blocks(page, "python")  # the second is of `epochcast fit`
     assert 25 <= len(text.splitlines()) <= 45
     project, configuration, _ = (tomllib.loads(block) for block in blocks(page, "toml"))
-    install("carbon", text, **project["project"]["entry-points"]["epochcast.backends"])
+    install("staging", text, **project["project"]["entry-points"]["epochcast.backends"])
     client = serve(configuration["backends"])
     (asked,) = shown(page)
-    assert client.post("/api/v1/backends/carbon", json=asked[1]).json() == asked[2]
-    told = client.get("/api/v1/backends/carbon").json()
-    assert told["available"] and client.post("/api/v1/backends/carbon", json=told["question"]["examples"][0]).status_code == 200
-    refused = client.post("/api/v1/backends/carbon", json={"joules": 1, "region": "x"})
+    assert client.post("/api/v1/backends/staging", json=asked[1]).json() == asked[2]
+    told = client.get("/api/v1/backends/staging").json()
+    assert (
+        told["available"] and client.post("/api/v1/backends/staging", json=told["question"]["examples"][0]).status_code == 200
+    )
+    refused = client.post("/api/v1/backends/staging", json={"bytes": 1, "region": "x"})
     assert refused.status_code == 422
-    assert refused.json()["detail"] == "the grid of 'x' is not configured; known are eu-north-1, us-east-1"
-    without = serve().get("/api/v1/backends/carbon").json()
-    assert without["why"].startswith("no grid is configured") and not without["available"]
+    assert refused.json()["detail"] == "the rate to 'x' is not configured; known are eu-north-1, us-east-1"
+    without = serve().get("/api/v1/backends/staging").json()
+    assert without["why"].startswith("no rate is configured") and not without["available"]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "service.toml").write_text(blocks(page, "toml")[1])
     command, printed = blocks(page, "text")[0].removeprefix("$ epochcast ").split("\n", 1)
     assert main(shlex.split(command)) == 0 and capsys.readouterr().out == printed
-    assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"kilograms": 20.0}
-    assert main(["predict-model", "carbon", "--joules", "-1", "--region", "x"]) == 2
-    assert capsys.readouterr().err == "epochcast: --joules is -1.0; give a number above 0\n"
-    assert main(["predict-model", "carbon", "--joules", "1", "--region", "x"]) == 2
-    assert capsys.readouterr().err.startswith("epochcast: no grid is configured; add [backends.carbon]")
+    assert main([*shlex.split(command), "--json"]) == 0 and json.loads(capsys.readouterr().out) == {"seconds": 1200.0}
+    assert main(["predict-model", "staging", "--bytes", "-1", "--region", "x"]) == 2
+    assert capsys.readouterr().err == "epochcast: --bytes is -1.0; give a number above 0\n"
+    assert main(["predict-model", "staging", "--bytes", "1", "--region", "x"]) == 2
+    assert capsys.readouterr().err.startswith("epochcast: no rate is configured; add [backends.staging]")
     assert main(["predict-model", "--help"]) == 0
-    assert re.search("carbon +Of carbon", capsys.readouterr().out)
+    assert re.search("staging +Of staging", capsys.readouterr().out)

@@ -118,12 +118,12 @@ def test_a_method_is_two_files(checkout: Path, examples: Path) -> None:
 
 def test_a_predictor_is_one_folder(tmp_path: Path) -> None:
     page = of_page("add-a-predictor.md")
-    folder = tmp_path / "epochcast-carbon"
+    folder = tmp_path / "epochcast-staging"
     folder.mkdir()
     for block in page:
         if block.language in ("python", "toml", "csv"):
             write(block, folder)
-    assert set(state(folder)) == {"carbon.py", "pyproject.toml", "service.toml", "grid.csv"}
+    assert set(state(folder)) == {"staging.py", "pyproject.toml", "service.toml", "copies.csv"}
     installs, *_ = (block for block in page if block.is_commands)
     assert installs.commands == ["pip install ."]
     installed = tmp_path / "site-packages"
@@ -133,4 +133,4 @@ def test_a_predictor_is_one_folder(tmp_path: Path) -> None:
     for command, printed in shown:
         assert run(command, folder, ROOT, str(installed)) == printed
     assert [command.split()[1] for command, _ in shown] == ["predict-model", "fit"]
-    assert re.search(r"carbon +Of epochcast-carbon", run("epochcast predict-model --help", folder, ROOT, str(installed)))
+    assert re.search(r"staging +Of epochcast-staging", run("epochcast predict-model --help", folder, ROOT, str(installed)))
