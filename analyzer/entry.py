@@ -14,7 +14,7 @@ def main() -> int:
         from .node.cli import main as node
 
         return node(arguments[1:])
-    needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn", "catboost")
+    needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         extra, beside = ("service", ", or add --node beside an agent") if arguments[:1] == ["serve"] else ("analyzer", "")

@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.signal import lfilter
 
+from ..extras import how_to_install
 from .errors import InputError
 
 # The package's own constants, luminol/constants.py; so are the defaults of `scores`.
@@ -113,10 +114,12 @@ def package_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:
         values: (n,) finite values, n >= 2.
 
     Raises:
-        ImportError: the package is not installed.
+        InputError: the package is not installed.
     """
-    from luminol.anomaly_detector import AnomalyDetector
-
+    try:
+        from luminol.anomaly_detector import AnomalyDetector
+    except ImportError as error:
+        raise InputError(f"this implementation needs the package luminol; {how_to_install('comparisons')}") from error
     with _numpy_asscalar():
         detector = AnomalyDetector(dict(enumerate(values.tolist())), score_only=True)
     return np.array(detector.get_all_scores().values)

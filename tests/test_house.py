@@ -22,7 +22,7 @@ ALLOWED = {
 AT_IMPORT = {
     "agent": {"numpy", "prometheus_client", "pynvml"},
     "detector": {"numpy", "scipy"},
-    "regressor": {"numpy", "scipy", "pandas", "sklearn", "catboost", "pydantic"},
+    "regressor": {"numpy", "scipy", "pandas", "sklearn", "pydantic"},
     "analyzer": {
         *(
             "click",
@@ -50,7 +50,7 @@ ALSO_AT_IMPORT = {
     "analyzer/live": {"prometheus_client"},
     "analyzer/node": {"prometheus_client"},
     "analyzer/service": {"anyio", "fastapi", "limits", "pebble", "prometheus_client", "starlette", "uvicorn"},
-    "analyzer/backends/occupancy": {"catboost", "joblib", "sklearn", "torch_geometric"},
+    "analyzer/backends/occupancy": {"joblib", "sklearn", "torch_geometric"},
 }
 
 

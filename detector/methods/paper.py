@@ -80,7 +80,7 @@ def detect(
         `luminol2`, `pass2`, ...: Luminol's score in each pass and the same smoothed, on which the next pass runs.
 
     Raises:
-        InputError: too short a series for the filter, or a parameter out of bounds.
+        InputError: too short a series for the filter, a parameter out of bounds, or a package that is not installed.
     """
     _check(passes, polyorder, window_divisor, distance)
     for name, value, choices in (

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, VotingRegressor
 
+from ...extras import how_to_install
+from ..errors import InputError
 from .raw_seconds import RawSecondsRecipe
 
 if TYPE_CHECKING:
@@ -17,9 +19,15 @@ def forest(trees: int, random_state: int) -> RandomForestRegressor:
 
 
 def boosting(iterations: int, random_state: int) -> "CatBoostRegressor":
-    """Return the stack's second member, unfitted, with the library's defaults; one thread, no files beside the answer."""
-    from catboost import CatBoostRegressor  # 20 MB that predictions by the default recipe need not pay
+    """Return the stack's second member, unfitted, with the library's defaults; one thread, no files beside the answer.
 
+    Raises:
+        InputError: catboost is not installed.
+    """
+    try:
+        from catboost import CatBoostRegressor
+    except ImportError as error:
+        raise InputError(f"the paper's recipe is fitted by the package catboost; {how_to_install('comparisons')}") from error
     return CatBoostRegressor(
         iterations=iterations, random_seed=random_state, thread_count=1, verbose=0, allow_writing_files=False
     )
