@@ -10,8 +10,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 # Between a number and its unit: no line ends there.
 _SPACE = "\N{NO-BREAK SPACE}"
@@ -126,15 +128,14 @@ def times(value: float | None) -> Markup:
 def ago(moment: float | None, now: float) -> Markup:
     """How long ago ``moment`` [unix s] was, with date and time beside it for whoever asks; ``never`` for None."""
     if moment is None:
-        return Markup("never")
+        return _html("never")
     age = max(0.0, now - moment)
     for limit, unit, name in ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (math.inf, 86400, "d")):
         if age < limit:
             text = "now" if age < 1.5 else f"{age / unit:,.0f}{_SPACE}{name} ago"
             break
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        _at(moment).isoformat(timespec="seconds"), clock(moment), text
-    )
+    since = _at(moment).isoformat(timespec="seconds")
+    return _html('<time datetime="{}" title="{}">{}</time>', since, clock(moment), text)
 
 
 def clock(moment: float, digits: int = 0) -> str:
@@ -157,4 +158,11 @@ def _at(moment: float) -> datetime:
 
 
 def _data(value: float | None, text: str) -> Markup:
-    return Markup("{}").format(text) if value is None else Markup('<data value="{}">{}</data>').format(f"{value:.12g}", text)
+    return _html("{}", text) if value is None else _html('<data value="{}">{}</data>', f"{value:.12g}", text)
+
+
+def _html(template: str, *texts: str) -> Markup:
+    """The template with the texts, escaped."""
+    from markupsafe import Markup  # for pages: the node analyzer does not install it
+
+    return Markup(template).format(*texts)

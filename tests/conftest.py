@@ -83,13 +83,13 @@ def until() -> Callable[..., None]:
 
 @pytest.fixture
 def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """Start this Python with any arguments, then those for a free port that is told in a file; ended after the test."""
+    """Start a Python, ours unless named, with any arguments and those for a free port, read from a file; ends with the test."""
     with ExitStack() as stack:
         numbers = count()
 
-        def start(*arguments: object, env: dict[str, str] | None = None) -> Process:
+        def start(*arguments: object, env: dict[str, str] | None = None, python: str | Path = sys.executable) -> Process:
             port_file = tmp_path / f"port-{next(numbers)}"
-            command = [sys.executable, *map(str, arguments), "--port", "0", "--port-file", str(port_file)]
+            command = [str(python), *map(str, arguments), "--port", "0", "--port-file", str(port_file)]
             process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
             stack.callback(lambda: process.poll() is None and process.communicate(timeout=30))
             stack.callback(lambda: process.poll() is None and process.terminate())

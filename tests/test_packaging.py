@@ -1,5 +1,6 @@
 """What is released: a wheel and a source distribution with all that the rooms hold and nothing else, and an agent that runs."""
 
+import email
 import os
 import re
 import shutil
@@ -8,11 +9,17 @@ import sys
 import tarfile
 import venv
 import zipfile
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import distribution, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from packaging.requirements import Requirement
+
+from .example_files import write_example_files
+from .processes import Process, Program, free_port
 
 ROOMS = ("agent", "analyzer", "common", "detector", "regressor", "systemd")
 PROJECT_FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
@@ -129,20 +136,47 @@ def test_the_metadata_names_no_machine_and_the_commands(released: Released) -> N
         assert f"Provides-Extra: {extra}" in contents["METADATA"]
 
 
+def _needed(wheel: Path, extra: str) -> set[str]:
+    """The packages that the wheel brings along with an extra, and what those bring."""
+    metadata = next(text for name, text in _contents(wheel).items() if name.endswith(".dist-info/METADATA"))
+    own = email.message_from_bytes(metadata).get_all("Requires-Dist", [])
+    seen, todo = set(), [("epochcast", extra)]
+    while todo:
+        name, wanted = todo.pop()
+        for one in map(Requirement, own if name == "epochcast" else distribution(name).requires or ()):
+            if one.marker is None or one.marker.evaluate({"extra": wanted}):
+                fresh = {(one.name.lower(), each) for each in ("", *one.extras)} - seen
+                seen |= fresh
+                todo += fresh
+    return {name for name, _ in seen} - {"epochcast"}
+
+
 @pytest.fixture(scope="module")
-def installed(released: Released, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ``bin`` folder of an environment that has the wheel, and of third parties only what the agent needs."""
-    folder = tmp_path_factory.mktemp("node") / "venv"
-    venv.create(folder, symlinks=True)
-    python = folder / "bin" / "python"
-    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
-    # The packages of this environment in place of a download, which a test must not need.
-    for name in ("numpy", "nvidia-ml-py", "prometheus-client"):
-        for top in {path.parts[0] for path in distribution(name).files or () if path.parts[0] not in ("..", "__pycache__")}:
-            (site / top).symlink_to(distribution(name).locate_file(top))
-    pip = (sys.executable, "-m", "pip", "--python", python)
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", released.wheel)
-    return folder / "bin"
+def environment(released: Released, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The ``bin`` folder of an environment that has the wheel, and of third parties only what it brings with an extra."""
+
+    @cache
+    def make(extra: str) -> Path:
+        folder = tmp_path_factory.mktemp(extra or "agent") / "venv"
+        venv.create(folder, symlinks=True)
+        python = folder / "bin" / "python"
+        site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
+        # The packages of this environment in place of a download, which a test must not need.
+        for package in map(distribution, _needed(released.wheel, extra)):
+            for top in {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}:
+                if not (site / top).exists():  # a namespace that several packages fill
+                    (site / top).symlink_to(package.locate_file(top))
+        pip = (sys.executable, "-m", "pip", "--python", python)
+        run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", released.wheel)
+        return folder / "bin"
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def installed(environment: Callable[[str], Path]) -> Path:
+    """The agent's environment."""
+    return environment("")
 
 
 def test_the_agent_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
@@ -160,3 +194,54 @@ def test_the_units_come_with_the_wheel(installed: Path, root: Path, tmp_path: Pa
     names = run(installed / "python", "-c", code, cwd=tmp_path).stdout.split()
     assert names == sorted(path.name for path in (root / "systemd").iterdir())
     assert [name for name in names if name.endswith(".service")]
+
+
+# What only the paper's methods use: nothing may need it to start, or to answer as it does by default.
+ASIDE = {"catboost", "luminol", "future"}
+
+
+def test_node_and_service_start_without_the_packages_of_the_paper(
+    environment: Callable[[str], Path], start_process: Callable[..., Process], until: Any, tmp_path: Path
+) -> None:
+    clean = {"PYTHONPATH": ""}
+    node, service = (environment(extra) / "python" for extra in ("node", "service"))
+    for python in (node, service):
+        found = run(
+            python, "-c", f"import importlib.util as u; print([n for n in {ASIDE} if u.find_spec(n)])", env=clean
+        ).stdout
+        assert found == "[]\n"
+    agent = start_process("-m", "epochcast.agent", python=node, env=clean)
+    assert agent.json("/healthz")["status"] == "ok"
+    (tmp_path / "node.toml").write_text(f'agent = "{agent.url}"\nstate = "{tmp_path / "node.db"}"\n')
+    beside = start_process(
+        "-m", "epochcast.analyzer", "serve", "--node", "--config", tmp_path / "node.toml", python=node, env=clean
+    )
+    assert beside.json("/healthz")["status"] == "ok"
+    config, port = tmp_path / "analyzer.toml", free_port()
+    config.write_text(f'port = {port}\nstate = "{tmp_path / "state.db"}"\n[[nodes]]\nurl = "{beside.url}"\n')
+    command: list[object] = [service, "-m", "epochcast.analyzer", "serve", "--config", config]
+    fleet = Program(command, f"http://127.0.0.1:{port}", tmp_path / "service.log", clean)
+    fleet.start()
+    try:
+        until(lambda: fleet.answers("/readyz"))
+        assert fleet.json("/api/v1/health")["status"] == "ok"
+    finally:
+        assert fleet.stop() == 0
+    assert beside.stop()[0] == agent.stop()[0] == 0
+
+
+def test_the_command_answers_without_the_packages_of_the_paper_and_names_their_extra(
+    environment: Callable[[str], Path], root: Path, tmp_path: Path
+) -> None:
+    write_example_files(tmp_path, root)
+    epochcast = environment("service") / "epochcast"
+    answers = {
+        method: run(epochcast, "detect", "run.csv", "--json", *method, cwd=tmp_path, env={}).stdout
+        for method in ((), ("--method", "paper"))
+    }
+    assert all('"verdict": "epochs"' in answer for answer in answers.values())
+    assert '"predictions"' in run(epochcast, "predict", "run.csv", "--json", cwd=tmp_path, env={}).stdout
+    package = ("detect", "run.csv", "--method", "paper", "--luminol", "package")
+    done = subprocess.run([epochcast, *package], cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(r"epochcast: .* needs the package luminol; .*'\.\[comparisons\]'.*\n", done.stderr), done.stderr

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,6 +35,12 @@ def test_mean_is_the_mean_of_its_members(pairs: list[Pair]) -> None:
         for recipe in (RandomForestRecipe(trees=5), CatBoostRecipe(iterations=20), MeanRecipe(trees=5, iterations=20))
     )
     assert mean == pytest.approx((forest + boosting) / 2)
+
+
+def test_says_which_extra_is_missing(pairs: list[Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "catboost", None)
+    with pytest.raises(InputError, match=r"by the package catboost; .*'\.\[comparisons\]'"):
+        PaperRecipe().fit(pairs)
 
 
 def test_feature_sets(pairs: list[Pair]) -> None:

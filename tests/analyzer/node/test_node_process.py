@@ -19,7 +19,7 @@ from ...processes import Process
 Start = Callable[..., Process]
 HEAVY = {
     *("pandas", "pyarrow", "sklearn", "catboost", "click", "requests", "pydantic", "fastapi", "starlette", "uvicorn"),
-    *("matplotlib", "jinja2", "torch", "joblib", "limits", "pebble"),
+    *("matplotlib", "jinja2", "markupsafe", "torch", "joblib", "limits", "pebble"),
 }
 
 
