@@ -1,26 +1,7 @@
-"""docs/accuracy.md and docs/measurements.md name every measurement of ``make bench``: none is made that nobody can find."""
+"""Figures and outputs on one page are those of the page that has their command; scripts that pages name exist."""
 
 import re
 from pathlib import Path
-
-MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
-
-
-def measured() -> list[str]:
-    """What ``make bench`` runs with all extras, as ``room/script`` or ``script``."""
-    text = MAKEFILE.read_text(encoding="utf-8").replace("\\\n", " ")
-    lists = re.findall(r"^MEASURED \+?:?= *(.*)$", text, re.MULTILINE)
-    return [name.replace(".", "/") for names in lists for name in names.split()]
-
-
-def test_the_list_is_read() -> None:
-    assert {"agent/cost", "regressor/accuracy", "distributed/runs"} <= set(measured())
-
-
-def test_every_measurement_is_on_a_page(root: Path) -> None:
-    told = "\n".join((root / "docs" / page).read_text(encoding="utf-8") for page in ("accuracy.md", "measurements.md"))
-    missing = [name for name in measured() if not re.search(rf"\b{Path(name).name}(\.py)?\b", told)]
-    assert not missing, f"measured, and named neither by accuracy.md nor by measurements.md: {', '.join(missing)}"
 
 
 def test_every_script_that_is_named_exists(root: Path) -> None:

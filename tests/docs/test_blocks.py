@@ -16,7 +16,7 @@ from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.service.config import load_settings
 from epochcast.common.settings_file import load
 
-from .pages import Block, blocks, pages
+from .pages import Block, blocks
 
 KNOWN = ("sh", "bash", "console", "toml", "yaml", "json", "python", "csv", "text", "diff", "promql", "ini", "html")
 
@@ -62,10 +62,3 @@ def test_settings_are_accepted(block: Block, tmp_path: Path) -> None:
         except (InputError, ValueError) as error:
             refused.append(str(error))
     pytest.fail(f"{block.where} is no configuration of agent, node or service: {'; '.join(refused)}")
-
-
-def test_every_page_says_whom_it_is_for(root: Path) -> None:
-    told = [page for page in pages() if page.is_relative_to(root / "docs") and not page.is_relative_to(root / "docs/decisions")]
-    texts = {page: re.sub(r"<!--.*?-->\n", "", page.read_text(encoding="utf-8")) for page in told}
-    silent = [str(page.relative_to(root)) for page in told if not re.match(r"# [^\n]+\n+\*For [^\n]+\*\n", texts[page])]
-    assert told and not silent, f"the line behind the title says whom a page is for, and does not in {', '.join(silent)}"
