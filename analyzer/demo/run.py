@@ -38,7 +38,7 @@ from .report import write_report
 LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)
 _NOTHING: dict[str, Any] = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
-_PACKAGES = ("epochcast", "numpy", "scipy", "scikit-learn", "catboost", "torch")
+_PACKAGES = ("epochcast", "numpy", "scipy", "scikit-learn", "torch")
 
 
 def run_demo(

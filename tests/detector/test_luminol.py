@@ -1,5 +1,7 @@
 """The vectorised Luminol scores against the package and against plain loops."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -137,3 +139,9 @@ def test_adapter_leaves_numpy_as_it_was() -> None:
 def test_refuses(values: list[float], settings_: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         luminol.scores(values, **settings_)
+
+
+def test_says_which_extra_has_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "luminol.anomaly_detector", None)
+    with pytest.raises(InputError, match=r"needs the package luminol; .*'\.\[comparisons\]'"):
+        luminol.package_scores(series("cycle", 100))
