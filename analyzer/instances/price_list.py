@@ -80,7 +80,7 @@ def _parsed(file: IO[bytes], name: str) -> PriceList:
         with warnings.catch_warnings():
             # Rows longer than the header would otherwise lose their last cells with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            # As it is: a damaged archive would raise whatever its library does.
+            # As it is: a damaged archive would raise errors of its own library.
             table = pd.read_csv(file, dtype=str, keep_default_na=False, index_col=False, encoding="utf-8-sig", compression=None)
     except pd.errors.ParserWarning:
         raise InputError(

@@ -92,9 +92,9 @@ def test_a_stale_price_that_decides_nothing_is_marked_and_no_more(advisor: Advis
 
 
 def test_what_a_job_is_taken_to_run_on_has_a_fresh_price_if_any_has() -> None:
-    cheap, dear = priced("T4", 0.1, stale=True), replace(priced("T4", 5.0, stale=False), name="dear")
-    assert rented("T4", 1, [cheap, dear]).instance == dear
-    assert rented("T4", 1, [cheap]).instance == cheap
+    stale, fresh = priced("T4", 0.1, stale=True), replace(priced("T4", 5.0, stale=False), name="fresh")
+    assert rented("T4", 1, [stale, fresh]).instance == fresh
+    assert rented("T4", 1, [stale]).instance == stale
 
 
 def test_the_first_line_says_that_all_prices_are_stale(

@@ -146,7 +146,7 @@ def test_every_install_line_leads_somewhere() -> None:
 
 
 def test_messages_name_extras_and_one_place_says_how_they_are_installed() -> None:
-    """Whoever lacks an extra reads ``how_to_install``; a sentence of a module's own could name an index."""
+    """Users without an extra read ``how_to_install``; a sentence of a module's own could name an index."""
     named = set()
     for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
