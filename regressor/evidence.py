@@ -70,7 +70,7 @@ def why(
 
 def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, calibrations: Sequence[Calibration]) -> str:
     names, correction = pair.gpus, recipe.correction_
-    sheets = f"nothing was measured on {' and '.join(new)}: data sheets, weighted as learnt from other GPUs"
+    sheets = f"nothing was measured on {' and '.join(new)}: data sheets, with weights fitted to other GPUs"
     if route == CALIBRATED:
         applied = next(
             calibration for name in reversed(names) for calibration in calibrations if calibration.gpu == name

@@ -142,7 +142,7 @@ def test_too_few_workloads_and_too_many_pairs_are_refused(anchors: list[Pair]) -
 @pytest.mark.parametrize(
     ("known", "says"),
     [
-        (("T4", "A10G", NEW), "was trained on A10G, T4, V100 SXM2 16GB already"),
+        (("T4", "A10G", NEW), "was already trained on A10G, T4, V100 SXM2 16GB"),
         (("T4", "A10G"), "cover only L4, P100 PCIe 16GB; also measure the same workloads on one of A10G, T4"),
         ((), "was trained without telemetry"),
     ],

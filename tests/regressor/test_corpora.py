@@ -64,7 +64,7 @@ def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r"lacks 2 columns of cloud-hw-trainpred \(model, utilization_gpu_mean"):
         load_corpus(tmp_path / "short.csv")
     table.iloc[:0].to_csv(tmp_path / "empty.csv")
-    with pytest.raises(InputError, match="holds no row"):
+    with pytest.raises(InputError, match="has no rows"):
         load_corpus(tmp_path / "empty.csv")
     (tmp_path / "blank.csv").write_text("")
     with pytest.raises(InputError, match="cannot read"):

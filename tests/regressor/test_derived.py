@@ -46,7 +46,7 @@ def test_what_never_varies_or_is_not_everywhere_goes_and_is_reported(pairs: list
     features = SourceFeatures.choose(some)
     assert features.excluded["dram_active"] == f"in {len(pairs) - 1} of {len(pairs)} training pairs only"
     assert "depends on the previous job" in features.excluded["temperature"]
-    assert "names the GPU" in features.excluded["memory_used"]
+    assert "identifies the GPU" in features.excluded["memory_used"]
     # The made-up power is 60 W for every job, and its median equals its mean.
     assert features.excluded["power_p50_per_tdp"] == "identical to power_mean_per_tdp"
     assert not set(features.excluded) & set(features.columns)

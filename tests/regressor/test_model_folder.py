@@ -260,7 +260,7 @@ def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_p
             json.dumps({"schema": PaperManifest.SCHEMA, "command": PaperManifest.COMMAND})
         )
         read(tmp_path / "paper")
-    with pytest.raises(InputError, match=r"exists and has no model of `epochcast fit regressor --recipe paper`; name a new"):
+    with pytest.raises(InputError, match=r"exists but has no model of `epochcast fit regressor --recipe paper`; name a new"):
         require_place(model, PaperManifest)
     forge(model, {**manifest_of(model), "schema": "epochcast.regressor/v5"})
     predictor.save(model)  # an older one is

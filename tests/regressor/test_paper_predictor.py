@@ -154,10 +154,10 @@ def test_a_forged_manifest_is_refused(model: Path, catalog: Catalog, key: str, v
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
-        ("skip", lambda array: array + 10**6, "not sound"),
+        ("skip", lambda array: array + 10**6, "are invalid"),
         ("feature", lambda array: array.astype(np.int64), "not int16"),
-        ("feature", lambda array: array + 10**4, "not sound"),
-        ("value", lambda array: np.full_like(array, 1e30), "not sound"),
+        ("feature", lambda array: array + 10**4, "are invalid"),
+        ("value", lambda array: np.full_like(array, 1e30), "are invalid"),
         ("value", lambda array: array.astype(np.float32), "not float64"),
     ],
 )
@@ -171,7 +171,7 @@ def test_forged_trees_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("start", "reason"), [([math.nan], "not finite"), ([1e30], "not sound"), ([], "of shape"), (None, "lacks")]
+    ("start", "reason"), [([math.nan], "not finite"), ([1e30], "are invalid"), ([], "of shape"), (None, "lacks")]
 )
 def test_a_forged_start_of_boosted_trees_is_refused(
     model: Path, catalog: Catalog, start: list[float] | None, reason: str

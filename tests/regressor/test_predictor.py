@@ -55,7 +55,7 @@ def test_why_says_what_the_answer_rests_on(predictor: LatencyPredictor, make_pro
     known, new = (by_gpu(predictor.predict(whole))[gpu] for gpu in ("A10G", "RTX A5500"))
     assert known.why.startswith("jobs like this one between these GPUs: 24 workloads with telemetry; ")
     assert "interval from jobs left out of training" in known.why
-    assert new.why.startswith("nothing was measured on RTX A5500: data sheets, weighted as learnt from other GPUs, ")
+    assert new.why.startswith("nothing was measured on RTX A5500: data sheets, with weights fitted to other GPUs, ")
     assert "corrected by telemetry of jobs on A10G, T4, V100 SXM2 16GB; " in new.why
     assert "interval from GPUs left out of training" in new.why
     assert "unverified: fp16_tensor_flops, tf32_tensor_flops" in new.why and "unverified" not in known.why

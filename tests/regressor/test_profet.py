@@ -54,7 +54,7 @@ def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
     with pytest.raises(InputError, match=r"short\.csv lacks dataset, batch_latency; a table of PROFET"):
         load_corpus(tmp_path / "short.csv")
     table.iloc[:0].to_csv(tmp_path / "empty.csv")
-    with pytest.raises(InputError, match="holds no row"):
+    with pytest.raises(InputError, match="has no rows"):
         load_corpus(tmp_path / "empty.csv")
     for column, value, message in (("batch_latency", 0.0, "is 0.0; it must be above 0"), ("instance_name", None, "is empty")):
         wrong = table.copy()

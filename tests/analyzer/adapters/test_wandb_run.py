@@ -255,7 +255,7 @@ class TestImport:
                 tmp_path / "short", config, logs.environment(), *logs.stats(busy_gpus=(0,), ticks=20)
             ),
             "no GPU or process readings": _run(tmp_path / "empty", config, *logs.per_epoch()),
-            "does not say which GPU": _run(tmp_path / "unnamed", config, *logs.stats(busy_gpus=(0,)), *logs.per_epoch()),
+            "does not name its GPU": _run(tmp_path / "unnamed", config, *logs.stats(busy_gpus=(0,)), *logs.per_epoch()),
             "neither a wandb run": tmp_path,
         }
         left_out["holds 6 wandb runs"] = left_out.pop("neither a wandb run")

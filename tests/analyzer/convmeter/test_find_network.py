@@ -91,7 +91,7 @@ def test_on_a_device_it_has_weights_and_runs() -> None:
     [
         ("own_networks:broken", "cannot be built: RuntimeError: out of ideas really"),
         ("own_networks:without_tensors", "no tensors"),
-        ("two words:net", "no network"),
+        ("two words:net", "is not a network"),
         ("Resnet-18", "unknown network 'Resnet-18'; did you mean"),
         ("MNIST_CNNN", "did you mean MNIST_CNN?"),
     ],

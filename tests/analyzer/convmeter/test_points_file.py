@@ -111,5 +111,5 @@ def test_cells_that_cannot_be_are_named(path, cells, said):
 
 def test_a_table_without_rows_is_refused(path):
     points_file(path, PLACE)
-    with pytest.raises(InputError, match="no row below its header"):
+    with pytest.raises(InputError, match="no rows below its header"):
         read_points(path)

@@ -173,7 +173,7 @@ def test_what_cannot_be_asked(folder: Path, refused: Callable[..., str], argumen
 def test_a_model_of_two_devices_asks_which(folder: Path, ask: Callable[..., Any], refused: Callable[..., str]) -> None:
     own = ("predict-model", "convmeter", "--network", NEW, "--model", folder / "two")
     assert "choose a device and a precision" in refused(*own)
-    assert "all points of my CPU at amp-bf16 are of one" in refused(*own, "--device", "my CPU", "--devices", "2")
+    assert "all points of my CPU at amp-bf16 have one" in refused(*own, "--device", "my CPU", "--devices", "2")
     answer = ask("--network", NEW, "--precision", "amp-bf16", model="two")
     assert (answer["device"], answer["gpu"], answer["predictions"][0]["memory"]["capacity"]) == ("my CPU", None, None)
 

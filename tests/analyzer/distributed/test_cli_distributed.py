@@ -65,7 +65,7 @@ _BAD = [
     ("--operators table", "--corpus PATH"),
     ("--calibration /nowhere", "epochcast fit distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
-    ("--recipe seed --timeline x.json", "not of seed"),
+    ("--recipe seed --timeline x.json", "not seed"),
     ("--budget 5", "--budget applies only to --search"),
     ("--plot x.png", "apply only to --compare"),
     ("--search --compare", "give one of them"),

@@ -43,7 +43,7 @@ def test_own_columns_take_what_a_job_has(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (VTRAIN, "holds no row"),
+        (VTRAIN, "has no rows"),
         (VTRAIN + ROW.replace("4000", "-1"), "row 2.*above 0"),
         (VTRAIN + ROW.replace("4000", "soon"), "row 2.*above 0"),
         (VTRAIN + ROW.replace("64", "63"), "64 ranks on 63 GPUs"),

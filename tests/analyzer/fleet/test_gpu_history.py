@@ -356,7 +356,7 @@ def test_of_thousands_of_columns_the_known_ones_are_looked_at(tmp_path: Path) ->
     found = look(tmp_path / "wide.parquet")
     assert len(found.quality.metrics) == 64
     assert set(frame.columns) - {"time"} <= set(found.quality.metrics)
-    assert any("only 64 are looked at" in problem for problem in found.quality.problems)
+    assert any("only 64 are used" in problem for problem in found.quality.problems)
     (span,) = found.spans
     assert span.report.profile is not None
 
