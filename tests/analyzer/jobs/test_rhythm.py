@@ -79,7 +79,8 @@ def test_it_is_the_same_after_a_file() -> None:
     rng = np.random.default_rng(6)
     rhythm = activity(steps_at(rng, 1.3), 0.8, rng)
     again = Rhythm.from_json(json.loads(json.dumps(rhythm.to_json())))
-    assert np.array_equal(again.levels, rhythm.levels) and replace(again, levels=rhythm.levels) == rhythm
+    assert np.array_equal(again.levels, rhythm.levels)
+    assert replace(again, levels=None) == replace(rhythm, levels=None)  # Python 3.13 compares arrays that are the same
 
 
 def test_no_partner_is_left_out() -> None:
