@@ -346,7 +346,7 @@ def test_a_weight_that_does_not_divide_ends_in_zeros() -> None:
         (nn.Sequential(nn.Conv2d(3, 8, 3)), 2, {}, "give a plan"),
         (Perceptron(), 5, {}, "fc1 has 12 output features, which do not divide over 5 tensor ranks"),
         (Perceptron(), 2, {"plan": {"*.fc9": "column"}}, "matches no linear layer or embedding of Perceptron; it has fc1, fc2"),
-        (Perceptron(), 2, {"plan": {"fc1": "rows"}}, "knows column, row, vocabulary, heads"),
+        (Perceptron(), 2, {"plan": {"fc1": "rows"}}, "the rules are column, row, vocabulary, heads"),
         (Perceptron(), 3, {"plan": {"heads": "heads"}}, "heads is 4, which does not divide over 3"),
         (Perceptron(), 2, {"plan": {"fc1": "column:groups"}}, "'groups', which is no integer attribute of Perceptron"),
         (Before(), 2, {"plan": {"words": "row"}}, "words is a Embedding, which cannot be split by row"),
