@@ -153,11 +153,11 @@ def _summary(update: PriceUpdate) -> str:
         sorted({getattr(instance, name) for instance in update.instances}) for name in ("cloud", "region", "gpu")
     )
     places = regions[0] if len(regions) == 1 else f"{len(regions)} regions"
-    beside = f", beside {len(update.kept)} of other clouds" if update.kept else ""
+    kept = f", plus {len(update.kept)} of other clouds" if update.kept else ""
     changes = (
         f"{len(update.added)} added, {len(update.removed)} removed, {len(update.changed)} changed, {update.unchanged} unchanged"
     )
-    return f"{count(len(update.instances), 'price')} of {', '.join(clouds)} in {places}{beside}; {', '.join(gpus)} ({changes})"
+    return f"{count(len(update.instances), 'price')} of {', '.join(clouds)} in {places}{kept}; {', '.join(gpus)} ({changes})"
 
 
 def _json(update: PriceUpdate, notes: Sequence[str], *, written: bool) -> dict[str, Any]:

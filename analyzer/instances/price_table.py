@@ -117,8 +117,8 @@ def _checked(prices: PriceList) -> pd.DataFrame:
     table, name = prices.table, prices.name
     if prices.is_of_skypilot:
         raise InputError(
-            f"{name} is a price list of SkyPilot, which names GPUs and prices hosts in its own way; make a price table of it "
-            "first: epochcast prices update --from VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
+            f"{name} is a price list of SkyPilot, which has its own format; make a price table from it first: "
+            "epochcast prices update --from VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
         )
     missing = [column for column in REQUIRED if column not in table.columns]
     foreign = [column for column in table.columns if column.lower().endswith("per_hour") and "usd" not in column.lower()]

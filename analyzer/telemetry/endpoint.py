@@ -206,5 +206,5 @@ def _tls(ca: Path) -> SSLContext:
 
 
 def _reason(error: Exception) -> str:
-    """The end of urllib3's sentence: what comes before repeats the address."""
-    return str(error).rpartition(": ")[2] or type(error).__name__
+    """The end of urllib3's sentence: what comes before repeats the address, and a second argument repeats the first."""
+    return str(error.args[0] if error.args else error).rpartition(": ")[2] or type(error).__name__

@@ -37,7 +37,7 @@ def test_a_table_like_ours_shows_what_it_changes_before_it_is_written(
         "added    cube (mine, attic, L4): $0.400",
         "removed  rack (mine, attic, A10G): $0.500, spot $0.200",
         "changed  box (mine, attic, 2 x T4): $0.050 -> $0.060",
-        f"{table}: 2 prices of mine in attic, beside 1 of other clouds; L4, T4 (1 added, 1 removed, 1 changed, 0 unchanged); "
+        f"{table}: 2 prices of mine in attic, plus 1 of other clouds; L4, T4 (1 added, 1 removed, 1 changed, 0 unchanged); "
         "nothing was written (--dry-run)",
     ]
     found = answer(*command)
@@ -78,7 +78,7 @@ def _without_end() -> Iterator[bytes]:
         ((404, "no such file"), "/vms.csv answers with status 404: no such file; no price was changed"),
         ((503, "busy"), "/vms.csv answers with status 503: busy; no price was changed"),
         ((302, "", {"Location": "http://127.0.0.1:1/"}), "does not answer: too many redirects; no price was changed"),
-        ((200, "x" * 100, {"Content-Length": "1000"}), "/vms.csv breaks off"),
+        ((200, "x" * 100, {"Content-Length": "1000"}), "/vms.csv ended early"),
         ((200, _without_end()), "answers with more than 100000 bytes; no price was changed"),
         ("<html><body>not a price</body></html>", "lacks the columns cloud, instance"),
         (HEADER, "has no row with a GPU of the catalogue"),
@@ -99,7 +99,7 @@ def test_an_address_that_fails_is_one_sentence_and_changes_nothing(
 @pytest.mark.parametrize("url", ["http://example.com/vms.csv", "ftp://127.0.0.1/vms.csv", "https://", "http://[::1/x"])
 def test_only_https_leaves_this_machine(url: str, tmp_path: Path, refusal: Callable[..., str]) -> None:
     said = refusal("prices", "update", "--from", url, "--cloud", "aws", "--out", tmp_path / "prices.csv")
-    assert "begins with https" in said or "a whole address" in said
+    assert "begins with https" in said or "a full address" in said
 
 
 @pytest.mark.parametrize(

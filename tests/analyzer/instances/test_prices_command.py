@@ -74,7 +74,7 @@ def test_imports_make_one_table_in_which_each_cloud_is_replaced(
     ("more", "says"),
     [
         (["--date", "May"], "--date is 'May'; write it as YYYY-MM-DD"),
-        (["--date", str(date.today() + timedelta(days=2))], "in the future"),
+        (["--date", str(date.today() + timedelta(days=2))], "after today"),
         (["--region", "mars-1"], "has no region 'mars-1'"),
     ],
 )
@@ -105,4 +105,4 @@ def test_a_list_of_no_cloud_is_refused(cloud: str, tmp_path: Path, refusal: Call
 def test_a_list_given_where_a_table_belongs_is_refused_with_the_import(tmp_path: Path, refusal: Callable[..., str]) -> None:
     (tmp_path / "vms.csv").write_text(VMS)
     said = refusal("prices", "list", "--prices", tmp_path / "vms.csv")
-    assert "make a price table of it first: epochcast prices update" in said
+    assert "make a price table from it first: epochcast prices update" in said
