@@ -186,9 +186,8 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_a_sentence(
     finally:
         ending.join()
         cluster.stop()
-    said = capfd.readouterr().err
+    said = capfd.readouterr().err.splitlines()[-1]  # a slow run writes a line of progress a minute before it
     assert said.startswith(f"epochcast: the Dask scheduler at {cluster.address} is gone; finished results are kept")
-    assert said.count("\n") == 1
     assert analyze(traces, "--out", out, "--processes", 1)["run"]["taken_over"] > 0
     found = tables(out)
     assert all(found[name].equals(once[name]) for name in once)
