@@ -174,7 +174,7 @@ def test_dates_in_parquet_are_no_nanoseconds(tmp_path: Path) -> None:
         ("time,x\n2026-01-31T23:59:59Z,1\n,2\n", "no valid time in data row 2"),
         ("time,Timestamp,x\n1,2,1\n1,3,2\n", "time repeats 1.000 in data row 2 .*several GPUs.*keep one row per time"),
         ("time,x\n2,1\n1,2\n", "goes back from 2.000 .*several GPUs.*sort the rows by time"),
-        ("when,x\n1,2\n", "no column 'time' .*it has when, x; give"),
+        ("when,x\n1,2\n", "no column 'time' .*it has when, x; add such a column"),
         ("time,TIME,t,x\n1,2,3,4\n", None),
     ],
 )
