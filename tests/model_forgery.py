@@ -1,4 +1,4 @@
-"""Change what stands in a model's folder as somebody would who can also make its checksums again."""
+"""Change the files of a model folder, as somebody would who can also make its checksums again."""
 
 import hashlib
 import json

@@ -14,11 +14,12 @@ from ...regressor.prediction import by_data_sheet
 from ..instances.rented import Rented
 from ..recommendation import Recommendation
 from ..recommendation.rank import cost_of, time_of
-from .answer_schema import PredictionAnswer, RecommendationAnswer
+from .answer_schema import PredictionAnswer
 from .cycles import rates
 from .emissions import emissions, grams_of
 from .job_result import JobResult
 from .predictions import Answer
+from .recommendation_schema import RecommendationAnswer
 from .sources import Source
 
 # Of the profile, as it has them.

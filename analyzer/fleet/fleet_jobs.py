@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ..answers.advisor import Advisor
-from ..answers.answer_schema import JobAnswer, JobPlan, VerdictAnswer
 from ..answers.job_json import prediction_answer, recommendation_answer
 from ..answers.job_result import JobQuestion, JobResult
+from ..answers.job_schema import JobAnswer, JobPlan
 from ..answers.predictions import comparable
+from ..answers.recommendation_schema import VerdictAnswer
 from ..answers.sources import Source, slowest_of
 from ..instances.rented import rented
 from ..jobs.clusters import SAME_START_S

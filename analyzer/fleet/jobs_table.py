@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...detector import cycle_of
-from ..answers.answer_schema import JobAnswer
 from ..answers.cycles import waits
+from ..answers.job_schema import JobAnswer
 from .fleet_jobs import FleetJob
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..answers.advisor import Advisor
-from ..answers.answer_schema import InstanceAnswer, RecommendationAnswer
+from ..answers.recommendation_schema import InstanceAnswer, RecommendationAnswer
 from ..instances.rented import rented
 from ..recommendation.verdict import LEAST_SAVING
 from ..telemetry.gpu_report import GpuDevice

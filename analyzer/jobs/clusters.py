@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..answers.answer_schema import Grouping
+from ..answers.job_schema import Grouping
 from ..telemetry.gpu_report import Report, trainers
 from .phase import StepCandidates, epochs_decide, in_step
 from .rhythm import Rhythm, RhythmCandidates, in_rhythm

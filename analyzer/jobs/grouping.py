@@ -13,8 +13,8 @@ from itertools import chain, count
 from types import MappingProxyType
 from zlib import crc32
 
-from ..answers.answer_schema import Grouping
 from ..answers.cycles import sharing
+from ..answers.job_schema import Grouping
 from ..telemetry.gpu_report import Report, trainers
 from .clusters import SAME_START_S, Cluster, Known, Rhythms, by_phase
 from .phase import LEAST_EPOCHS

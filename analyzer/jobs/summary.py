@@ -12,12 +12,14 @@ from ...detector.confidence import ANSWERS
 from ...detector.methods.track.regimes import DIFFERENT
 from ...regressor import Catalog, Profile
 from ...regressor.precision import tensor_cores_idle
-from ..answers.answer_schema import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from ..answers.answer_schema import PredictionAnswer
 from ..answers.cycles import NO_STEP, throughput
 from ..answers.detected_profile import LEAST_CONFIDENCE
 from ..answers.gpu_use import use_of
 from ..answers.job_result import said_once
+from ..answers.job_schema import GpuAnswer, JobAnswer, JobPlan
 from ..answers.predictions import comparable
+from ..answers.recommendation_schema import RecommendationAnswer
 from ..answers.sources import Source, notes_on
 from ..telemetry.gpu_report import GpuDevice, Report, Verdict
 from ..traces.static_gpu import gpu_of

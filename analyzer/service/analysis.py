@@ -13,8 +13,10 @@ from datetime import date
 from typing import TypeVar
 
 from ..answers.advisor import Advisor
-from ..answers.answer_schema import GpuAnswer, JobAnswer, JobPlan, PredictionAnswer, RecommendationAnswer
+from ..answers.answer_schema import PredictionAnswer
 from ..answers.job_json import prediction_answer, recommendation_answer
+from ..answers.job_schema import GpuAnswer, JobAnswer, JobPlan
+from ..answers.recommendation_schema import RecommendationAnswer
 from ..answers.recommendations import Renting
 from ..answers.sources import Source
 from ..errors import InputError

@@ -14,9 +14,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..answers.advisor import Advisor
-from ..answers.answer_schema import JobPlan, PredictionAnswer, RecommendationAnswer
+from ..answers.answer_schema import PredictionAnswer
 from ..answers.job_json import prediction_answer, recommendation_answer
 from ..answers.job_result import JobQuestion
+from ..answers.job_schema import JobPlan
+from ..answers.recommendation_schema import RecommendationAnswer
 from ..answers.sources import Source, slowest_of
 from ..instances import Market
 from ..instances.rented import Rented, rented

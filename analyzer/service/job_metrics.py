@@ -13,7 +13,8 @@ from prometheus_client import Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ..answers.answer_schema import InstanceAnswer, JobAnswer
+from ..answers.job_schema import JobAnswer
+from ..answers.recommendation_schema import InstanceAnswer
 from ..live.metrics import Value, catalog, families
 from .analysis import Analysis, Snapshot
 

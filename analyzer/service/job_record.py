@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from ..answers.answer_schema import JobAnswer
+from ..answers.job_schema import JobAnswer
 from ..jobs.clusters import Known
 from ..telemetry.gpu_report import Report
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..answers.answer_schema import GpuAnswer, JobAnswer, State
+from ..answers.job_schema import GpuAnswer, JobAnswer, State
 from ..live.health import SourceStatus
 
 if TYPE_CHECKING:

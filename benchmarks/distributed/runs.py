@@ -42,9 +42,9 @@ def lines() -> Iterator[str]:
     yield from markdown_table(("recipe", "MAPE", "median", *sizes, *strategies), rows)
     default = answers["default"]
     costs = regret(default)
-    told = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
+    by_size = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
     yield ""
-    yield f"Slowdown of the configuration predicted to be fastest (default, unseen size): {told} %."
+    yield f"Slowdown of the configuration predicted to be fastest (default, unseen size): {by_size} %."
     yield ""
     learnt = {f"{rows} random runs, 12 seeds": by_rows(evaluator, runs, rows) for rows in (5, 10, 20)}
     floor = by_split(evaluator, runs, runs)

@@ -11,7 +11,9 @@ from markdown import code, head, prose, table
 from pydantic import BaseModel
 from type_names import type_name
 
-from epochcast.analyzer.answers.answer_schema import JobAnswer, PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
+from epochcast.analyzer.answers.job_schema import JobAnswer
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
 from epochcast.analyzer.backends.convmeter.predictor import ConvmeterManifest
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest

@@ -1,4 +1,4 @@
-"""The running agent told to read its settings again (SIGHUP), while it samples."""
+"""The running agent reloads its settings (SIGHUP), while it samples."""
 
 import signal
 from collections.abc import Callable, Iterator

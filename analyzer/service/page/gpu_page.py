@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....regressor.profile import RATIOS, Profile
-from ...answers.answer_schema import GpuAnswer
+from ...answers.job_schema import GpuAnswer
 from ...words import count, number
 from . import states
 from .job_page import ReadEpochs, no_epochs

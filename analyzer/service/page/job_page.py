@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...answers.answer_schema import GpuAnswer, JobAnswer
 from ...answers.cycles import waits
+from ...answers.job_schema import GpuAnswer, JobAnswer
 from ...telemetry.gpu_report import EpochRecord
 from ..listing import gpu_place
 from . import states

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
-from ...answers.answer_schema import State
+from ...answers.job_schema import State
 from ...live.health import SourceStatus
 from ..listing import ListPage, gpu_place, gpus_of, job_place, jobs_of, list_page, source_place, sources_of
 from .nodes import by_node, node_row

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...answers.answer_schema import GpuAnswer
+from ...answers.job_schema import GpuAnswer
 from . import states
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....extras import how_to_install
-from ...answers.answer_schema import GpuAnswer, JobAnswer, JobSummary
+from ...answers.job_schema import GpuAnswer, JobAnswer, JobSummary
 from ...live.health import SourceStatus
 from ...telemetry.gpu_report import Report
 from ...words import count

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from pydantic import ValidationError
 
-from ...answers.answer_schema import JobAnswer, JobPlan
+from ...answers.job_schema import JobAnswer, JobPlan
 from ...instances import Instance
 
 FIELDS = {"epochs": "Epochs of the whole job", "instance": "Instance it runs on", "cloud": "Cloud", "region": "Region"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ....detector.confidence import ANSWERS
 from ....regressor.prediction import basis
-from ...answers.answer_schema import CurrentInstance, InstanceAnswer, PredictionAnswer, RecommendationAnswer, TargetAnswer
+from ...answers.answer_schema import PredictionAnswer, TargetAnswer
+from ...answers.recommendation_schema import CurrentInstance, InstanceAnswer, RecommendationAnswer
 from ...telemetry.gpu_report import EpochRecord
 from ...words import TimeUnit, count, length, number, time_unit
 from .axis import Axis, axis_around, axis_between, axis_from_zero

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from .... import __version__
 from ... import words
-from ...answers.answer_schema import RecommendationAnswer
+from ...answers.recommendation_schema import RecommendationAnswer
 from ...style import style_sheet, templates
 from ..change_streams import PATH as CHANGES
 from ..change_streams import ChangeStreams

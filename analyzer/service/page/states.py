@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ....detector.confidence import SURE
-from ...answers.answer_schema import GpuAnswer, JobSummary
+from ...answers.job_schema import GpuAnswer, JobSummary
 from ...live.health import SourceStatus
 from ...words import length
 from ..health import Health

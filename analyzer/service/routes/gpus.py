@@ -8,7 +8,8 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ...answers.answer_schema import AnswerModel, GpuAnswer, State
+from ...answers.answer_schema import AnswerModel
+from ...answers.job_schema import GpuAnswer, State
 from ...telemetry.gpu_report import epoch_to_json
 from ..listing import gpu_place, gpus_of, list_page
 from ..parts import Parts, Served

@@ -10,7 +10,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ...answers.answer_schema import JobAnswer, JobPlan, JobSummary, PredictionAnswer, RecommendationAnswer
+from ...answers.answer_schema import PredictionAnswer
+from ...answers.job_schema import JobAnswer, JobPlan, JobSummary
+from ...answers.recommendation_schema import RecommendationAnswer
 from ..limits import JsonRoute
 from ..listing import job_place, jobs_of, list_page
 from ..parts import Served

@@ -11,11 +11,12 @@ from starlette.exceptions import HTTPException
 
 from ....detector import Cycle, Reason, Unit
 from ....regressor.precision import Precision
-from ...answers.answer_schema import PredictionAnswer, RecommendationAnswer, Verdict
+from ...answers.answer_schema import PredictionAnswer, Verdict
 from ...answers.black_box import PredictionBody, predicted
 from ...answers.job_json import prediction_answer, recommendation_answer
 from ...answers.job_result import JobQuestion
 from ...answers.question_schema import GpuName, RecommendationQuestion
+from ...answers.recommendation_schema import RecommendationAnswer
 from ...answers.recommendations import Renting
 from ...answers.sources import Source, with_precision
 from ...recommendation import JobLimits, Work

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
 from epochcast.analyzer.answers.detected_profile import profile_of_detection
 from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.answers.job_result import JobQuestion
 from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
 from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.recommendation.memory_fit import GIB

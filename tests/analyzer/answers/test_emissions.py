@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.answer_schema import InstanceAnswer, PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
 from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.answers.job_result import JobQuestion
 from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.answers.recommendation_schema import InstanceAnswer, RecommendationAnswer
 from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.instances.carbon_intensity import of_region

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.answer_schema import JobPlan, PredictionAnswer, RecommendationAnswer
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
 from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.answers.job_result import JobQuestion
+from epochcast.analyzer.answers.job_schema import JobPlan
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
 from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.errors import InputError

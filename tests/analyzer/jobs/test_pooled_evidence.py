@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from epochcast.analyzer.answers.answer_schema import JobAnswer, JobPlan
+from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan
 from epochcast.analyzer.jobs.grouping import Group
 from epochcast.analyzer.jobs.summary import sources_of, summed_up
 from epochcast.analyzer.telemetry.gpu_report import Report

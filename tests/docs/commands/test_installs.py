@@ -49,7 +49,7 @@ def release_files() -> set[str]:
 
 @cache
 def lines() -> tuple[tuple[str, str], ...]:
-    """Where each stands, and the command: of pages blocks and what is in backticks, of other files comments and recipes."""
+    """Where each line is, and the command: of pages blocks and what is in backticks, of other files comments and recipes."""
     found = [(block.where, command) for block in blocks() if block.is_commands for command in block.commands]
     for page in pages():
         if not page.is_relative_to(ROOT / "docs/decisions") and page.name != "CHANGELOG.md":

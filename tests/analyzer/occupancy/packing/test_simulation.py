@@ -121,7 +121,7 @@ def test_nothing_is_lost_and_no_memory_overflows(seed: int, gpus: int, policy: s
 
 
 def test_a_job_without_the_memory_it_needs_is_submitted_again() -> None:
-    """Told 1 GB, it needs 6 next to 4 of 8: it fails, waits behind all others, and runs when there is room."""
+    """Declared with 1 GB, it needs 6 next to 4 of 8: it fails, waits behind all others, and runs when there is room."""
     jobs = [
         job("large", memory=4e9, duration=10.0),
         job("liar", memory=6e9, predicted_memory=1e9, duration=5.0),

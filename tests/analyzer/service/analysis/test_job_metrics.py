@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from epochcast.analyzer.answers.answer_schema import JobPlan
+from epochcast.analyzer.answers.job_schema import JobPlan
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.service import job_metrics
 from epochcast.analyzer.service.analysis import Analysis, Snapshot
