@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..price_day import price_day
+from ..searched_once import searched_once
 
-__all__ = ["price_day"]
+__all__ = ["price_day", "searched_once"]
 
 if TYPE_CHECKING:  # seconds to import, which tests of other parts need not wait for
     from epochcast.analyzer.answers.advisor import Advisor

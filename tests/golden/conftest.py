@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from ..price_day import price_day
+from ..searched_once import searched_once
 from .answers import EXPECTED, differences, text
 from .inputs import write_inputs
 
-__all__ = ["price_day"]
+__all__ = ["price_day", "searched_once"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -153,6 +153,7 @@ def test_dask_gives_the_same_tables(traces: Path, once: dict[str, pa.Table], tmp
     assert all(found[name].equals(once[name]) for name in once)
 
 
+@pytest.mark.soak
 def test_a_worker_that_is_lost_costs_no_trace(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster
 ) -> None:

@@ -106,7 +106,7 @@ def test_rows_without_network_memory_or_end_are_set_apart(tmp_path: Path) -> Non
     assert jobs.samples[0].graph.batch == first["batch"]
 
 
-@pytest.mark.parametrize("label", ["sm_occupancy", "sm_active", "peak_memory"])
+@pytest.mark.parametrize("label", ["sm_occupancy", "peak_memory"])
 def test_labels_that_follow_from_the_network_are_learnt(tmp_path: Path, capsys: pytest.CaptureFixture[str], label: str) -> None:
     path = trainings(tmp_path / "jobs.csv", 200)
     assert main(["evaluate", "occupancy", "--data", str(path), "--label", label, "--json"]) == 0

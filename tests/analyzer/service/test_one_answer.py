@@ -36,9 +36,9 @@ TRACES: dict[str, Callable[[], SimulatedTrace]] = {
 
 
 def written(drawn: SimulatedTrace, folder: Path) -> Path:
-    """Ten minutes of it at most, alone in its folder."""
+    """Five minutes of it at most, alone in its folder."""
     folder.mkdir()
-    frame = pd.DataFrame({"time": drawn.time, **drawn.metrics})[:6000]
+    frame = pd.DataFrame({"time": drawn.time, **drawn.metrics})[:3000]
     write_trace(Trace(frame, gpu="Tesla T4", source="replay", simulated=True), folder / "run.parquet")
     return folder / "run.parquet"
 
