@@ -92,7 +92,9 @@ def _together(home: Sequence[Cluster], other: Cluster, rhythms: Rhythms) -> bool
     if in_step(first, second, so_far=home[0].known is not None and home[0].known is other.known):
         return True
     own, since = rhythms.get(_stretch(second)), second.job_since or 0.0
-    if own is None or epochs_decide(first, second) or abs(since - (first.job_since or 0.0)) > SAME_START_S:
+    if own is None or abs(since - (first.job_since or 0.0)) > SAME_START_S:
+        return False
+    if epochs_decide(first, second) and not in_step(first, second, so_far=True):  # nearly in step, the rhythm decides
         return False
     theirs = (rhythms.get(_stretch(cluster.reports[0])) for cluster in home)  # one of them may have rows missing
     return any(rhythm is not None and in_rhythm(rhythm, own) for rhythm in theirs)

@@ -38,6 +38,10 @@ _FEWEST, _PARTS = 4, 3
 # GPUs differs from part to part by how it is sampled alone.
 _SHIFTS, _MOST_LAG, _WANDERS = (-1, 0, 1), 4, 0.5
 
+# Steps that each GPU shows with noise of its own are less alike, but always: a correlation of this in this share of the blocks,
+# at a distance that stays the same to a tenth of a sample.
+_STEADY_ALIKE, _STEADY_SHARE, _STEADY_WANDERS = 0.45, 0.8, 0.1
+
 # So many blocks are looked up: the newest, since the GPUs of a job end about together, and those in which most happens.
 _NEWEST, _LIVELIEST = 3, 5
 
@@ -110,11 +114,14 @@ def in_rhythm(first: Rhythm, second: Rhythm) -> bool:
     own, other = (each.levels[since - each.first : until - each.first].astype(float) for each in (first, second))
     lags = [_lag(*parts) for parts in zip(np.array_split(own, _PARTS), np.array_split(other, _PARTS), strict=True)]
     shift = round(float(np.median(lags)))
-    if max(lags) - min(lags) > _WANDERS or shift not in _SHIFTS:
+    wander = max(lags) - min(lags)
+    if wander > _WANDERS or shift not in _SHIFTS:
         return False
     shifted = np.roll(other.ravel(), -shift).reshape(other.shape)
     scale = np.sqrt((own**2).sum(axis=1) * (shifted**2).sum(axis=1))
     correlation = (own * shifted).sum(axis=1) / np.where(scale > 0, scale, np.inf)
+    if wander <= _STEADY_WANDERS and (correlation >= _STEADY_ALIKE).mean() >= _STEADY_SHARE:
+        return True
     alike = correlation >= _ALIKE
     return bool(alike.sum() >= _FEWEST) and all(part.any() for part in np.array_split(alike, _PARTS))
 

@@ -4,8 +4,9 @@ Run: OMP_NUM_THREADS=1 python -m benchmarks.fleet.jobs_and_report DIR [--gpus 10
 
 DIR is the result of `epochcast fleet analyze` on some simulated GPUs. Who works with whom, on which kind of GPU and when their
 epochs end is drawn as `epochcast fleet simulate` draws it: jobs of 1 to 64 GPUs, one after the other in shifts, with a pause
-between them. What else a worker finds (profile, cycles, quality) is that of a GPU of DIR that did the same. These findings are
-written as parts, as a run writes them; what is measured is the same command's second half, from the parts on.
+between them. What else a worker finds (profile, cycles, quality) is that of a GPU of DIR that did the same; the quick activity
+by which the GPUs of a job are recognised is drawn for each job. These findings are written as parts, as a run writes them; what
+is measured is the same command's second half, from the parts on.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking
 from epochcast.analyzer.fleet.simulated.layout import NodeBlock, Work, blocks
 from epochcast.analyzer.fleet.simulated.write_fleet import START, jobs_of
+from epochcast.analyzer.jobs.rhythm import BLOCK, Rhythm
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Verdict
 
 _ERROR_S = 0.03  # of the end of an epoch, as in `grouping_at_scale`
@@ -41,6 +43,8 @@ _LEAST_EPOCHS = 4  # of a training that is seen as one
 _FAIL = 0.01
 _VERDICTS: dict[Work, Verdict] = {"training": "epochs", "steps": "steps", "inference": "steps"}
 _PART = 4
+# A rhythm at 10 Hz: as many blocks as are kept, and by how much a job's activity and a GPU's noise deviate.
+_STEP_S, _BLOCKS, _QUICK, _NOISE = 0.1, 32, 32.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,12 @@ class Templates:
         return replace(like, start=start, end=end, epochs=epochs, report=report)
 
 
+def rhythm(quick: np.ndarray, end: float, rng: np.random.Generator) -> Rhythm:
+    """What a GPU shows of its job's quick activity, (blocks, BLOCK), until the job ends; each GPU has noise of its own."""
+    levels = np.clip(quick + rng.normal(0, _NOISE, quick.shape), -127, 127).astype(np.int8)
+    return Rhythm("sm_active", _STEP_S, int(end / (BLOCK * _STEP_S)) - len(levels), levels)
+
+
 def made(block: NodeBlock, templates: Templates, shifts: int, seconds: float, seed: int) -> Iterator[Finding | Failure]:
     """What was found on each GPU of a block, by node."""
     rng = np.random.default_rng([seed, 1, block.number])
@@ -106,11 +116,12 @@ def made(block: NodeBlock, templates: Templates, shifts: int, seconds: float, se
             verdict = _VERDICTS.get(job.work, "none")
             if verdict == "epochs" and len(marks) < _LEAST_EPOCHS:
                 verdict, marks = "steps", marks[:0]
+            quick = rng.normal(0, _QUICK, (_BLOCKS, BLOCK))
             for at in slot.gpus:
                 seen = began + late[at[0]] + np.sort(marks + rng.normal(0, _ERROR_S, len(marks)))
                 first = began + since + late[at[0]]
                 span = templates.span(verdict, devices[at], slot.number + part, first, began + until, seen)
-                spans[at].append(span)
+                spans[at].append(replace(span, rhythm=rhythm(quick, began + until, rng)))
     whole = shifts * (seconds + _PAUSE_S)
     for at, device in devices.items():
         name = f"{device.node}/{device.label}.parquet"

@@ -48,6 +48,14 @@ def test_another_job_has_another_though_it_began_in_the_same_moment(period_s: fl
     assert not any(in_rhythm(first, activity(steps_at(rng, period_s), 0.8, rng)) for _ in range(20))
 
 
+def test_steps_in_noise_are_a_rhythm_if_their_distance_never_changes() -> None:
+    rng = np.random.default_rng(13)
+    steps = steps_at(rng, 1.3)
+    first, second = (activity(steps, 0.8, rng, noise=0.32) for _ in range(2))
+    assert in_rhythm(first, second)
+    assert not any(in_rhythm(first, activity(steps_at(rng, 1.3), 0.8, rng, noise=0.32)) for _ in range(40))
+
+
 def test_steps_that_cannot_be_seen_leave_the_ends_of_epochs() -> None:
     rng = np.random.default_rng(3)
     ends = BEGAN + np.arange(8.0, SECONDS, 40.0)
@@ -111,8 +119,8 @@ def test_gpus_with_another_multiple_of_the_step_are_one_job() -> None:
     assert len(grouped(far, rhythms=moved)) == 4, "they began at other times"
 
 
-def test_enough_epochs_decide_alone() -> None:
-    """Two runs of one script that were started in the same moment have one rhythm, but their epochs scatter."""
+def test_epochs_at_other_moments_outweigh_a_rhythm() -> None:
+    """Two runs of one script may have steps at the same moments for a while."""
     rng = np.random.default_rng(9)
     steps = steps_at(rng, 0.85)
     reports = [report("GPU-a", epochs=8), report("GPU-b", epochs=8, shift=4.0)]
@@ -120,3 +128,15 @@ def test_enough_epochs_decide_alone() -> None:
     assert len(grouped(reports, rhythms=rhythms)) == 2
     few = [replace(each, epochs=each.epochs[:3]) for each in reports]
     assert len(grouped(few, rhythms=rhythms)) == 1
+
+
+def test_a_rhythm_decides_where_the_ends_of_epochs_are_only_nearly_the_same() -> None:
+    """Short epochs that scatter by half a second between two GPUs: by themselves they may be two jobs."""
+    rng = np.random.default_rng(10)
+    steps = steps_at(rng, 0.85)
+    first, second = report("GPU-a", epochs=20, period=9.5), report("GPU-b", epochs=20, period=9.5)
+    moved = [replace(each, end=each.end + 0.5 + 0.1 * rng.standard_normal()) for each in second.epochs]
+    reports = [first, replace(second, epochs=tuple(moved))]
+    rhythms = {(each.device.uuid, each.job_since or 0.0): activity(steps, 0.5, rng) for each in reports}
+    assert len(grouped(reports, rhythms=rhythms)) == 1
+    assert len(grouped(reports)) == 2
