@@ -55,7 +55,7 @@ def test_only_boundaries_that_drift_are_of_two_jobs() -> None:
 def test_two_jobs_are_told_apart() -> None:
     """In a third of six traces at least, the shorter first: once that is so, the rest need not be asked."""
     found = 0
-    for seed in (5, 0, 2, 1, 4, 3):
+    for seed in (0, 4, 3, 1, 5, 2):
         trace = simulate_class("two_jobs", seed)
         answer = detect(trace.time, {name: trace.metrics[name] for name in FOUR}, abstain_below=0.0)
         truths = [float(np.median(np.diff(starts))) for starts in (trace.epoch_starts, trace.epoch_starts2)]
