@@ -31,7 +31,7 @@ from ..telemetry.settings import DemoSettings
 from ..telemetry.shard import WHOLE, Shard
 
 HISTORY_S = 600.0
-"""Of the past that a start gives, at once: 9,000 rows a GPU, enough for the answers to every job of the table below. A day
+"""Of the past that a start gives, at once: 6,000 rows a GPU, enough for the answers to every job of the table below. A day
 of it would take the watcher minutes."""
 
 _HERTZ = 10.0
