@@ -279,7 +279,7 @@ def test_a_hole_or_a_clock_that_was_set_begins_anew(play: Play, shift_s: float) 
 
 def test_metrics_that_end_are_replaced_by_those_that_there_are(catalog: Catalog) -> None:
     """DCGM went away, NVML is read instead."""
-    watch, trace = GpuWatch(device(), catalog), of(whole_job(epochs=12), ("dram_active", "sm_active", "pcie_rx", "power"))
+    watch, trace = GpuWatch(device(), catalog), of(whole_job(epochs=20), ("dram_active", "sm_active", "pcie_rx", "power"))
     fast = ("dram_active", "sm_active", "pcie_rx")
     for at in range(0, trace.time.size, 100):
         part = rows(trace, at, at + 100)
