@@ -60,7 +60,7 @@ class Page:
         buffer = io.BytesIO()
         with drawing():
             figure.savefig(buffer, format="png", dpi=dpi, facecolor=background)
-        picture = Image.open(buffer).convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        picture = Image.open(buffer).convert("RGB").quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
         link = Path("images") / self.name / f"{name}.png"
         (self.docs / link).parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.docs / link, lambda file: picture.save(file, format="PNG", optimize=True))
