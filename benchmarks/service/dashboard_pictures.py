@@ -24,7 +24,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from ..page import ROOT, Page
 from ..processes import Prometheus, prometheus
-from .modelled_fleet import agent_series, analyzer_series, fleet, write_history
+from .modelled_fleet import fleet
+from .modelled_series import agent_series, analyzer_series, write_history
 
 STEP_S = 30.0
 HISTORY_S = 3.5 * 3600

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TextIO
 
 import pytest
 from benchmarks.processes import prometheus as running_prometheus
-from benchmarks.service import modelled_fleet
+from benchmarks.service import modelled_fleet, modelled_series
 
 # A range begins after its oldest moment in Prometheus 3, and with it in Prometheus 2: a second more makes both take the sample
 # of a minute ago.
@@ -77,9 +77,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     jobs = modelled_fleet.fleet(now)
 
     def write(file: TextIO) -> None:
-        for series, minutes in ((modelled_fleet.agent_series(jobs, now), 6), (modelled_fleet.analyzer_series(jobs, now), 61)):
+        for series, minutes in ((modelled_series.agent_series(jobs, now), 6), (modelled_series.analyzer_series(jobs, now), 61)):
             steps = round(minutes * 60 / modelled_fleet.SCRAPE_S)
-            modelled_fleet.write_history(series, [now - step * modelled_fleet.SCRAPE_S for step in range(steps, -1, -1)], file)
+            modelled_series.write_history(series, [now - step * modelled_fleet.SCRAPE_S for step in range(steps, -1, -1)], file)
 
     with running_prometheus(tmp_path_factory.mktemp("prometheus"), write=write) as running:
         yield Prometheus(running, now)

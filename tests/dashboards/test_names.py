@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.service import modelled_fleet
+from benchmarks.service import modelled_fleet, modelled_series
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -104,7 +104,7 @@ def test_the_modelled_fleet_exports_what_the_real_ones_do(exported: dict[str, se
     now = 1_700_000_000.0
     jobs = modelled_fleet.fleet(now)
     modelled: dict[str, set[str]] = defaultdict(set)
-    for one in (*modelled_fleet.agent_series(jobs, now), *modelled_fleet.analyzer_series(jobs, now)):
+    for one in (*modelled_series.agent_series(jobs, now), *modelled_series.analyzer_series(jobs, now)):
         modelled[one.name] |= set(one.labels)
     assert set(modelled) <= set(exported)
     differing = {name: labels ^ exported[name] for name, labels in modelled.items() if labels != exported[name]}
