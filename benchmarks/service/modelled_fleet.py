@@ -1,4 +1,4 @@
-"""A modelled fleet of three nodes, known exactly at each moment; modelled_series.py has what it exports. Nothing was measured."""
+"""A modelled, not measured, fleet of three nodes, known exactly at each moment; modelled_series.py has what it exports."""
 
 from __future__ import annotations
 
