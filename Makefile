@@ -1,7 +1,8 @@
 # Everything a newcomer needs: `make demo`, `make test`. Each sets up .venv by itself.
 PYTHON ?= python3
 EXTRAS ?= agent-auth,agent-push,analyzer,dev
-VENV   := .venv
+VENV   ?= .venv
+TESTS  ?=
 BIN    := $(VENV)/bin
 
 # What `make bench` measures. The other scripts beside them record, fit or draw.
@@ -55,7 +56,7 @@ demo: $(VENV)/.installed-analyzer
 
 # Tests of one file share what they make: a worker takes whole files, in their order, so that no long file is left for the end.
 test: $(VENV)/.installed-$(EXTRAS) debian
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTS)
 
 lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/ruff check .

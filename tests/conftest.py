@@ -36,6 +36,25 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(4, len(os.sched_getaffinity(0))) + 1
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--skipped-before", action="store_true", help="run only what skipped in the last run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--skipped-before``, leave the tests that skipped in the last run, and those of files that skipped as a whole."""
+    if config.getoption("--skipped-before"):
+        skipped = set(config.cache.get("epochcast/skipped", [])) if config.cache else set()
+        chosen = [item for item in items if skipped & {item.nodeid, item.nodeid.partition("::")[0]}]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Note for ``--skipped-before`` what skipped."""
+    if config.cache:
+        config.cache.set("epochcast/skipped", sorted(report.nodeid for report in terminalreporter.stats.get("skipped", ())))
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage only among what tests make: all that was imported and collected stays."""
     gc.freeze()
