@@ -43,7 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With ``--skipped-before``, leave the tests that skipped in the last run, and those of files that skipped as a whole."""
     if config.getoption("--skipped-before"):
-        skipped = set(config.cache.get("epochcast/skipped", [])) if config.cache else set()
+        assert config.cache is not None
+        skipped = set(config.cache.get("epochcast/skipped", []))
         chosen = [item for item in items if skipped & {item.nodeid, item.nodeid.partition("::")[0]}]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
@@ -51,8 +52,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Note for ``--skipped-before`` what skipped."""
-    if config.cache:
-        config.cache.set("epochcast/skipped", sorted(report.nodeid for report in terminalreporter.stats.get("skipped", ())))
+    if cache := getattr(config, "cache", None):  # not with -p no:cacheprovider
+        cache.set("epochcast/skipped", sorted(report.nodeid for report in terminalreporter.stats.get("skipped", ())))
 
 
 def pytest_collection_finish() -> None:
