@@ -36,7 +36,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(table: Path) -> Path:
-    pytest.importorskip("torch")  # asked for before a network is read
+    pytest.importorskip("torch")  # needed before a network is read
     folder = table.with_name("model")
     assert main(["fit", "occupancy", "--data", str(table), "--out", str(folder)]) == 0
     return folder
