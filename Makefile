@@ -33,11 +33,12 @@ endif
 # The tests' asserts are rewritten once, and not in every run by every worker.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint bench soak release clean debian docs tutorial
+.PHONY: help demo test frozen lint bench soak release clean debian docs tutorial
 
 help:
 	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
 	@echo "make test   the test suite (EXTRAS=agent-auth,agent-push,analyzer,torch,convnets,onnx,occupancy,dev adds the tests that need torch)"
+	@echo "make frozen  every frozen figure made again and compared (20 minutes; with EXTRAS as for the tests that need torch)"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   the documentation site (site/index.html)"
 	@echo "make bench  the measurements behind every figure in docs/"
@@ -57,6 +58,10 @@ demo: $(VENV)/.installed-analyzer
 # Tests of one file share what they make: a worker takes whole files, in their order, so that no long file is left for the end.
 test: $(VENV)/.installed-$(EXTRAS) debian
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTS)
+
+# WRITE=--write keeps the figures that moved; ONLY="predictions detections" makes these alone.
+frozen: $(VENV)/.installed-$(EXTRAS) debian
+	$(BIN)/python -m tests.frozen.compare $(WRITE) $(ONLY)
 
 lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/ruff check .

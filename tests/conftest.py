@@ -18,17 +18,12 @@ from typing import Any
 
 import pytest
 
+from .arithmetic import add_alike
 from .processes import Process, Program, free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Read by torch and NumPy when they are imported. The tests' arrays are small, and threads that wait for a core which another
-# worker holds take many times as long.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-# Read by OpenBLAS. Its kernels for newer processors add in another order, and where searches end is compared (tests/golden).
-if Path("/proc/cpuinfo").is_file() and " avx2 " in Path("/proc/cpuinfo").read_text():
-    os.environ.setdefault("OPENBLAS_CORETYPE", "Haswell")
+add_alike()
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -60,6 +55,14 @@ def pytest_collection_finish() -> None:
     """Look for garbage only among what tests make: all that was imported and collected stays."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many frozen figures were compared."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    compared = [value for report in reports for key, value in report.user_properties if key == "frozen_figures"]
+    if compared:
+        terminalreporter.write_line(f"{sum(compared)} frozen figures compared, in {len(compared)} parts (tests/frozen)")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,3 @@
+from .parts import Part
+
+PARTS: list[Part] = []
