@@ -95,31 +95,37 @@ def work(name: str, number: int) -> tuple[Cases, float]:
     return made(name, parts(name)[number]), time.monotonic() - began
 
 
+def chosen(names: list[str]) -> Iterator[tuple[str, int, Part]]:
+    """The parts named as `occupancy` or `occupancy:predicted`, and their numbers, but those that cannot be made here."""
+    for name, _, only in (one.partition(":") for one in names):
+        for number, part in enumerate(parts(name)):
+            if part.name.startswith(only) and part.missing:
+                print(f"skipped, as {' and '.join(part.missing)} is missing: {name}, {part.name}")
+            elif part.name.startswith(only):
+                yield name, number, part
+
+
 def main() -> int:
     """Compare, or write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(NAMES)} (default: all)")
+    parser.add_argument("names", nargs="*", metavar="NAME[:PART]", help=f"which of {', '.join(NAMES)} (default: all)")
     parser.add_argument("--write", action="store_true", help="keep the new figures")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="(default: cores)")
     options = parser.parse_args()
     add_alike()
-    changed, now = list[tuple[str, str, str]](), defaultdict[str, dict[str, Cases]](dict)
+    changed, now, failed = list[tuple[str, str, str]](), defaultdict[str, dict[str, Cases]](dict), 0
     # Each part in a process of its own, which nothing that came before can have changed.
     fresh = multiprocessing.get_context("spawn")
-    with (
-        tempfile.TemporaryDirectory() as cache,
-        ProcessPoolExecutor(options.processes, fresh, max_tasks_per_child=1) as pool,
-    ):
+    with tempfile.TemporaryDirectory() as cache, ProcessPoolExecutor(options.processes, fresh, max_tasks_per_child=1) as pool:
         os.environ["XDG_CACHE_HOME"] = cache
-        begun = {}
-        for name in options.names or NAMES:
-            for number, part in enumerate(parts(name)):
-                if part.missing:
-                    print(f"skipped, as {' and '.join(part.missing)} is missing: {name}, {part.name}")
-                else:
-                    begun[pool.submit(work, name, number)] = name, part
+        begun = {pool.submit(work, name, number): (name, part) for name, number, part in chosen(options.names or [*NAMES])}
         for done in as_completed(begun):
-            (name, part), (cases, seconds) = begun[done], done.result()
+            name, part = begun[done]
+            if error := done.exception():
+                failed += 1
+                print(f"{name}, {part.name}: failed: {error!r}", flush=True)
+                continue
+            cases, seconds = done.result()
             now[name][part.name] = cases
             found = list(moved(of(part, frozen(name)), cases, part.rel))
             changed += [(f"{name} | {which}", *values) for which, *values in found]
@@ -128,12 +134,12 @@ def main() -> int:
         print("\nfigure | before | now")
     for row in sorted(changed):
         print(" | ".join(row))
-    for name, made_now in now.items():
+    for name, its in now.items():
         if options.write:
-            write(name, made_now)
-        print(f"{name}: {sum(map(count, made_now.values()))} figures of {sum(map(len, made_now.values()))} cases compared")
-    print(f"{len(changed)} figures moved" + (", and are kept" if options.write else ""))
-    return int(bool(changed) and not options.write)
+            write(name, its)
+        print(f"{name}: {sum(map(count, its.values()))} figures of {sum(map(len, its.values()))} cases compared")
+    print(f"{len(changed)} moved{', and are kept' * options.write}; {failed} parts failed")
+    return int(bool(failed or (changed and not options.write)))
 
 
 if __name__ == "__main__":

@@ -83,15 +83,16 @@ def evaluate(command: str) -> Any:
 
 
 def tables(told: Any, name: str = "all", without: Collection[str] = ()) -> Iterator[tuple[str, dict[str, Figure]]]:
-    """Every table of an answer as a case of its own numbers, named by the way to it, or in a list by its words.
+    """Every table of an answer as a case of its own numbers, named by the way to it; in a list by its words, and its
+    place where these are equal.
 
     Of what it compares with (``baselines``) only the figures overall; none of the tables ``without``.
     """
     if isinstance(told, list):
-        for one in told:
-            if isinstance(one, dict):
-                words = [str(value) for value in one.values() if isinstance(value, str) and value]
-                yield from tables(one, " ".join([name, *words]), without)
+        rows = [one for one in told if isinstance(one, dict)]
+        names = [" ".join([name, *(str(value) for value in one.values() if isinstance(value, str) and value)]) for one in rows]
+        for number, (one, its_name) in enumerate(zip(rows, names, strict=True), start=1):
+            yield from tables(one, its_name if names.count(its_name) == 1 else f"{its_name} {number}", without)
         return
     kept = {key: value for key, value in told.items() if key not in SPENT}
     if numbers := {key: value for key, value in kept.items() if isinstance(value, int | float)}:
