@@ -10,15 +10,15 @@ from wsgiref.types import WSGIEnvironment
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import gzip_accepted
 
-from ..common.errors import InputError
-from ..common.routes import Answer, Query, Routes, json_answer, only_known, refusal
-from .catalog import catalog
-from .node import Node
-from .page import MetricsPage
-from .processes import ProcessWatcher
-from .samples import FORMATS, SCHEMA, Selection, identity
-from .store import DeviceStore
-from .ticks_first import ticks_first
+from epochcast.agent.catalog import catalog
+from epochcast.agent.node import Node
+from epochcast.agent.page import MetricsPage
+from epochcast.agent.processes import ProcessWatcher
+from epochcast.agent.samples import FORMATS, SCHEMA, Selection, identity
+from epochcast.agent.store import DeviceStore
+from epochcast.agent.ticks_first import ticks_first
+from epochcast.common.errors import InputError
+from epochcast.common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 
 # Seconds without a sample after which a source is no longer healthy, regardless of its own interval.
 SILENCE_S = 5.0

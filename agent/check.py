@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..common.errors import InputError
-from .choose import Choice, choose
-from .config import Config
-from .sources import SOURCES, Source, open_source
-from .static import complete
+from epochcast.agent.choose import Choice, choose
+from epochcast.agent.config import Config
+from epochcast.agent.sources import SOURCES, Source, open_source
+from epochcast.agent.static import complete
+from epochcast.common.errors import InputError
 
 # A replay reads what was read elsewhere.
 LIVE_SOURCES = tuple(name for name in SOURCES if name != "replay")

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..common.errors import InputError
-from .config import AUTO, Config
-from .sources import Device, Source, open_source
+from epochcast.agent.config import AUTO, Config
+from epochcast.agent.sources import Device, Source, open_source
+from epochcast.common.errors import InputError
 
 log = logging.getLogger(__name__)
 

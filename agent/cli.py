@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from ..common.arguments import Parser, add_command
-from ..common.errors import InputError, in_one_line
-from ..common.settings_file import load
-from .check import report, text
-from .config import AUTO, Config
-from .daemon import Daemon
-from .install import add_commands, install, uninstall
-from .sources import SOURCES
+from epochcast.agent.check import report, text
+from epochcast.agent.config import AUTO, Config
+from epochcast.agent.daemon import Daemon
+from epochcast.agent.install import add_commands, install, uninstall
+from epochcast.agent.sources import SOURCES
+from epochcast.common.arguments import Parser, add_command
+from epochcast.common.errors import InputError, in_one_line
+from epochcast.common.settings_file import load
 
 EPILOG = """examples:
   epochcast-agent                                read this node's GPUs, or CPUs

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from ..dcgm_names import NAMES, NEWEST, OLDEST
-from .catalog import catalog
-from .node import Node
-from .sources import Device
-from .sources.dcgm_values import INSTANCE_FIELDS
+from epochcast.agent.catalog import catalog
+from epochcast.agent.node import Node
+from epochcast.agent.sources import Device
+from epochcast.agent.sources.dcgm_values import INSTANCE_FIELDS
+from epochcast.dcgm_names import NAMES, NEWEST, OLDEST
 
 Values = Mapping[str, float]
 

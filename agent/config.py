@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from ..common.errors import InputError
-from ..common.settings_file import check_address, whole_url
-from .catalog import Metric, Tier, read_metrics
-from .sources import SOURCES
+from epochcast.agent.catalog import Metric, Tier, read_metrics
+from epochcast.agent.sources import SOURCES
+from epochcast.common.errors import InputError
+from epochcast.common.settings_file import check_address, whole_url
 
 AUTO = "auto"
 OFF = "off"

@@ -13,7 +13,7 @@ import sys
 import uuid
 from typing import Any
 
-from ..common.errors import InputError
+from epochcast.common.errors import InputError
 
 LIBRARY = "libcuda.so.1"
 SUCCESS = 0

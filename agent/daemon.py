@@ -9,18 +9,18 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType
 
-from ..common import logs
-from ..common.errors import InputError, in_one_line
-from ..common.files import write_port
-from ..common.notify import notify, reloading, watchdog_interval
-from . import real_time
-from .api import Api
-from .config import Config
-from .exposition import registry
-from .node import Node
-from .processes import ProcessCollector, ProcessWatcher
-from .push import PushCollector, Pusher
-from .server import listen
+from epochcast.agent import real_time
+from epochcast.agent.api import Api
+from epochcast.agent.config import Config
+from epochcast.agent.exposition import registry
+from epochcast.agent.node import Node
+from epochcast.agent.processes import ProcessCollector, ProcessWatcher
+from epochcast.agent.push import PushCollector, Pusher
+from epochcast.agent.server import listen
+from epochcast.common import logs
+from epochcast.common.errors import InputError, in_one_line
+from epochcast.common.files import write_port
+from epochcast.common.notify import notify, reloading, watchdog_interval
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..held_idle import ACTIVITY, held_idle
-from .catalog import catalog
-from .sources import Device
-from .windows import READING_LIFE
+from epochcast.agent.catalog import catalog
+from epochcast.agent.sources import Device
+from epochcast.agent.windows import READING_LIFE
+from epochcast.held_idle import ACTIVITY, held_idle
 
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]

@@ -16,12 +16,12 @@ from prometheus_client.core import (
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from .catalog import Metric
-from .compat import DcgmExporterCollector
-from .config import COMPATIBLE, Config
-from .node import Node
-from .sampler import Histogram, Sampler
-from .sources import Device
+from epochcast.agent.catalog import Metric
+from epochcast.agent.compat import DcgmExporterCollector
+from epochcast.agent.config import COMPATIBLE, Config
+from epochcast.agent.node import Node
+from epochcast.agent.sampler import Histogram, Sampler
+from epochcast.agent.sources import Device
 
 LABELS = ("gpu", "uuid", "name")
 # Families that are not of one metric: no column of a replayed trace may take their names.

@@ -15,12 +15,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..common.arguments import add_command
-from ..common.errors import InputError
-from ..common.files import write_whole
-from ..common.settings_file import load
-from ..extras import how_to_install
-from .config import Config
+from epochcast.agent.config import Config
+from epochcast.common.arguments import add_command
+from epochcast.common.errors import InputError
+from epochcast.common.files import write_whole
+from epochcast.common.settings_file import load
+from epochcast.extras import how_to_install
 
 NAME = "epochcast-agent"
 UNIT = Path("etc/systemd/system") / f"{NAME}.service"

@@ -6,14 +6,14 @@ import math
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
-from ..common.errors import InputError
-from . import real_time
-from .choose import Choice, better_source_works, choose
-from .config import AUTO, Config
-from .sampler import Sampler, SystemClock
-from .sources import Attribute, Device, Source
-from .static import complete
-from .store import DeviceStore
+from epochcast.agent import real_time
+from epochcast.agent.choose import Choice, better_source_works, choose
+from epochcast.agent.config import AUTO, Config
+from epochcast.agent.sampler import Sampler, SystemClock
+from epochcast.agent.sources import Attribute, Device, Source
+from epochcast.agent.static import complete
+from epochcast.agent.store import DeviceStore
+from epochcast.common.errors import InputError
 
 log = logging.getLogger(__name__)
 

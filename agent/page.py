@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
-from .node import Node
-from .ticks_first import ticks_first
+from epochcast.agent.node import Node
+from epochcast.agent.ticks_first import ticks_first
 
 # Without news a page is repeated this long (seconds): a device that falls silent must leave it.
 LONGEST_LIFE_S = 0.5

@@ -22,7 +22,7 @@ import pynvml
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from .process_owner import Owner, read_owner
+from epochcast.agent.process_owner import Owner, read_owner
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .catalog import Metric
+from epochcast.agent.catalog import Metric
 
 Column = NDArray[np.float32 | np.float64]
 

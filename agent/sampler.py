@@ -9,10 +9,10 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from .governor import Governor
-from .sources import Row, Source, Tick
-from .store import BLOCK, DeviceStore, nothing_new
-from .ticks_first import ticks_first
+from epochcast.agent.governor import Governor
+from epochcast.agent.sources import Row, Source, Tick
+from epochcast.agent.store import BLOCK, DeviceStore, nothing_new
+from epochcast.agent.ticks_first import ticks_first
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .ring import Column
-from .store import DeviceStore
+from epochcast.agent.ring import Column
+from epochcast.agent.store import DeviceStore
 
 # Of all three formats; raised when a field is removed or changes its meaning, not when one is added.
 SCHEMA = "epochcast.samples/v1"

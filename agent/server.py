@@ -18,13 +18,13 @@ from pathlib import Path
 from types import ModuleType
 from wsgiref.types import WSGIApplication
 
-from ..common.authentication import Authentication, Reloaded
-from ..common.errors import InputError
-from ..common.http_server import Limits, Server
-from ..common.settings_file import is_local
-from ..extras import how_to_install
-from .config import Config, Web
-from .ticks_first import ticks_first
+from epochcast.agent.config import Config, Web
+from epochcast.agent.ticks_first import ticks_first
+from epochcast.common.authentication import Authentication, Reloaded
+from epochcast.common.errors import InputError
+from epochcast.common.http_server import Limits, Server
+from epochcast.common.settings_file import is_local
+from epochcast.extras import how_to_install
 
 log = logging.getLogger(__name__)
 

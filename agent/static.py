@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from ..architectures import figures_of
-from .sources import Attribute, Device
+from epochcast.agent.sources import Attribute, Device
+from epochcast.architectures import figures_of
 
 log = logging.getLogger(__name__)
 

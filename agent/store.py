@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .derived import DerivedColumns
-from .ring import Column, News, Ring
-from .sources import Device
-from .windows import Summary, Windows
+from epochcast.agent.derived import DerivedColumns
+from epochcast.agent.ring import Column, News, Ring
+from epochcast.agent.sources import Device
+from epochcast.agent.windows import Summary, Windows
 
 # Rows that wait until they are stored and summed up, unless somebody asks before: as one array they cost hardly more than one
 # of them.

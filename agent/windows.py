@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .catalog import Metric
+from epochcast.agent.catalog import Metric
 
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .errors import InputError
+from epochcast.analyzer.errors import InputError
 
 #: Columns that hold a table's times, in the order of preference; capitals do not matter.
 TIME_COLUMNS = ("time", "t", "timestamp")

@@ -4,14 +4,14 @@ import importlib.util
 import signal
 import sys
 
-from ..extras import how_to_install
+from epochcast.extras import how_to_install
 
 
 def main() -> int:
     """Run the command line; exit code 2 with one sentence where the ``analyzer`` extra is not installed."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["serve"] and "--node" in arguments:  # a node has only the ``node`` extra
-        from .node.cli import main as node
+        from epochcast.analyzer.node.cli import main as node
 
         return node(arguments[1:])
     needed = ("click", "pandas", "pyarrow", "requests", "scipy", "sklearn")
@@ -25,7 +25,7 @@ def main() -> int:
     # As an exception, so that children are ended and samples written; the shell's code for a process ended by SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        from .cli import main as command_line
+        from epochcast.analyzer.cli import main as command_line
 
         return command_line()
     except KeyboardInterrupt:  # before or after click, which answers it in between

@@ -1,6 +1,6 @@
 """What can go wrong and is said in one sentence; the command line turns it into that sentence and an exit code."""
 
-from ..common.errors import InputError
+from epochcast.common.errors import InputError
 
 __all__ = ["AgentError", "InputError"]
 

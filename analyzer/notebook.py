@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 
-from ..detector import Detection
-from ..detector import detect as find_epochs
-from ..regressor import LatencyPredictor, load_catalog
-from ..regressor.precision import Precision
-from .answers.job_result import JobQuestion, JobResult, answer_job
-from .answers.recommendations import Recommended, Renting
-from .answers.sources import Source, read_sources, with_precision
-from .errors import InputError
-from .instances import Instance, load_instances
-from .recommendation import JobLimits, Objective, Work
-from .traces.trace import Trace, read_trace
-from .words import length, plain
+from epochcast.analyzer.answers.job_result import JobQuestion, JobResult, answer_job
+from epochcast.analyzer.answers.recommendations import Recommended, Renting
+from epochcast.analyzer.answers.sources import Source, read_sources, with_precision
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import Instance, load_instances
+from epochcast.analyzer.recommendation import JobLimits, Objective, Work
+from epochcast.analyzer.traces.trace import Trace, read_trace
+from epochcast.analyzer.words import length, plain
+from epochcast.detector import Detection
+from epochcast.detector import detect as find_epochs
+from epochcast.regressor import LatencyPredictor, load_catalog
+from epochcast.regressor.precision import Precision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,7 +66,7 @@ class Epochs(_Result):
         return len(self.detection.epochs)
 
     def __repr__(self) -> str:
-        from .cli.detect import sentences
+        from epochcast.analyzer.cli.detect import sentences
 
         return plain(sentences(self.detection, [] if self.trace is None else [self.trace], None))
 
@@ -85,7 +85,7 @@ class Epochs(_Result):
         """
         if self.trace is None:
             raise InputError("this answer has no trace to draw; read the trace of one GPU")
-        from .figures import detection_figure
+        from epochcast.analyzer.figures import detection_figure
 
         return detection_figure(self.trace, self.detection, title=self.trace.title)
 
@@ -104,7 +104,7 @@ class Predictions(_Result):
         return len(self.result.answers)
 
     def __repr__(self) -> str:
-        from .answers.job_json import prediction_answer
+        from epochcast.analyzer.answers.job_json import prediction_answer
 
         answer = prediction_answer(self.result)
         return plain("\n".join([answer.text, *(f"note: {note}" for note in answer.remarks)]))
@@ -117,8 +117,8 @@ class Predictions(_Result):
 
     def plot(self) -> Figure:
         """Draw the ratio on every GPU with its 90 % interval."""
-        from .answers.job_json import prediction_answer
-        from .figures.chart import chart_figure
+        from epochcast.analyzer.answers.job_json import prediction_answer
+        from epochcast.analyzer.figures.chart import chart_figure
 
         return chart_figure(prediction_answer(self.result).chart)
 
@@ -148,7 +148,7 @@ class Recommendations(_Result):
         return len(self.found.ranking.recommendations)
 
     def __repr__(self) -> str:
-        from .cli.recommend_text import recommend_text
+        from epochcast.analyzer.cli.recommend_text import recommend_text
 
         return plain("\n".join([recommend_text(self.result), *(f"note: {note}" for note in self.result.recommendation_notes)]))
 
@@ -158,7 +158,7 @@ class Recommendations(_Result):
 
     def plot(self) -> Figure:
         """Draw time against cost; InputError where no instance qualifies."""
-        from .figures import cost_figure
+        from epochcast.analyzer.figures import cost_figure
 
         return cost_figure(self.found.ranking.recommendations)
 
@@ -306,7 +306,7 @@ def _seconds(duration: float | str | None) -> float | None:
         return duration
     import click
 
-    from .cli.quantities import Duration
+    from epochcast.analyzer.cli.quantities import Duration
 
     try:
         return Duration("seconds").convert(duration, None, None)

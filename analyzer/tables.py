@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
-from .words import TimeUnit, mass, time_unit
+from epochcast.analyzer.words import TimeUnit, mass, time_unit
 
 _BETWEEN = 2
 # Where there is no room for all; what an answer costs and rests on stays longest.

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from .errors import InputError
-from .routes import refusal
+from epochcast.common.errors import InputError
+from epochcast.common.routes import refusal
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from .errors import InputError
+from epochcast.common.errors import InputError
 
 
 def write_port(path: Path | None, port: int) -> None:

@@ -20,10 +20,10 @@ from http import HTTPStatus
 from typing import Any
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
-from .authentication import Authentication
-from .errors import InputError
-from .http_answer import AppAnswer, BrokenAnswerError, Request
-from .http_clients import Clients
+from epochcast.common.authentication import Authentication
+from epochcast.common.errors import InputError
+from epochcast.common.http_answer import AppAnswer, BrokenAnswerError, Request
+from epochcast.common.http_clients import Clients
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from .errors import InputError
+from epochcast.common.errors import InputError
 
 METHODS = "GET, HEAD, OPTIONS"
 

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 from urllib.parse import SplitResult, urlsplit
 
-from .errors import InputError
+from epochcast.common.errors import InputError
 
 T = TypeVar("T")
 

@@ -1,10 +1,10 @@
 """Epoch detection: arrays in, epochs (or steps) out; it reads and writes no files."""
 
-from .detection import detect
-from .epochs import Cycle, Detection, Epoch, JobEpochs, Kind, Reason, Stretch, Unit, cycle_of, unit_of
-from .errors import InputError
-from .job import JobDetection, detect_job, elected
-from .methods import METHODS
+from epochcast.detector.detection import detect
+from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Kind, Reason, Stretch, Unit, cycle_of, unit_of
+from epochcast.detector.errors import InputError
+from epochcast.detector.job import JobDetection, detect_job, elected
+from epochcast.detector.methods import METHODS
 
 __all__ = [
     "METHODS",

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .epochs import ClockName
-from .errors import InputError
-from .signals import Signals
+from epochcast.detector.epochs import ClockName
+from epochcast.detector.errors import InputError
+from epochcast.detector.signals import Signals
 
 #: Columns that only a GPU has; a trace with one of them runs on the wall clock unless `clock` says otherwise.
 GPU_METRICS = frozenset(

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from . import clock as clocks
-from .epochs import Detection
-from .errors import InputError
-from .methods import METHODS
-from .signals import clean
+from epochcast.detector import clock as clocks
+from epochcast.detector.epochs import Detection
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods import METHODS
+from epochcast.detector.signals import clean
 
 
 def detect(

@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import clock as clocks
-from .confidence import ANSWERS
-from .epochs import Detection, Epoch, JobEpochs
-from .errors import InputError
-from .methods import track
-from .methods.track.cycles.activity import RESTING
-from .methods.track.periods import SAME, same
-from .signals import Signals, clean
+from epochcast.detector import clock as clocks
+from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.epochs import Detection, Epoch, JobEpochs
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods import track
+from epochcast.detector.methods.track.cycles.activity import RESTING
+from epochcast.detector.methods.track.periods import SAME, same
+from epochcast.detector.signals import Signals, clean
 
 Array = NDArray[np.float64]
 ClockChoice = Literal["wall", "work", "auto"]

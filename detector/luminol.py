@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.signal import lfilter
 
-from ..extras import how_to_install
-from .errors import InputError
+from epochcast.detector.errors import InputError
+from epochcast.extras import how_to_install
 
 # The package's own constants, luminol/constants.py; so are the defaults of `scores`.
 WINDOW_SHARE = 0.2 / 16

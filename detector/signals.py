@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import InputError
+from epochcast.detector.errors import InputError
 
 #: Which metric stands for the device's activity when none is named. Paper, section IV-B: `dram_active` detects best.
 PREFERENCE = (

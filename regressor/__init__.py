@@ -8,19 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .corpora import load_corpus as load_corpus
-    from .errors import InputError as InputError
-    from .evaluation import Evaluation as Evaluation
-    from .evaluation import evaluate as evaluate
-    from .evaluation import evaluate_split as evaluate_split
-    from .gpus import Catalog as Catalog
-    from .gpus import Gpu as Gpu
-    from .gpus import load_catalog as load_catalog
-    from .paper_predictor import PaperPredictor as PaperPredictor
-    from .prediction import Prediction as Prediction
-    from .predictor import LatencyPredictor as LatencyPredictor
-    from .profile import Profile as Profile
-    from .recipes import RECIPES as RECIPES
+    from epochcast.regressor.corpora import load_corpus as load_corpus
+    from epochcast.regressor.errors import InputError as InputError
+    from epochcast.regressor.evaluation import Evaluation as Evaluation
+    from epochcast.regressor.evaluation import evaluate as evaluate
+    from epochcast.regressor.evaluation import evaluate_split as evaluate_split
+    from epochcast.regressor.gpus import Catalog as Catalog
+    from epochcast.regressor.gpus import Gpu as Gpu
+    from epochcast.regressor.gpus import load_catalog as load_catalog
+    from epochcast.regressor.paper_predictor import PaperPredictor as PaperPredictor
+    from epochcast.regressor.prediction import Prediction as Prediction
+    from epochcast.regressor.predictor import LatencyPredictor as LatencyPredictor
+    from epochcast.regressor.profile import Profile as Profile
+    from epochcast.regressor.recipes import RECIPES as RECIPES
 
 _MODULES = {
     "RECIPES": "recipes",

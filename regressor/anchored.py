@@ -7,12 +7,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .anchors import Anchor, anchor_order
-from .answers import Answers
-from .calibration import FEWEST, ROUTE, Calibration
-from .errors import InputError
-from .intervals import ScaledInterval
-from .pairs import Pair, actual_ratio, at
+from epochcast.regressor.anchors import Anchor, anchor_order
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.calibration import FEWEST, ROUTE, Calibration
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.intervals import ScaledInterval
+from epochcast.regressor.pairs import Pair, actual_ratio, at
 
 # From the fewest that help to as many as anyone will measure; the deviation falls with k, so one quantile serves all.
 # By choice.

@@ -7,12 +7,12 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from .derived import has_smooth_features, smooth_features
-from .errors import InputError
-from .features import busy_share, prior_log_ratio
-from .gpus import Catalog, Gpu
-from .pairs import Pair, gpu_names
-from .profile import STATISTICS, Profile
+from epochcast.regressor.derived import has_smooth_features, smooth_features
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.features import busy_share, prior_log_ratio
+from epochcast.regressor.gpus import Catalog, Gpu
+from epochcast.regressor.pairs import Pair, gpu_names
+from epochcast.regressor.profile import STATISTICS, Profile
 
 # Of workloads that represent the library about equally well, the shortest epoch is taken: measuring costs time. On the public
 # data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (docs/decisions/0015).

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .errors import InputError
+from epochcast.regressor.errors import InputError
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by name; those of a part of a model are named ``PART.NAME``."""

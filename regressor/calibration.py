@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Answers
-from .derived import has_smooth_features, smooth_features
-from .errors import InputError
-from .pairs import Pair, actual_ratio, at
-from .recipes.default import DefaultRecipe
-from .residual_process import ResidualProcess
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.derived import has_smooth_features, smooth_features
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.pairs import Pair, actual_ratio, at
+from epochcast.regressor.recipes.default import DefaultRecipe
+from epochcast.regressor.residual_process import ResidualProcess
 
 ROUTE = "calibrated"
 """The route of an answer that anchors corrected."""

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .features import BUSY, exclude, prior_log_ratio
-from .gpus import Gpu
-from .pairs import Pair
-from .profile import RATIOS, Profile
+from epochcast.regressor.features import BUSY, exclude, prior_log_ratio
+from epochcast.regressor.gpus import Gpu
+from epochcast.regressor.pairs import Pair
+from epochcast.regressor.profile import RATIOS, Profile
 
 NOT_USED = {
     "temperature": "depends on the previous job and on the room",

@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from .gpus import Gpu
-from .prediction import Estimate, Prediction
-from .profile import Profile
+from epochcast.regressor.gpus import Gpu
+from epochcast.regressor.prediction import Estimate, Prediction
+from epochcast.regressor.profile import Profile
 
 _POWER_METRICS = ("power", "power_average")
 

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from .calibration import ROUTE as CALIBRATED
-from .calibration import Calibration
-from .pairs import Pair
-from .precision import CODE, likely_precisions
-from .recipes.default import DefaultRecipe
-from .speeds import SHEET_FIGURES
+from epochcast.regressor.calibration import ROUTE as CALIBRATED
+from epochcast.regressor.calibration import Calibration
+from epochcast.regressor.pairs import Pair
+from epochcast.regressor.precision import CODE, likely_precisions
+from epochcast.regressor.recipes.default import DefaultRecipe
+from epochcast.regressor.speeds import SHEET_FIGURES
 
 # Of a move into order, log. By choice (docs/decisions/0043).
 _WORTH_SAYING = 0.01

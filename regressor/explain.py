@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Answers
-from .derived import statistics_of
-from .pairs import Pair
-from .predictor import LatencyPredictor
-from .profile import RATIOS, Profile
-from .typical import Statistics, typical_metrics
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.derived import statistics_of
+from epochcast.regressor.pairs import Pair
+from epochcast.regressor.predictor import LatencyPredictor
+from epochcast.regressor.profile import RATIOS, Profile
+from epochcast.regressor.typical import Statistics, typical_metrics
 
 DATA_SHEETS = "data sheets"
 """Name of the effect that is there before anything of the job is known."""

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .errors import InputError
-from .gpus import FIGURES, Gpu
-from .pairs import Pair
-from .profile import METRICS, STATISTICS, Profile
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.gpus import FIGURES, Gpu
+from epochcast.regressor.pairs import Pair
+from epochcast.regressor.profile import METRICS, STATISTICS, Profile
 
 # Activity ratios that say how busy the GPU was, the one that the prior was checked with first. The first two are the share of
 # time with any kernel running; sm_active is averaged over SMs and therefore lower.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .errors import InputError
+from epochcast.regressor.errors import InputError
 
 
 @dataclass(frozen=True)

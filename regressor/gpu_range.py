@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .gpus import Gpu
-from .pairs import Pair
+from epochcast.regressor.gpus import Gpu
+from epochcast.regressor.pairs import Pair
 
 _FIGURES = ("effective_flops", "memory_bandwidth")
 

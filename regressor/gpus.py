@@ -11,9 +11,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..architectures import architectures, figures_of
-from .errors import InputError
-from .gpu_figures import check_figure, check_lanes
+from epochcast.architectures import architectures, figures_of
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.gpu_figures import check_figure, check_lanes
 
 # Marketing words that drivers, clouds and people add or leave out ("TeslaT4", "NVIDIA A10G", "GeForce RTX 3090").
 _BRANDS = re.compile(r"^(nvidia|tesla|geforce)+")

@@ -11,8 +11,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .arrays import Arrays, Shape, part, under
-from .errors import InputError
+from epochcast.regressor.arrays import Arrays, Shape, part, under
+from epochcast.regressor.errors import InputError
 
 Matrix = NDArray[np.float64]
 Names = NDArray[np.str_]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from .answers import Answers
-from .model_folder import Name
-from .scoring import conformal_quantile
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.model_folder import Name
+from epochcast.regressor.scoring import conformal_quantile
 
 # Fewer errors of one source GPU or origin give no stable quantile of their own; all together are taken then. By choice
 # (docs/decisions/0014).

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from .errors import InputError
-from .prediction import Estimate, Prediction
-from .profile import Profile
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.prediction import Estimate, Prediction
+from epochcast.regressor.profile import Profile
 
 # By choice; what is beyond is a slip.
 MOST_EPOCHS = 10**9

@@ -4,16 +4,16 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from .derived import SMOOTH, columns_of
-from .features import PAPER_COLUMNS
-from .intervals import ScaledInterval
-from .model_folder import Manifest, Name, Part, Sha256
-from .precision import Kind, Precision
-from .profile import LONGEST_NAME, Profile, feature_set
-from .recipes.default import Route
-from .residual_process import MOST_PAIRS
-from .scaling import GpuCountScaling
-from .speeds import FIGURES
+from epochcast.regressor.derived import SMOOTH, columns_of
+from epochcast.regressor.features import PAPER_COLUMNS
+from epochcast.regressor.intervals import ScaledInterval
+from epochcast.regressor.model_folder import Manifest, Name, Part, Sha256
+from epochcast.regressor.precision import Kind, Precision
+from epochcast.regressor.profile import LONGEST_NAME, Profile, feature_set
+from epochcast.regressor.recipes.default import Route
+from epochcast.regressor.residual_process import MOST_PAIRS
+from epochcast.regressor.scaling import GpuCountScaling
+from epochcast.regressor.speeds import FIGURES
 
 # Bounds are by choice, here and below: far above what a training writes; what is beyond was forged.
 Count = Annotated[int, Field(ge=0, le=10**9)]

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from .arrays import Arrays, load_arrays, save_arrays
-from .errors import InputError
-from .profile import LONGEST_NAME
+from epochcast.regressor.arrays import Arrays, load_arrays, save_arrays
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.profile import LONGEST_NAME
 
 MANIFEST, ARRAYS = "model.json", "arrays.npz"
 

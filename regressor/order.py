@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .gpus import Gpu
-from .precision import Precision, arithmetic_rate
+from epochcast.regressor.gpus import Gpu
+from epochcast.regressor.precision import Precision, arithmetic_rate
 
 Vector = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .derived import STATIC_COLUMNS, SourceFeatures, static_features
-from .errors import InputError
-from .features import exclude, paper_features
-from .pairs import Pair
+from epochcast.regressor.derived import STATIC_COLUMNS, SourceFeatures, static_features
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.features import exclude, paper_features
+from epochcast.regressor.pairs import Pair
 
 
 class PairFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import InputError
-from .gpus import Catalog, Gpu
-from .profile import Profile
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.gpus import Catalog, Gpu
+from epochcast.regressor.profile import Profile
 
 # Of the seconds of one workload on two GPUs; beyond, one of them has a wrong unit. By choice.
 _LARGEST_RATIO = 1e6

@@ -9,22 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .answers import Answers
-from .errors import InputError
-from .evidence import LEFT_OUT
-from .gpus import Catalog, Gpu, load_catalog
-from .intervals import ScaledInterval, half_widths
-from .manifest import PaperManifest
-from .model_folder import load, save
-from .pairs import Pair, gpu_names, make_pairs, origins, source_seconds, target_seconds
-from .prediction import Prediction
-from .predictor import LatencyPredictor, training_of, with_epoch
-from .profile import METRICS, STATISTICS, Profile
-from .protocols import Rows, out_of_fold
-from .recipes import Recipe
-from .recipes.paper import PaperRecipe
-from .scaling import GpuCountScaling
-from .scoring import conformal_quantile, score
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.evidence import LEFT_OUT
+from epochcast.regressor.gpus import Catalog, Gpu, load_catalog
+from epochcast.regressor.intervals import ScaledInterval, half_widths
+from epochcast.regressor.manifest import PaperManifest
+from epochcast.regressor.model_folder import load, save
+from epochcast.regressor.pairs import Pair, gpu_names, make_pairs, origins, source_seconds, target_seconds
+from epochcast.regressor.prediction import Prediction
+from epochcast.regressor.predictor import LatencyPredictor, training_of, with_epoch
+from epochcast.regressor.profile import METRICS, STATISTICS, Profile
+from epochcast.regressor.protocols import Rows, out_of_fold
+from epochcast.regressor.recipes import Recipe
+from epochcast.regressor.recipes.paper import PaperRecipe
+from epochcast.regressor.scaling import GpuCountScaling
+from epochcast.regressor.scoring import conformal_quantile, score
 
 Route = Literal["stack", "new-gpu"]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
-    from .gpus import Gpu
-    from .profile import Profile
+    from epochcast.regressor.gpus import Gpu
+    from epochcast.regressor.profile import Profile
 
 Precision = Literal["fp32", "tf32", "mixed", "fp8"]
 """What a job's matrix products are computed in:

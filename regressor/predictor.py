@@ -10,28 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .anchored import Anchoring
-from .answers import Answers
-from .calibration import ROUTE as CALIBRATED
-from .calibration import Calibration, calibrate
-from .derived import usable_metrics
-from .errors import InputError
-from .evidence import why
-from .features import busy_share
-from .gpus import Catalog, Gpu, load_catalog
-from .intervals import half_widths
-from .manifest import RegressorManifest
-from .model_folder import fingerprint, load, save
-from .order import in_order
-from .pairs import Pair, make_pairs
-from .precision import Precision, likely_precisions, precision_metrics
-from .prediction import Prediction
-from .profile import Profile
-from .recipes.default import DefaultRecipe
-from .reliability import Reliability
-from .scaling import GpuCountScaling, growths_in
-from .speeds import batch_growth
-from .typical import typical_by_gpu
+from epochcast.regressor.anchored import Anchoring
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.calibration import ROUTE as CALIBRATED
+from epochcast.regressor.calibration import Calibration, calibrate
+from epochcast.regressor.derived import usable_metrics
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.evidence import why
+from epochcast.regressor.features import busy_share
+from epochcast.regressor.gpus import Catalog, Gpu, load_catalog
+from epochcast.regressor.intervals import half_widths
+from epochcast.regressor.manifest import RegressorManifest
+from epochcast.regressor.model_folder import fingerprint, load, save
+from epochcast.regressor.order import in_order
+from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.precision import Precision, likely_precisions, precision_metrics
+from epochcast.regressor.prediction import Prediction
+from epochcast.regressor.profile import Profile
+from epochcast.regressor.recipes.default import DefaultRecipe
+from epochcast.regressor.reliability import Reliability
+from epochcast.regressor.scaling import GpuCountScaling, growths_in
+from epochcast.regressor.speeds import batch_growth
+from epochcast.regressor.typical import typical_by_gpu
 
 SHIPPED = Path(__file__).parent / "models" / "default"
 """The model that comes with the package."""

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from .errors import InputError
-from .precision import Precision
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.precision import Precision
 
 SCHEMA = "epochcast.profile/v1"
 

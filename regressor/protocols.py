@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
-from .anchored import chosen_anchors
-from .answers import Answers
-from .errors import InputError
-from .pairs import Pair, at, gpu_names, source_seconds
-from .recipes import Recipe
+from epochcast.regressor.anchored import chosen_anchors
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.pairs import Pair, at, gpu_names, source_seconds
+from epochcast.regressor.recipes import Recipe
 
 ANCHORED = "P4-anchors"
 SHUFFLED = ("P1", "P2")

@@ -8,20 +8,20 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .anchored import Anchoring
-from .answers import Answers
-from .calibration import ROUTE
-from .errors import InputError
-from .features import BUSY
-from .intervals import ScaledInterval
-from .pairs import Pair, actual_ratio, at, gpu_names, target_seconds
-from .profile import feature_set
-from .protocols import Rows, out_of_fold
-from .recipes import Recipe
-from .recipes.default import DefaultRecipe, Route
-from .recipes.speeds import job_of
-from .scoring import FEWEST_ERRORS, conformal_quantile, score
-from .telemetry_correction import SCALE_FLOOR, has_telemetry
+from epochcast.regressor.anchored import Anchoring
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.calibration import ROUTE
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.features import BUSY
+from epochcast.regressor.intervals import ScaledInterval
+from epochcast.regressor.pairs import Pair, actual_ratio, at, gpu_names, target_seconds
+from epochcast.regressor.profile import feature_set
+from epochcast.regressor.protocols import Rows, out_of_fold
+from epochcast.regressor.recipes import Recipe
+from epochcast.regressor.recipes.default import DefaultRecipe, Route
+from epochcast.regressor.recipes.speeds import job_of
+from epochcast.regressor.scoring import FEWEST_ERRORS, conformal_quantile, score
+from epochcast.regressor.telemetry_correction import SCALE_FLOOR, has_telemetry
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.gaussian_process.kernels import Matern
 
-from .errors import InputError
+from epochcast.regressor.errors import InputError
 
 # Standard deviations in log seconds, fixed a priori from the size of a recipe's errors on GPUs that it has not seen: about
 # 0.15, most of it common to a GPU or to jobs that are alike. Fitted to the anchors at hand by marginal likelihood they made

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.optimize import least_squares
 
-from .gpus import Catalog, Gpu
-from .prediction import Prediction
-from .profile import Profile
-from .scoring import conformal_quantile
+from epochcast.regressor.gpus import Catalog, Gpu
+from epochcast.regressor.prediction import Prediction
+from epochcast.regressor.profile import Profile
+from epochcast.regressor.scoring import conformal_quantile
 
 Vector = NDArray[np.float64]
 

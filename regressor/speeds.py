@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from .arrays import Arrays, Shape, part
-from .errors import InputError
-from .gpus import Gpu
-from .precision import PRECISIONS, Precision, arithmetic_rate
+from epochcast.regressor.arrays import Arrays, Shape, part
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.gpus import Gpu
+from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

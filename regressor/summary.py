@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from .errors import InputError
-from .profile import METRICS, THROTTLED, Profile, Unit, feature_set
-from .scoring import LEVEL
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.profile import METRICS, THROTTLED, Profile, Unit, feature_set
+from epochcast.regressor.scoring import LEVEL
 
 # A stall is longer than any scatter of the others explains (five robust standard deviations: of 3 million normal epochs one)
 # and matters by itself: half as long again. The second rule alone holds where epochs are as even as the clock. By choice.

@@ -11,18 +11,18 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.model_selection import GroupKFold
 
-from .answers import Answers
-from .arrays import Arrays, Shape, part, under
-from .derived import STATIC_COLUMNS, SourceFeatures, static_features, usable_metrics
-from .errors import InputError
-from .features import BUSY
-from .gpu_range import GpuRange
-from .imputation import NormalImputer
-from .inducing_gp import InducingGaussianProcess, PairProcesses
-from .pairs import Pair, actual_ratio, gpu_names
-from .precision import arithmetic_kind, share_of_kinds
-from .profile import Profile
-from .trees import Trees
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.arrays import Arrays, Shape, part, under
+from epochcast.regressor.derived import STATIC_COLUMNS, SourceFeatures, static_features, usable_metrics
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.features import BUSY
+from epochcast.regressor.gpu_range import GpuRange
+from epochcast.regressor.imputation import NormalImputer
+from epochcast.regressor.inducing_gp import InducingGaussianProcess, PairProcesses
+from epochcast.regressor.pairs import Pair, actual_ratio, gpu_names
+from epochcast.regressor.precision import arithmetic_kind, share_of_kinds
+from epochcast.regressor.profile import Profile
+from epochcast.regressor.trees import Trees
 
 # Measured on both sides, source and target each bring their noise.
 _FLOOR = 2 * InducingGaussianProcess().noise ** 2

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Shape, part
-from .errors import InputError
+from epochcast.regressor.arrays import Shape, part
+from epochcast.regressor.errors import InputError
 
 _LEAF = -1
 

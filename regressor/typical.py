@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .gpus import Catalog, Gpu
-from .profile import STATISTICS, Profile
+from epochcast.regressor.gpus import Catalog, Gpu
+from epochcast.regressor.profile import STATISTICS, Profile
 
 Statistics = Mapping[str, float]
 """Statistic (:data:`~epochcast.regressor.profile.STATISTICS`) -> value in base units."""

@@ -59,21 +59,19 @@ def _modules(root: Path, room: str) -> list[Path]:
 
 
 @cache
-def _imports(path: Path, root: Path) -> tuple[frozenset[str], frozenset[str]]:
-    """Absolute names that a file imports anywhere, and at its top; relative ones resolved from its place in ``epochcast``."""
+def _imports(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Names that a file imports anywhere, and at its top; ruff (TID252) keeps them absolute."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return _imported(ast.walk(tree), path, root), _imported(tree.body, path, root)
+    return _imported(ast.walk(tree)), _imported(tree.body)
 
 
-def _imported(nodes: Iterable[ast.AST], path: Path, root: Path) -> frozenset[str]:
-    package = ["epochcast", *path.relative_to(root).parent.parts]
+def _imported(nodes: Iterable[ast.AST]) -> frozenset[str]:
     found = set()
     for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            found |= {".".join([*base, *([node.module] if node.module else []), alias.name]) for alias in node.names}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return frozenset(found)
 
 
@@ -82,7 +80,7 @@ def test_rooms_import_only_what_the_architecture_allows(root: Path, room: str) -
     modules = _modules(root, room)
     assert modules, f"no modules in {room}/"
     for path in modules:
-        for name in _imports(path, root)[0]:
+        for name in _imports(path)[0]:
             parts = name.split(".")
             if parts[0] == "epochcast" and len(parts) > 1 and parts[1] in ALLOWED:
                 assert parts[1] == room or parts[1] in ALLOWED[room], f"{path.relative_to(root)} imports {name}"
@@ -93,7 +91,7 @@ def test_no_two_folders_of_a_room_import_each_other(root: Path, room: str) -> No
     arrows = {
         (path.relative_to(root).parts[1], name.split(".")[2])
         for path in _modules(root, room)
-        for name in _imports(path, root)[0]
+        for name in _imports(path)[0]
         if name.startswith(f"epochcast.{room}.") and name.count(".") > 2
     }
     both = sorted({tuple(sorted(arrow)) for arrow in arrows if arrow[0] != arrow[1] and arrow[::-1] in arrows})
@@ -104,7 +102,7 @@ def test_what_rooms_share_imports_nothing_but_the_standard_library(root: Path) -
     """Neither at its top nor when it is used: the agent and the ``node`` extra have it, and no package for it."""
     common = _modules(root, "common")
     for path in (*(root / "src" / "epochcast").glob("*.py"), *common):
-        tops = {name.split(".")[0] for name in _imports(path, root)[0]}
+        tops = {name.split(".")[0] for name in _imports(path)[0]}
         # `import epochcast` offers notebooks the analyzer's answers, loaded when they are used.
         own = {"epochcast"} if path.name == "__init__.py" or path in common else set()
         assert tops <= set(sys.stdlib_module_names) | own, f"{path.name} imports {tops}"
@@ -115,7 +113,7 @@ def test_rooms_load_only_their_own_third_party_packages(root: Path, room: str) -
     for path in _modules(root, room):
         if path.parent.name == "demo":  # the demo's trainer is a user's program: torch where there is torch
             continue
-        tops = {name.split(".")[0] for name in _imports(path, root)[1]}
+        tops = {name.split(".")[0] for name in _imports(path)[1]}
         allowed = AT_IMPORT[room].union(
             *(also for folder, also in ALSO_AT_IMPORT.items() if path.is_relative_to(root / folder))
         )

@@ -4,6 +4,6 @@ One thread turns what is new in the stores into compressed requests (`pusher`, `
 (`sender`); between them is a bounded queue (`backlog`), so that a slow or absent store costs neither samples nor ticks.
 """
 
-from .pusher import PushCollector, Pusher
+from epochcast.agent.push.pusher import PushCollector, Pusher
 
 __all__ = ["PushCollector", "Pusher"]

@@ -14,17 +14,17 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ...common.errors import InputError
-from ...extras import how_to_install
-from ..config import Push
-from ..exposition import LABELS
-from .backlog import Backlog
-from .sender import Sender
-from .series import DeviceSeries, SeriesBlock
-from .wire import STALE, Wire
+from epochcast.agent.config import Push
+from epochcast.agent.exposition import LABELS
+from epochcast.agent.push.backlog import Backlog
+from epochcast.agent.push.sender import Sender
+from epochcast.agent.push.series import DeviceSeries, SeriesBlock
+from epochcast.agent.push.wire import STALE, Wire
+from epochcast.common.errors import InputError
+from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from epochcast.agent.node import Node
 
 log = logging.getLogger(__name__)
 

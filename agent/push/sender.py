@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ...common.errors import InputError
-from ..config import Push
-from .backlog import Backlog, Batch
+from epochcast.agent.config import Push
+from epochcast.agent.push.backlog import Backlog, Batch
+from epochcast.common.errors import InputError
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exposition import LABELS, unique_names
-from ..sources import Device
-from ..store import DeviceStore
-from .wire import Wire
+from epochcast.agent.exposition import LABELS, unique_names
+from epochcast.agent.push.wire import Wire
+from epochcast.agent.sources import Device
+from epochcast.agent.store import DeviceStore
 
 # Rows that lie further back than this (milliseconds) of what was queued: the clock had been wrong, and is right now.
 CLOCK_RESET_MS = 600_000

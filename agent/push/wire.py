@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .backlog import Batch
+from epochcast.agent.push.backlog import Batch
 
 # The NaN that ends a series for Prometheus (its StaleNaN); an ordinary NaN would be a value like any other.
 (STALE,) = struct.unpack("<d", (0x7FF0000000000002).to_bytes(8, "little"))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..catalog import Metric
+from epochcast.agent.catalog import Metric
 
 if TYPE_CHECKING:
-    from ..config import Config
+    from epochcast.agent.config import Config
 
 
 @dataclass(frozen=True)

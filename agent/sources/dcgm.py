@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...common.errors import InputError
-from ...dcgm_names import NAMES, OLDEST
-from ..config import Config
-from . import Device, Row, Source, Tick
-from .dcgm_derived import TimeShares, XidSamples, time_columns
-from .dcgm_engine import Entity, HostEngine, connect
-from .dcgm_values import (
+from epochcast.agent.config import Config
+from epochcast.agent.sources import Device, Row, Source, Tick
+from epochcast.agent.sources.dcgm_derived import TimeShares, XidSamples, time_columns
+from epochcast.agent.sources.dcgm_engine import Entity, HostEngine, connect
+from epochcast.agent.sources.dcgm_values import (
     INSTANCE_FIELDS,
     INSTEAD,
     NANO,
@@ -31,7 +29,9 @@ from .dcgm_values import (
     field_number,
     numbers,
 )
-from .dcgm_watch import RowMaker, Samples, Watch, WatchGroup
+from epochcast.agent.sources.dcgm_watch import RowMaker, Samples, Watch, WatchGroup
+from epochcast.common.errors import InputError
+from epochcast.dcgm_names import NAMES, OLDEST
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from ..catalog import Metric
-from .dcgm_values import TIME_FIELDS, XID_COUNT, XID_FIELD
+from epochcast.agent.catalog import Metric
+from epochcast.agent.sources.dcgm_values import TIME_FIELDS, XID_COUNT, XID_FIELD
 
 Vector = NDArray[np.float64]
 Devices = NDArray[np.int64]

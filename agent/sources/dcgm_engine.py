@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...common.errors import InputError
-from ...dcgm_names import MHZ, MIB
-from ..config import Dcgm
-from . import Attribute
-from .dcgm_values import FP64_BLANK, INT64_BLANK, PROFILING_FIELDS
-from .mig import mig_uuid, mig_uuids
+from epochcast.agent.config import Dcgm
+from epochcast.agent.sources import Attribute
+from epochcast.agent.sources.dcgm_values import FP64_BLANK, INT64_BLANK, PROFILING_FIELDS
+from epochcast.agent.sources.mig import mig_uuid, mig_uuids
+from epochcast.common.errors import InputError
+from epochcast.dcgm_names import MHZ, MIB
 
 log = logging.getLogger(__name__)
 

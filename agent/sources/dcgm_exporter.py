@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
-from ...common.errors import InputError
-from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES, OLDEST, ONCE_PERCENT, PERCENT
-from ..catalog import Metric
-from ..config import Config
-from . import Attribute, Device, Row, Source, Tick
-from .mig import MigUuids, mig_uuid, mig_uuids
+from epochcast.agent.catalog import Metric
+from epochcast.agent.config import Config
+from epochcast.agent.sources import Attribute, Device, Row, Source, Tick
+from epochcast.agent.sources.mig import MigUuids, mig_uuid, mig_uuids
+from epochcast.common.errors import InputError
+from epochcast.dcgm_names import BLANK, ENERGY_BLANK, NAMES, OLDEST, ONCE_PERCENT, PERCENT
 
 # Why metrics without a name there are not measured.
 NO_NAME = "a dcgm-exporter does not export it directly; the sources 'gpm', 'nvml' and 'dcgm' measure it"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..catalog import Metric
+from epochcast.agent.catalog import Metric
 
 PROFILING_FIELDS = range(1001, 1100)
 # A MIG instance has its own share of these; power, clocks and the like are the whole card's.

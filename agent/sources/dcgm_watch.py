@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .dcgm_engine import Entity, HostEngine
-from .dcgm_values import Readings, watched_field
+from epochcast.agent.sources.dcgm_engine import Entity, HostEngine
+from epochcast.agent.sources.dcgm_values import Readings, watched_field
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pynvml
 
-from ...common.errors import InputError
-from ..catalog import Metric
-from ..config import Config
-from . import Row, Tick
-from .nvml import NvmlSource
-from .nvml_gpu import NvmlDevice
-from .nvml_library import GONE, LATER, SOME_ANSWER, DriverError, call, formatted, function
+from epochcast.agent.catalog import Metric
+from epochcast.agent.config import Config
+from epochcast.agent.sources import Row, Tick
+from epochcast.agent.sources.nvml import NvmlSource
+from epochcast.agent.sources.nvml_gpu import NvmlDevice
+from epochcast.agent.sources.nvml_library import GONE, LATER, SOME_ANSWER, DriverError, call, formatted, function
+from epochcast.common.errors import InputError
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...common.errors import InputError
-from ..config import Config
-from . import Attribute, Device, Row, Source, Tick
-from .process_tree import COUNTERS, ProcessTree
+from epochcast.agent.config import Config
+from epochcast.agent.sources import Attribute, Device, Row, Source, Tick
+from epochcast.agent.sources.process_tree import COUNTERS, ProcessTree
+from epochcast.common.errors import InputError
 
 # Sectors of /proc/diskstats are 512 bytes regardless of the disk's own sector size (Documentation/block/stat.rst).
 SECTOR_BYTES = 512

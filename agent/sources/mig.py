@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pynvml
 
-from .nvml_gpu import find
-from .nvml_library import DriverError, call
+from epochcast.agent.sources.nvml_gpu import find
+from epochcast.agent.sources.nvml_library import DriverError, call
 
 # (UUID of the GPU, GPU instance id) → UUID
 MigUuids = Mapping[tuple[str, int], str]

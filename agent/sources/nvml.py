@@ -8,13 +8,13 @@ from time import monotonic
 
 import pynvml
 
-from ...common.errors import InputError
-from ..config import Config
-from . import Device, Row, Source, Tick
-from .nvml_events import XidEvents
-from .nvml_gpu import ALL_TIERS, LEVELS, Call, NvmlDevice, NvmlGpu, Profiler, find
-from .nvml_library import DriverError, call
-from .nvml_static import INSTANCE_STATIC, STATIC, static_attributes
+from epochcast.agent.config import Config
+from epochcast.agent.sources import Device, Row, Source, Tick
+from epochcast.agent.sources.nvml_events import XidEvents
+from epochcast.agent.sources.nvml_gpu import ALL_TIERS, LEVELS, Call, NvmlDevice, NvmlGpu, Profiler, find
+from epochcast.agent.sources.nvml_library import DriverError, call
+from epochcast.agent.sources.nvml_static import INSTANCE_STATIC, STATIC, static_attributes
+from epochcast.common.errors import InputError
 
 log = logging.getLogger(__name__)
 

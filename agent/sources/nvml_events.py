@@ -6,7 +6,7 @@ from ctypes import byref, c_void_p, cast
 
 import pynvml
 
-from .nvml_library import DriverError, Handle, call, function
+from epochcast.agent.sources.nvml_library import DriverError, Handle, call, function
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,16 @@ from typing import Any
 
 import pynvml
 
-from .nvml_library import GONE, SOME_ANSWER, VALUE_FORMATS, DriverError, Handle, call, formatted, function
+from epochcast.agent.sources.nvml_library import (
+    GONE,
+    SOME_ANSWER,
+    VALUE_FORMATS,
+    DriverError,
+    Handle,
+    call,
+    formatted,
+    function,
+)
 
 MILLI = 1e-3
 NANO = 1e-9

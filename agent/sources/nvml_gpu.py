@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 
 import pynvml
 
-from ..catalog import Metric
-from .nvml_fields import FIELDS, Field, FieldValues
-from .nvml_library import ANSWERS, LATER, DriverError, Handle, call
-from .nvml_readings import OF_INSTANCES, READINGS, Read, Reading
+from epochcast.agent.catalog import Metric
+from epochcast.agent.sources.nvml_fields import FIELDS, Field, FieldValues
+from epochcast.agent.sources.nvml_library import ANSWERS, LATER, DriverError, Handle, call
+from epochcast.agent.sources.nvml_readings import OF_INSTANCES, READINGS, Read, Reading
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pynvml
 
-from ..catalog import catalog
-from .nvml_fields import MILLI, PORT_ERRORS, nvlink_ports
-from .nvml_library import VALUE_FORMATS, DriverError, Handle, call, formatted, function, member
+from epochcast.agent.catalog import catalog
+from epochcast.agent.sources.nvml_fields import MILLI, PORT_ERRORS, nvlink_ports
+from epochcast.agent.sources.nvml_library import VALUE_FORMATS, DriverError, Handle, call, formatted, function, member
 
 MHZ = 1e6
 PERCENT = 1e-2

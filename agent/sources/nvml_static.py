@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pynvml
 
-from . import Attribute
-from .nvml_library import ANSWERS, DriverError, Handle, call
+from epochcast.agent.sources import Attribute
+from epochcast.agent.sources.nvml_library import ANSWERS, DriverError, Handle, call
 
 log = logging.getLogger(__name__)
 

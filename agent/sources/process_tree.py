@@ -11,7 +11,7 @@ from contextlib import suppress
 from operator import add, sub
 from pathlib import Path
 
-from ...common.errors import InputError
+from epochcast.common.errors import InputError
 
 # Counters in the order of `ProcessTree.read`. A parent that waits for a child inherits all of these but the last.
 COUNTERS = (

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...common.errors import InputError
-from ...extras import how_to_install
-from ..catalog import Metric, catalog
-from ..config import Config
-from . import Attribute, Device, Row, Source, Tick
+from epochcast.agent.catalog import Metric, catalog
+from epochcast.agent.config import Config
+from epochcast.agent.sources import Attribute, Device, Row, Source, Tick
+from epochcast.common.errors import InputError
+from epochcast.extras import how_to_install
 
 SCHEMA = "epochcast.trace/v1"
 TIME_NAMES = ("time", "t")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from . import dcgmi_dmon, grafana_csv, mlperf_power, nvidia_smi, prometheus_json, record_epochs
-from .device_table import DeviceTable
+from epochcast.analyzer.adapters import dcgmi_dmon, grafana_csv, mlperf_power, nvidia_smi, prometheus_json, record_epochs
+from epochcast.analyzer.adapters.device_table import DeviceTable
 
 
 class Adapter(Protocol):

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...dcgm_names import MIB, SHORT_NAMES
-from ..errors import InputError
-from .device_table import DeviceTable
+from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.analyzer.errors import InputError
+from epochcast.dcgm_names import MIB, SHORT_NAMES
 
 #: DCGM's short name of a field -> (name in the metric catalogue, factor to its base unit).
 METRICS = {

@@ -13,11 +13,11 @@ import re
 import numpy as np
 import pandas as pd
 
-from ..csv_text import parse_csv
-from ..errors import InputError
-from .device_table import DeviceTable
-from .labelled_series import tables_of_series
-from .timestamps import unix_seconds
+from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.analyzer.adapters.labelled_series import tables_of_series
+from epochcast.analyzer.adapters.timestamps import unix_seconds
+from epochcast.analyzer.csv_text import parse_csv
+from epochcast.analyzer.errors import InputError
 
 _EXCEL = re.compile(r"^sep=.\r?\n")  # the first line of a download for Excel
 _HEADER = re.compile(r'^"?Time"?\s*,')
@@ -33,7 +33,7 @@ def recognises(head: str) -> bool:
 
 def read(text: str, name: str) -> list[DeviceTable]:
     """A table of each GPU. Raises InputError for cells that are no numbers, and for two series that would be one column."""
-    from ..telemetry.prometheus_api import Series
+    from epochcast.analyzer.telemetry.prometheus_api import Series
 
     table = parse_csv(_EXCEL.sub("", text), name)
     if "Time" not in table:  # a quote that is not closed

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .device_table import DeviceTable
+from epochcast.analyzer.adapters.device_table import DeviceTable
 
 Rows = Sequence[tuple[float, float]]
 """(unix s, value) of each row or line that says a value, in the order of time."""

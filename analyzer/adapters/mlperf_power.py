@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..csv_text import numeric_column, parse_csv
-from ..errors import InputError
-from .device_table import DeviceTable
+from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.analyzer.csv_text import numeric_column, parse_csv
+from epochcast.analyzer.errors import InputError
 
 RUN = ["system", "benchmark", "run"]
 _POWER = {*RUN, "source", "t_ms", "watts"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..csv_text import parse_csv
-from ..gpu_scripts.record_epochs import convert, missed, recognises
-from .device_table import DeviceTable
+from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.analyzer.csv_text import parse_csv
+from epochcast.analyzer.gpu_scripts.record_epochs import convert, missed, recognises
 
 __all__ = ["read", "recognises"]
 

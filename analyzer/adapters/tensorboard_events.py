@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...extras import how_to_install
-from ..errors import InputError
-from .logged_run import STEPS, LoggedRun, last_part
+from epochcast.analyzer.adapters.logged_run import STEPS, LoggedRun, last_part
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 _NAME = "tfevents"
 _PER_EPOCH = "epoch_"

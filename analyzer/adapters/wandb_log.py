@@ -12,8 +12,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from ...extras import how_to_install
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 SUFFIX = ".wandb"
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pandas as pd
 
-from ...dcgm_names import MIB
-from ..errors import InputError
-from .device_table import DeviceTable
-from .logged_run import STEPS, LoggedRun, Rows, last_part
-from .wandb_log import SUFFIX, read_records
+from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.analyzer.adapters.logged_run import STEPS, LoggedRun, Rows, last_part
+from epochcast.analyzer.adapters.wandb_log import SUFFIX, read_records
+from epochcast.analyzer.errors import InputError
+from epochcast.dcgm_names import MIB
 
 #: What wandb calls a GPU's reading -> (name in the metric catalogue, factor to its base unit). ``powerWatts`` is NVML's power
 #: usage, on Ampere and newer the mean over a second.

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
-from ..instances import Instance, load_instances
-from ..recommendation import JobLimits, Objective
-from ..recommendation import recommend as rank
-from .job_result import JobQuestion, JobResult, answer_job
-from .recommendations import Renting
-from .sources import Source
+from epochcast.analyzer.answers.job_result import JobQuestion, JobResult, answer_job
+from epochcast.analyzer.answers.recommendations import Renting
+from epochcast.analyzer.answers.sources import Source
+from epochcast.analyzer.instances import Instance, load_instances
+from epochcast.analyzer.recommendation import JobLimits, Objective
+from epochcast.analyzer.recommendation import recommend as rank
+from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog
 
 log = logging.getLogger(__name__)
 

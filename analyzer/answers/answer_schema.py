@@ -9,10 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...detector import Cycle, Reason, Unit
-from ...regressor.precision import Precision
-from ..plugins.answer import Answer
-from ..plugins.chart import Ratio, Ratios
+from epochcast.analyzer.plugins.answer import Answer
+from epochcast.analyzer.plugins.chart import Ratio, Ratios
+from epochcast.detector import Cycle, Reason, Unit
+from epochcast.regressor.precision import Precision
 
 Verdict = Literal["epochs", "steps", "none"]
 Objective = Literal["cost", "time"]
@@ -181,7 +181,7 @@ class PredictionAnswer(Answer):
     @property
     def text(self) -> str:
         """Where the answers come from, a table, and what they rest on."""
-        from .prediction_text import prediction_text
+        from epochcast.analyzer.answers.prediction_text import prediction_text
 
         return prediction_text(self)
 

@@ -9,25 +9,32 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import ConfigDict, Field, InstanceOf
 
-from ...regressor import Catalog, LatencyPredictor, Profile, load_catalog
-from ...regressor.explain import Effect
-from ...regressor.explain import explain as explain_ratio
-from ...regressor.precision import Precision
-from ...regressor.profile import MOST_GPUS
-from ..errors import InputError
-from ..instances import load_instances
-from ..plugins import Plugin
-from ..plugins.question import Body, Http, Option, Question, body_of
-from ..recommendation import Work
-from .answer_schema import PredictionAnswer, Recipe
-from .job_json import prediction_answer
-from .job_result import JobQuestion, JobResult, answer_job
-from .question_schema import BATCH_MAY_GROW, CARBON_INTENSITY, CarbonIntensity, GpuName, ProfileJson, example_profile
-from .sources import read_sources, with_precision
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer, Recipe
+from epochcast.analyzer.answers.job_json import prediction_answer
+from epochcast.analyzer.answers.job_result import JobQuestion, JobResult, answer_job
+from epochcast.analyzer.answers.question_schema import (
+    BATCH_MAY_GROW,
+    CARBON_INTENSITY,
+    CarbonIntensity,
+    GpuName,
+    ProfileJson,
+    example_profile,
+)
+from epochcast.analyzer.answers.sources import read_sources, with_precision
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.question import Body, Http, Option, Question, body_of
+from epochcast.analyzer.recommendation import Work
+from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog
+from epochcast.regressor.explain import Effect
+from epochcast.regressor.explain import explain as explain_ratio
+from epochcast.regressor.precision import Precision
+from epochcast.regressor.profile import MOST_GPUS
 
 if TYPE_CHECKING:
-    from ...regressor import PaperPredictor
-    from .advisor import Advisor
+    from epochcast.analyzer.answers.advisor import Advisor
+    from epochcast.regressor import PaperPredictor
 
 PerStep = Annotated[float | None, Option(metavar="N"), Field(gt=0, allow_inf_nan=False)]
 
@@ -176,7 +183,7 @@ def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Late
             "recipe 'paper' comes without a model; train one with `epochcast fit regressor --recipe paper` "
             "and name its folder with --model"
         )
-    from ...regressor import PaperPredictor
+    from epochcast.regressor import PaperPredictor
 
     return PaperPredictor.load(model, catalog)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...detector import Cycle, Detection
-from ..words import length, money, number
+from epochcast.analyzer.words import length, money, number
+from epochcast.detector import Cycle, Detection
 
 LEAST_SHARE = 0.01
 """A share of the time below this is not worth a sentence. By choice; the alert on the hardware's slowdown begins here, too."""

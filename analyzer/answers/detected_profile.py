@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from ...detector import Cycle, Detection
-from ...detector.confidence import SURE
-from ...regressor.profile import Profile
-from ...regressor.summary import summarise
-from ..traces.held_idle import held_idle_s
+from epochcast.analyzer.traces.held_idle import held_idle_s
+from epochcast.detector import Cycle, Detection
+from epochcast.detector.confidence import SURE
+from epochcast.regressor.profile import Profile
+from epochcast.regressor.summary import summarise
 
 LEAST_CONFIDENCE = SURE
 """Epochs and steps that the detector is less sure of give no seconds: a wrong length is worse than the ratio alone."""

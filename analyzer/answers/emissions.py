@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...regressor.prediction import Estimate
-from ..instances.carbon_intensity import JOULES_PER_KWH, CarbonIntensity, of_region
-from ..recommendation import Recommendation
-from .job_result import JobResult
+from epochcast.analyzer.answers.job_result import JobResult
+from epochcast.analyzer.instances.carbon_intensity import JOULES_PER_KWH, CarbonIntensity, of_region
+from epochcast.analyzer.recommendation import Recommendation
+from epochcast.regressor.prediction import Estimate
 
 GIVEN = "given"
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Protocol
 
-from ...regressor import Profile
-from ...regressor.precision import overall_flop_utilization
-from ..words import length, money
-from .cycles import LEAST_SHARE
-from .sources import Source
+from epochcast.analyzer.answers.cycles import LEAST_SHARE
+from epochcast.analyzer.answers.sources import Source
+from epochcast.analyzer.words import length, money
+from epochcast.regressor import Profile
+from epochcast.regressor.precision import overall_flop_utilization
 
 _REASONS = {
     "power_cap": "power cap",

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ...detector import Detection
-from ...regressor import LatencyPredictor
-from ...regressor.explain import Effect
-from ...regressor.precision import likely_precisions, overall_flop_utilization
-from ...regressor.prediction import by_data_sheet
-from ..instances.rented import Rented
-from ..recommendation import Recommendation
-from ..recommendation.rank import cost_of, time_of
-from .answer_schema import PredictionAnswer
-from .cycles import rates
-from .emissions import emissions, grams_of
-from .job_result import JobResult
-from .predictions import Answer
-from .recommendation_schema import RecommendationAnswer
-from .sources import Source
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
+from epochcast.analyzer.answers.cycles import rates
+from epochcast.analyzer.answers.emissions import emissions, grams_of
+from epochcast.analyzer.answers.job_result import JobResult
+from epochcast.analyzer.answers.predictions import Answer
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.answers.sources import Source
+from epochcast.analyzer.instances.rented import Rented
+from epochcast.analyzer.recommendation import Recommendation
+from epochcast.analyzer.recommendation.rank import cost_of, time_of
+from epochcast.detector import Detection
+from epochcast.regressor import LatencyPredictor
+from epochcast.regressor.explain import Effect
+from epochcast.regressor.precision import likely_precisions, overall_flop_utilization
+from epochcast.regressor.prediction import by_data_sheet
 
 # Of the profile, as it has them.
 _OF_PROFILE = ("epoch_s", "epoch_s_low", "epoch_s_high", "unit", "epochs", "first_epoch_s", "stalls", "stall_s", "feature_set")

@@ -11,20 +11,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...detector import Detection
-from ...regressor import Catalog, LatencyPredictor, Profile
-from ..errors import InputError
-from ..instances import Instance
-from ..recommendation import MemoryNeed, Work
-from ..words import plain
-from .cycles import NO_STEP, Throughput
-from .gpu_use import GpuUse, use_of
-from .predictions import Answer, comparable, of_gpus_and_batch, of_memory, of_precision, of_sensors, predict_job
-from .recommendations import Recommended, Renting, recommend_job
-from .sources import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
+from epochcast.analyzer.answers.cycles import NO_STEP, Throughput
+from epochcast.analyzer.answers.gpu_use import GpuUse, use_of
+from epochcast.analyzer.answers.predictions import (
+    Answer,
+    comparable,
+    of_gpus_and_batch,
+    of_memory,
+    of_precision,
+    of_sensors,
+    predict_job,
+)
+from epochcast.analyzer.answers.recommendations import Recommended, Renting, recommend_job
+from epochcast.analyzer.answers.sources import Source, on_gpus, slowest_of, throughput_of, waits_of, with_own
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.recommendation import MemoryNeed, Work
+from epochcast.analyzer.words import plain
+from epochcast.detector import Detection
+from epochcast.regressor import Catalog, LatencyPredictor, Profile
 
 if TYPE_CHECKING:
-    from ...regressor import PaperPredictor
+    from epochcast.regressor import PaperPredictor
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,18 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from ...detector import Cycle, Unit
-from .answer_schema import HELD_IDLE, HELD_IDLE_USD, OFU, REDUCED_CLOCK, THROTTLED, AnswerModel, PredictionAnswer, Verdict
-from .recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.answers.answer_schema import (
+    HELD_IDLE,
+    HELD_IDLE_USD,
+    OFU,
+    REDUCED_CLOCK,
+    THROTTLED,
+    AnswerModel,
+    PredictionAnswer,
+    Verdict,
+)
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.detector import Cycle, Unit
 
 Grouping = Literal["slurm_job", "pod", "container", "process", "phase", "single"]
 State = Literal["idle", "searching", "answered"]

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...regressor.explain import DATA_SHEETS
-from ...regressor.prediction import basis
-from ..tables import grams_text, interval_text, seconds_text, table
-from ..words import TimeUnit, time_unit, with_prefix
-from .answer_schema import CarbonAnswer, EffectAnswer, GpuOfJobAnswer, PredictionAnswer, TargetAnswer, WholeJobAnswer
-from .cycles import rate_cells, rate_header, rates, rates_text
-from .emissions import OF_CARBON
-from .gpu_use import use_lines
+from epochcast.analyzer.answers.answer_schema import (
+    CarbonAnswer,
+    EffectAnswer,
+    GpuOfJobAnswer,
+    PredictionAnswer,
+    TargetAnswer,
+    WholeJobAnswer,
+)
+from epochcast.analyzer.answers.cycles import rate_cells, rate_header, rates, rates_text
+from epochcast.analyzer.answers.emissions import OF_CARBON
+from epochcast.analyzer.answers.gpu_use import use_lines
+from epochcast.analyzer.tables import grams_text, interval_text, seconds_text, table
+from epochcast.analyzer.words import TimeUnit, time_unit, with_prefix
+from epochcast.regressor.explain import DATA_SHEETS
+from epochcast.regressor.prediction import basis
 
 # Targets of which a table is followed by what each rests on.
 _MOST_IN_FULL = 3

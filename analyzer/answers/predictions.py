@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...regressor import Catalog, LatencyPredictor, Prediction
-from ...regressor.energy import Energy, has_sparse_sensor, predict_energy
-from ...regressor.features import busy_share
-from ...regressor.job import JobTime, estimate_job
-from ...regressor.precision import CODE, likely_precisions, tensor_cores_idle
-from ...regressor.prediction import Estimate
-from ...regressor.profile import Unit
-from ..errors import InputError
-from ..recommendation.memory_fit import GIB, MemoryNeed, memory_need
-from .sources import Source
+from epochcast.analyzer.answers.sources import Source
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.recommendation.memory_fit import GIB, MemoryNeed, memory_need
+from epochcast.regressor import Catalog, LatencyPredictor, Prediction
+from epochcast.regressor.energy import Energy, has_sparse_sensor, predict_energy
+from epochcast.regressor.features import busy_share
+from epochcast.regressor.job import JobTime, estimate_job
+from epochcast.regressor.precision import CODE, likely_precisions, tensor_cores_idle
+from epochcast.regressor.prediction import Estimate
+from epochcast.regressor.profile import Unit
 
 if TYPE_CHECKING:
-    from ...regressor import PaperPredictor
+    from epochcast.regressor import PaperPredictor
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.

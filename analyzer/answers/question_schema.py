@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
-from ...regressor.precision import PRECISIONS
-from ...regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, THROTTLED, Profile, Unit
+from epochcast.regressor.precision import PRECISIONS
+from epochcast.regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, THROTTLED, Profile, Unit
 
 
 @cache

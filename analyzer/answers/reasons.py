@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...detector import Detection, Reason
+from epochcast.detector import Detection, Reason
 
 REASONS: dict[Reason, str] = {
     "too_few_samples": "no epochs found: too few samples. Record for longer, or at a shorter interval.",

@@ -6,9 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from ...detector import Cycle, Unit
-from ...regressor.precision import Precision
-from .answer_schema import (
+from epochcast.analyzer.answers.answer_schema import (
     HELD_IDLE,
     HELD_IDLE_USD,
     OFU,
@@ -20,6 +18,8 @@ from .answer_schema import (
     Objective,
     Recipe,
 )
+from epochcast.detector import Cycle, Unit
+from epochcast.regressor.precision import Precision
 
 
 class PartsAnswer(AnswerModel):

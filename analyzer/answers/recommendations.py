@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ...regressor import LatencyPredictor, Prediction
-from ...regressor.profile import Unit
-from ..instances import Instance, price_age, stale_note
-from ..instances.rented import Rented, rented
-from ..recommendation import (
+from epochcast.analyzer.answers.predictions import Answer, most_memory, of_equal_work
+from epochcast.analyzer.answers.sources import Source, slowest_of
+from epochcast.analyzer.instances import Instance, price_age, stale_note
+from epochcast.analyzer.instances.rented import Rented, rented
+from epochcast.analyzer.recommendation import (
     Decision,
     JobLimits,
     MemoryNeed,
@@ -26,14 +26,14 @@ from ..recommendation import (
     trial_run,
     whole_job,
 )
-from ..recommendation.experiment import Trial
-from ..recommendation.rank import MISSED, cost_of, time_of
-from ..recommendation.verdict import Verdict, verdict
-from .predictions import Answer, most_memory, of_equal_work
-from .sources import Source, slowest_of
+from epochcast.analyzer.recommendation.experiment import Trial
+from epochcast.analyzer.recommendation.rank import MISSED, cost_of, time_of
+from epochcast.analyzer.recommendation.verdict import Verdict, verdict
+from epochcast.regressor import LatencyPredictor, Prediction
+from epochcast.regressor.profile import Unit
 
 if TYPE_CHECKING:
-    from ...regressor import PaperPredictor
+    from epochcast.regressor import PaperPredictor
 
 
 @dataclass(frozen=True)

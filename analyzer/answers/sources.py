@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...detector import Cycle, Detection, detect
-from ...regressor import Catalog, Gpu, Profile
-from ...regressor.precision import Precision
-from ..adapters import prometheus_json
-from ..errors import InputError
-from ..instances import Instance
-from ..traces.job_traces import APART, detect_together, read_job, shows, usd_per_hour
-from ..traces.static_gpu import gpu_of
-from ..traces.trace import Trace, read_trace
-from .cycles import Throughput, second_job, throughput, waits
-from .detected_profile import LEAST_CONFIDENCE, profile_of_detection
-from .reasons import REASONS
+from epochcast.analyzer.adapters import prometheus_json
+from epochcast.analyzer.answers.cycles import Throughput, second_job, throughput, waits
+from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
+from epochcast.analyzer.answers.reasons import REASONS
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_per_hour
+from epochcast.analyzer.traces.static_gpu import gpu_of
+from epochcast.analyzer.traces.trace import Trace, read_trace
+from epochcast.detector import Cycle, Detection, detect
+from epochcast.regressor import Catalog, Gpu, Profile
+from epochcast.regressor.precision import Precision
 
 
 @dataclass(frozen=True)

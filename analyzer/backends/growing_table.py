@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...common.files import write_whole
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.common.files import write_whole
 
 
 class GrowingTable:

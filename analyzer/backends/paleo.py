@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...regressor import Gpu
+from epochcast.regressor import Gpu
 
 PERCENT_OF_PEAK = 0.62
 """Platform percent of peak: the share of a GPU's data-sheet speed that the software reaches.

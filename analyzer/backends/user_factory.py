@@ -10,7 +10,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn

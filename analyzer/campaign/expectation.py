@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ..corpus import append_run, read_runs
-from .plan import Workload
+from epochcast.analyzer.campaign.plan import Workload
+from epochcast.analyzer.corpus import append_run, read_runs
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from ...regressor.profile import LONGEST_NAME
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor.profile import LONGEST_NAME
 
 SHIPPED = Path(__file__).with_name("plans")
 """The folder of the plans that come with the product."""

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...extras import how_to_install
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 _TIMEOUT_S = 300.0  # the paper's 70 cells take some seconds
 
@@ -67,7 +67,7 @@ def main() -> int:
     """The process: one line of JSON, ``cuda_devices`` and ``reasons`` (null where a cell can be built)."""
     import torch
 
-    from ..backends.networks import NETWORKS, build
+    from epochcast.analyzer.backends.networks import NETWORKS, build
 
     def reason(network: str, image_size: int) -> str | None:
         # A user's factory may compute with its tensors, which are empty there: such a one is built with its memory.

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ...common.files import write_whole
-from ..corpus import append_run
-from ..errors import AgentError, InputError
-from ..recording.device import TrainingDevice
-from ..recording.record import CompletedRecording, record
-from ..traces.trace import read_trace
-from .plan import Workload
+from epochcast.analyzer.campaign.plan import Workload
+from epochcast.analyzer.corpus import append_run
+from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.recording.device import TrainingDevice
+from epochcast.analyzer.recording.record import CompletedRecording, record
+from epochcast.analyzer.traces.trace import read_trace
+from epochcast.common.files import write_whole
 
 _KEPT_LINES = 40  # of what a failed training said: a traceback through PyTorch has about twenty
 

@@ -15,14 +15,14 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
-from ...common.files import write_whole
-from ..errors import AgentError, InputError
-from ..recording.device import TrainingDevice, choose_device
-from .expectation import Measured, expected_s, finished_runs
-from .overhead import append_overhead, measure_overhead, read_overheads
-from .plan import Overhead, Plan, Workload
-from .preflight import preflight
-from .recording import RecordingSettings, RunError, record_run
+from epochcast.analyzer.campaign.expectation import Measured, expected_s, finished_runs
+from epochcast.analyzer.campaign.overhead import append_overhead, measure_overhead, read_overheads
+from epochcast.analyzer.campaign.plan import Overhead, Plan, Workload
+from epochcast.analyzer.campaign.preflight import preflight
+from epochcast.analyzer.campaign.recording import RecordingSettings, RunError, record_run
+from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.recording.device import TrainingDevice, choose_device
+from epochcast.common.files import write_whole
 
 _GO_ON = "the campaign stopped there, and finished runs are kept: fix this and start it again"
 

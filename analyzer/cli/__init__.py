@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import click
 
-from ..errors import AgentError, InputError
-from . import terminal
-from .group import LazyGroup
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.group import LazyGroup
+from epochcast.analyzer.errors import AgentError, InputError
 
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from ...regressor import LatencyPredictor, load_catalog
-from ...regressor.anchors import Anchor, anchor_order, expected_seconds
-from ...regressor.calibration import FEWEST
-from ...regressor.pairs import make_pairs
-from ..corpus.training_data import load_training_data
-from ..errors import InputError
-from ..tables import seconds_text, table
-from . import terminal
-from .shared_options import gpus_option, json_option, regressor_option
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option, regressor_option
+from epochcast.analyzer.corpus.training_data import load_training_data
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.tables import seconds_text, table
+from epochcast.regressor import LatencyPredictor, load_catalog
+from epochcast.regressor.anchors import Anchor, anchor_order, expected_seconds
+from epochcast.regressor.calibration import FEWEST
+from epochcast.regressor.pairs import make_pairs
 
 
 @click.command()

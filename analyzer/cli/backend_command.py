@@ -14,15 +14,15 @@ import click
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from ...common.files import write_whole
-from ...common.settings_file import read_toml, remedy
-from ..errors import InputError
-from ..plain_json import plain_json
-from ..plugins import Backend, Settings
-from ..plugins.answer import Answer
-from ..plugins.question import Option, Question, sentence
-from . import progress, terminal
-from .quantities import Duration
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.quantities import Duration
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plain_json import plain_json
+from epochcast.analyzer.plugins import Backend, Settings
+from epochcast.analyzer.plugins.answer import Answer
+from epochcast.analyzer.plugins.question import Option, Question, sentence
+from epochcast.common.files import write_whole
+from epochcast.common.settings_file import read_toml, remedy
 
 _FILE = click.Path(path_type=Path)
 
@@ -76,8 +76,8 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         if answer is None:  # the first of several processes answers for all
             return 0
         if plot := getattr(checked, "plot", options_set.get("plot")):  # a question may have it as a field, and check it
-            from ..figures import save_figure
-            from ..figures.chart import chart_figure
+            from epochcast.analyzer.figures import save_figure
+            from epochcast.analyzer.figures.chart import chart_figure
 
             chart = answer.chart
             if chart is None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from ...regressor import LatencyPredictor, load_catalog
-from ...regressor.model_folder import is_kind
-from ..backends.distributed.fit import fit_coefficients
-from ..backends.distributed.fitted_model import DistributedManifest, DistributedModel
-from ..corpus.training_data import load_training_data
-from ..plugins import Settings
-from . import progress, terminal
-from .shared_options import gpus_option, json_option, model_out_option
+from epochcast.analyzer.backends.distributed.fit import fit_coefficients
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest, DistributedModel
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option, model_out_option
+from epochcast.analyzer.corpus.training_data import load_training_data
+from epochcast.analyzer.plugins import Settings
+from epochcast.regressor import LatencyPredictor, load_catalog
+from epochcast.regressor.model_folder import is_kind
 
 
 @click.command()

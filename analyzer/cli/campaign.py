@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
-from ..campaign.overhead import MeasuredOverhead, read_overheads
-from ..campaign.plan import read_plan, shipped_plans
-from ..campaign.runner import Result, run_campaign
-from ..errors import InputError
-from ..tables import seconds_text, table
-from . import progress, terminal
-from .group import Group
-from .quantities import Duration
-from .shared_options import json_option
+from epochcast.analyzer.campaign.overhead import MeasuredOverhead, read_overheads
+from epochcast.analyzer.campaign.plan import read_plan, shipped_plans
+from epochcast.analyzer.campaign.runner import Result, run_campaign
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.group import Group
+from epochcast.analyzer.cli.quantities import Duration
+from epochcast.analyzer.cli.shared_options import json_option
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.tables import seconds_text, table
 
 
 @click.group(cls=Group)

@@ -10,19 +10,19 @@ from typing import Any
 
 import click
 
-from ...regressor import load_catalog
-from ..corpus import Run, read_runs
-from ..corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage, coverage
-from ..corpus.imported import ImportOptions, import_run
-from ..corpus.merge import merge as merge_corpora
-from ..corpus.run import DETECTED
-from ..corpus.training_data import union
-from ..errors import InputError
-from ..tables import interval_text, seconds_text, table
-from ..words import count
-from . import terminal
-from .group import Group
-from .shared_options import gpus_option, json_option
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.group import Group
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option
+from epochcast.analyzer.corpus import Run, read_runs
+from epochcast.analyzer.corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage, coverage
+from epochcast.analyzer.corpus.imported import ImportOptions, import_run
+from epochcast.analyzer.corpus.merge import merge as merge_corpora
+from epochcast.analyzer.corpus.run import DETECTED
+from epochcast.analyzer.corpus.training_data import union
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.tables import interval_text, seconds_text, table
+from epochcast.analyzer.words import count
+from epochcast.regressor import load_catalog
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ..tables import seconds_text, table
-from ..words import money
-from . import progress, terminal
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.tables import seconds_text, table
+from epochcast.analyzer.words import money
 
 
 @click.command()
@@ -29,7 +29,7 @@ def demo(out: Path) -> int:
     \b
     Example: epochcast demo --out epochcast-demo
     """
-    from ..demo.run import run_demo
+    from epochcast.analyzer.demo.run import run_demo
 
     summary = run_demo(out, progress=progress.show)
     progress.clear()

@@ -11,20 +11,20 @@ from typing import Any, Literal
 
 import click
 
-from ...detector import METHODS, Detection, Epoch, JobDetection, Stretch
-from ...detector import detect as find_epochs
-from ...detector.confidence import SURE
-from ..answers.cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
-from ..answers.cycles import rates as rates_of
-from ..answers.reasons import REASONS, no_answer
-from ..errors import InputError
-from ..traces.job_traces import APART, detect_together, read_job, shows, usd_of
-from ..traces.trace import Trace, path_of
-from ..words import clock as utc
-from ..words import count, number
-from . import terminal
-from .old_names import method_option
-from .shared_options import json_option
+from epochcast.analyzer.answers.cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
+from epochcast.analyzer.answers.cycles import rates as rates_of
+from epochcast.analyzer.answers.reasons import REASONS, no_answer
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.old_names import method_option
+from epochcast.analyzer.cli.shared_options import json_option
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_of
+from epochcast.analyzer.traces.trace import Trace, path_of
+from epochcast.analyzer.words import clock as utc
+from epochcast.analyzer.words import count, number
+from epochcast.detector import METHODS, Detection, Epoch, JobDetection, Stretch
+from epochcast.detector import detect as find_epochs
+from epochcast.detector.confidence import SURE
 
 
 def _above_zero(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -150,7 +150,7 @@ def _second_jobs(detected: JobDetection, read: Sequence[Trace]) -> list[str]:
 
 
 def _draw(trace: Trace, detection: Detection, path: Path, metrics: tuple[str, ...], title: str) -> None:
-    from ..figures import detection_figure, save_figure
+    from epochcast.analyzer.figures import detection_figure, save_figure
 
     looked_at = replace(trace, frame=trace.frame[["time", *dict.fromkeys(metrics)]]) if metrics else trace
     save_figure(detection_figure(looked_at, detection, title=title), path)

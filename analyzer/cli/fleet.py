@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from .fleet_analyze import analyze
-from .fleet_simulate import simulate
-from .group import Group
+from epochcast.analyzer.cli.fleet_analyze import analyze
+from epochcast.analyzer.cli.fleet_simulate import simulate
+from epochcast.analyzer.cli.group import Group
 
 
 @click.group(cls=Group)

@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...extras import how_to_install
-from ..errors import InputError
-from ..words import count
-from . import progress, terminal
-from .shared_options import (
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.shared_options import (
     cloud_option,
     gpus_option,
     json_option,
@@ -27,10 +24,13 @@ from .shared_options import (
     regressor_option,
     spot_option,
 )
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.words import count
+from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
-    from ..fleet.analyze import Progress
-    from ..fleet.execution import Workers
+    from epochcast.analyzer.fleet.analyze import Progress
+    from epochcast.analyzer.fleet.execution import Workers
 
 
 class _Moment(click.ParamType[float]):
@@ -140,13 +140,13 @@ def analyze(
     if until is not None and until > time.time() and path.startswith(("http://", "https://")):
         # What comes until then would be missing from the answer, and a later run would take that over.
         raise InputError(f"--to {until:.0f} is in the future; give a time in the past")
-    from ..answers.advisor import Advisor
-    from ..fleet.analyze import analyze as analyze_fleet
-    from ..fleet.execution import FleetError
-    from ..fleet.findings_store import alone_in
-    from ..fleet.gpu_history import Looking
-    from ..fleet.traces_of import read_places, traces_of
-    from ..recommendation import JobLimits
+    from epochcast.analyzer.answers.advisor import Advisor
+    from epochcast.analyzer.fleet.analyze import analyze as analyze_fleet
+    from epochcast.analyzer.fleet.execution import FleetError
+    from epochcast.analyzer.fleet.findings_store import alone_in
+    from epochcast.analyzer.fleet.gpu_history import Looking
+    from epochcast.analyzer.fleet.traces_of import read_places, traces_of
+    from epochcast.analyzer.recommendation import JobLimits
 
     limits = JobLimits(None, None, regions, clouds, "spot" if spot else "on-demand")
     advisor = Advisor.load(
@@ -194,10 +194,10 @@ class _Closing:
 
 def _workers(scheduler: str | None, processes: int | None) -> Workers:
     if scheduler is not None:
-        from ..fleet.dask_cluster import DaskCluster
+        from epochcast.analyzer.fleet.dask_cluster import DaskCluster
 
         return DaskCluster(scheduler)
-    from ..fleet.execution import LocalProcesses, cores
+    from epochcast.analyzer.fleet.execution import LocalProcesses, cores
 
     return LocalProcesses(processes or cores())
 

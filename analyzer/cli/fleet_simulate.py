@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from ..words import count, number
-from . import progress, terminal
-from .quantities import Duration
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.quantities import Duration
+from epochcast.analyzer.words import count, number
 
 
 @click.command()
@@ -42,7 +42,7 @@ def simulate(out: Path, gpus: int, minutes: float, seed: int, broken: float, pro
              epochcast fleet analyze fleet/traces --nodes fleet/nodes.csv \\
                  --out findings
     """
-    from ..fleet.simulated import FleetSettings, write_fleet
+    from epochcast.analyzer.fleet.simulated import FleetSettings, write_fleet
 
     settings = FleetSettings(gpus, minutes, seed, broken)
     try:

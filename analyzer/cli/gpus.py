@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from ...regressor import load_catalog
-from ..tables import table
-from ..words import number
-from . import terminal
-from .shared_options import gpus_option
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.shared_options import gpus_option
+from epochcast.analyzer.tables import table
+from epochcast.analyzer.words import number
+from epochcast.regressor import load_catalog
 
 _HEADER = ("gpu", "compute", "SMs", "FP32 TFLOP/s", "memory GiB", "GB/s", "W", "unverified", "also")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..plugins import GROUP as BACKENDS
-from . import terminal
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.plugins import GROUP as BACKENDS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -88,8 +88,8 @@ class PluginGroup(LazyGroup):
         point = next((point for point in self._points() if point.name == cmd_name), None)
         if point is None or (_is_ours(point) and cmd_name not in self._summaries):
             return super().get_command(ctx, cmd_name)
-        from ..plugins.registry import backend_class
-        from .backend_command import backend_command
+        from epochcast.analyzer.cli.backend_command import backend_command
+        from epochcast.analyzer.plugins.registry import backend_class
 
         return backend_command(backend_class(point.name, point.value), predicts=self._entry_points == BACKENDS)
 

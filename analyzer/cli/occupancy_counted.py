@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..backends.occupancy.counted_occupancy import OCCUPANCY, counted_timeline, utilisation_metric
-from ..backends.occupancy.launch.timeline import BINS
-from ..plain_json import plain
-from ..tables import percent, seconds_text
-from ..traces.trace import SCHEMA, read_trace
+from epochcast.analyzer.backends.occupancy.counted_occupancy import OCCUPANCY, counted_timeline, utilisation_metric
+from epochcast.analyzer.backends.occupancy.launch.timeline import BINS
+from epochcast.analyzer.plain_json import plain
+from epochcast.analyzer.tables import percent, seconds_text
+from epochcast.analyzer.traces.trace import SCHEMA, read_trace
 
 _BEGINS = (b"PAR1", f'# {{"schema": "{SCHEMA}"'.encode())
 """A Parquet file, and a CSV file by this product."""
@@ -49,8 +49,8 @@ def counted_answer(path: Path, picture: Path | None) -> dict[str, Any]:
         }
     )
     if picture is not None:
-        from ..figures import save_figure
-        from ..figures.occupancy import occupancy_over_time_figure
+        from epochcast.analyzer.figures import save_figure
+        from epochcast.analyzer.figures.occupancy import occupancy_over_time_figure
 
         means = f"{metric} {percent(answer['utilisation'])}, occupancy {percent(answer['mean'])}"
         title = f"{trace.gpu or 'GPU'}, {seconds_text(timeline.seconds)}: {means}"

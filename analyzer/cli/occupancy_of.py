@@ -10,20 +10,20 @@ from typing import Any, Literal
 import click
 import pandas as pd
 
-from ...regressor import load_catalog
-from ..backends.occupancy.kernel_files import KernelFile, read_any
-from ..backends.occupancy.kernel_files.kernel_file import occupancy_rows
-from ..backends.occupancy.launch.calculator import CONFIGURATION
-from ..backends.occupancy.launch.kernel_table import LAUNCH, advice, busiest, count_skipped, summarise
-from ..backends.occupancy.launch.timeline import BINS, timelines
-from ..csv_text import source_name
-from ..errors import InputError
-from ..plain_json import plain, plain_json
-from ..tables import seconds_text
-from . import terminal
-from .occupancy_counted import counted_answer, counted_sentences, is_trace
-from .occupancy_of_text import sentences
-from .shared_options import gpus_option
+from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import occupancy_rows
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import LAUNCH, advice, busiest, count_skipped, summarise
+from epochcast.analyzer.backends.occupancy.launch.timeline import BINS, timelines
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.occupancy_counted import counted_answer, counted_sentences, is_trace
+from epochcast.analyzer.cli.occupancy_of_text import sentences
+from epochcast.analyzer.cli.shared_options import gpus_option
+from epochcast.analyzer.csv_text import source_name
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plain_json import plain, plain_json
+from epochcast.analyzer.tables import seconds_text
+from epochcast.regressor import load_catalog
 
 _TOP = 10
 _OVER_TIME = {
@@ -95,8 +95,8 @@ def occupancy_of(
     rows = occupancy_rows(file, name, catalog, gpu)
     answer = plain({**_answer(rows, file), "kernels": list(_kernels(rows, by, top if as_json else top or _TOP))})
     if plot is not None:
-        from ..figures import save_figure
-        from ..figures.occupancy import kernel_occupancy_figure
+        from epochcast.analyzer.figures import save_figure
+        from epochcast.analyzer.figures.occupancy import kernel_occupancy_figure
 
         save_figure(kernel_occupancy_figure(busiest(_counted(rows)).head(top or _TOP), summarise(rows)), plot)
     if timeline is not None:
@@ -160,8 +160,8 @@ def _whole(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _draw_over_time(rows: pd.DataFrame, name: str, path: Path) -> None:
     """Draw each GPU; InputError if the profile ``name`` records no times."""
-    from ..figures import save_figure
-    from ..figures.occupancy import occupancy_over_time_figure
+    from epochcast.analyzer.figures import save_figure
+    from epochcast.analyzer.figures.occupancy import occupancy_over_time_figure
 
     titles = {}
     for (gpu, index), timeline in timelines(rows).items():

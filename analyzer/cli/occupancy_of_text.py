@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..backends.occupancy.launch.kernel_table import short_name
-from ..tables import percent, seconds_text, table, width
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import short_name
+from epochcast.analyzer.tables import percent, seconds_text, table, width
 
 _NAME_LENGTH = 70
 _SHORTEST_NAME = 12

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ..errors import InputError
-from . import terminal
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..answers.black_box import BlackBox
-from .backend_command import backend_command
+from epochcast.analyzer.answers.black_box import BlackBox
+from epochcast.analyzer.cli.backend_command import backend_command
 
 predict = backend_command(BlackBox)

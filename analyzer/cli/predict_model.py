@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ..plugins import GROUP
-from .group import PluginGroup
+from epochcast.analyzer.cli.group import PluginGroup
+from epochcast.analyzer.plugins import GROUP
 
 _COMMANDS = {
     "convmeter": "Predict inference and training of a convolutional network, and how it scales.",

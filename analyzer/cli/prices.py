@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from ...regressor import load_catalog
-from ..instances import Instance, is_stale, load_instances, price_age, stale_note
-from ..tables import table
-from . import terminal
-from .group import Group
-from .prices_update import import_prices, update_prices
-from .shared_options import gpus_option
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.group import Group
+from epochcast.analyzer.cli.prices_update import import_prices, update_prices
+from epochcast.analyzer.cli.shared_options import gpus_option
+from epochcast.analyzer.instances import Instance, is_stale, load_instances, price_age, stale_note
+from epochcast.analyzer.tables import table
+from epochcast.regressor import load_catalog
 
 _HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
 

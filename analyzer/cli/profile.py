@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from ...common.files import write_whole
-from ...regressor import load_catalog
-from ..answers.sources import read_source
-from . import terminal
-from .shared_options import gpus_option, recorded_gpu_option
+from epochcast.analyzer.answers.sources import read_source
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.shared_options import gpus_option, recorded_gpu_option
+from epochcast.common.files import write_whole
+from epochcast.regressor import load_catalog
 
 
 @click.command()

@@ -7,23 +7,16 @@ from typing import Literal
 
 import click
 
-from ...regressor import load_catalog
-from ...regressor.precision import Precision
-from ..answers.answer_schema import Recipe
-from ..answers.black_box import PredictionQuestion, load_predictor
-from ..answers.job_result import JobQuestion, answer_job
-from ..answers.recommendations import Renting
-from ..answers.sources import read_sources, with_precision
-from ..errors import InputError
-from ..instances import load_instances
-from ..recommendation import JobLimits, MemoryNeed, Objective, Work
-from ..recommendation.memory_fit import GIB
-from ..recommendation.skypilot import resources_yaml
-from . import terminal
-from .backend_command import options_of
-from .quantities import Duration, MemorySize
-from .recommend_text import job_title, recommend_text
-from .shared_options import (
+from epochcast.analyzer.answers.answer_schema import Recipe
+from epochcast.analyzer.answers.black_box import PredictionQuestion, load_predictor
+from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
+from epochcast.analyzer.answers.recommendations import Renting
+from epochcast.analyzer.answers.sources import read_sources, with_precision
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.backend_command import options_of
+from epochcast.analyzer.cli.quantities import Duration, MemorySize
+from epochcast.analyzer.cli.recommend_text import job_title, recommend_text
+from epochcast.analyzer.cli.shared_options import (
     cloud_option,
     gpus_option,
     json_option,
@@ -32,6 +25,13 @@ from .shared_options import (
     region_option,
     spot_option,
 )
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.recommendation import JobLimits, MemoryNeed, Objective, Work
+from epochcast.analyzer.recommendation.memory_fit import GIB
+from epochcast.analyzer.recommendation.skypilot import resources_yaml
+from epochcast.regressor import load_catalog
+from epochcast.regressor.precision import Precision
 
 
 @click.command()
@@ -162,15 +162,15 @@ def recommend(
     rows = recommended.ranking.recommendations
     drawn = [*rows, *(row.recommendation for row in recommended.ranking.left_out if row.recommendation)]
     if plot is not None and drawn:
-        from ..figures import cost_figure, save_figure
+        from epochcast.analyzer.figures import cost_figure, save_figure
 
         save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=result.simulated)
     if plot_relative is not None and rows:
-        from ..figures import relative_figure, save_figure
+        from epochcast.analyzer.figures import relative_figure, save_figure
 
         save_figure(relative_figure(rows, result.profile.gpu), plot_relative, simulated=result.simulated)
     if as_json:
-        from ..answers.job_json import recommendation_answer
+        from epochcast.analyzer.answers.job_json import recommendation_answer
 
         click.echo(recommendation_answer(result).model_dump_json(indent=2))
         return 0 if rows else 1

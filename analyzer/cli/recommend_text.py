@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...regressor.prediction import by_data_sheet
-from ..answers.cycles import Throughput, rate_cells, rate_header, rates
-from ..answers.emissions import OF_CARBON, emissions
-from ..answers.gpu_use import use_lines
-from ..answers.job_result import JobResult
-from ..recommendation import Decision, Objective, Ranking, Recommendation
-from ..recommendation.experiment import Experiment
-from ..recommendation.memory_fit import GIB
-from ..recommendation.rank import MISSED
-from ..tables import grams_text, interval_text, seconds_text, table
-from ..words import TimeUnit, count, money, time_unit
+from epochcast.analyzer.answers.cycles import Throughput, rate_cells, rate_header, rates
+from epochcast.analyzer.answers.emissions import OF_CARBON, emissions
+from epochcast.analyzer.answers.gpu_use import use_lines
+from epochcast.analyzer.answers.job_result import JobResult
+from epochcast.analyzer.recommendation import Decision, Objective, Ranking, Recommendation
+from epochcast.analyzer.recommendation.experiment import Experiment
+from epochcast.analyzer.recommendation.memory_fit import GIB
+from epochcast.analyzer.recommendation.rank import MISSED
+from epochcast.analyzer.tables import grams_text, interval_text, seconds_text, table
+from epochcast.analyzer.words import TimeUnit, count, money, time_unit
+from epochcast.regressor.prediction import by_data_sheet
 
 _HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval")
 _MOST_ROWS = 20

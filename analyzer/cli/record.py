@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from ..recording.record import NoSampleError
-from ..recording.record import record as run_recorded
-from . import terminal
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.recording.record import NoSampleError
+from epochcast.analyzer.recording.record import record as run_recorded
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from ...common.errors import in_one_line
-from ...extras import how_to_install
-from ..errors import InputError
-from . import terminal
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.errors import InputError
+from epochcast.common.errors import in_one_line
+from epochcast.extras import how_to_install
 
 
 @click.command()
@@ -46,11 +46,11 @@ def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: 
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"the service is not installed here ({', '.join(missing)} missing); {how_to_install('service')}")
-    from ...regressor.errors import InputError as CatalogueError
-    from ..service.config import DemoServiceSettings, load_settings
-    from ..service.process import serve as run
-    from ..service.shard_process import serve_shard
-    from ..telemetry.shard import Shard
+    from epochcast.analyzer.service.config import DemoServiceSettings, load_settings
+    from epochcast.analyzer.service.process import serve as run
+    from epochcast.analyzer.service.shard_process import serve_shard
+    from epochcast.analyzer.telemetry.shard import Shard
+    from epochcast.regressor.errors import InputError as CatalogueError
 
     if demo and (config is not None or shard is not None):
         raise InputError("--demo takes neither --config nor --shard; give only --port or --state next to it")

@@ -11,19 +11,26 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
-from ...regressor import Gpu, load_catalog
-from ..backends.occupancy.packing.experiment import BASELINE, Ordering, PolicySummary, compare, orderings, summarise
-from ..backends.occupancy.packing.job import JobKind, PackedJob
-from ..backends.occupancy.packing.job_stream import StreamShape, streams
-from ..backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
-from ..backends.occupancy.packing.policies import POLICIES
-from ..backends.occupancy.packing.slowdown import SLOWDOWNS
-from ..errors import InputError
-from ..plain_json import plain_json
-from ..tables import seconds_text, table
-from . import progress, terminal
-from .quantities import MemorySize
-from .shared_options import gpus_option, json_option
+from epochcast.analyzer.backends.occupancy.packing.experiment import (
+    BASELINE,
+    Ordering,
+    PolicySummary,
+    compare,
+    orderings,
+    summarise,
+)
+from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
+from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.job_tables import JobKinds, read_jobs, read_kinds
+from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
+from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.quantities import MemorySize
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plain_json import plain_json
+from epochcast.analyzer.tables import seconds_text, table
+from epochcast.regressor import Gpu, load_catalog
 
 _PATH = click.Path(path_type=Path)
 _OF_STREAMS = ("runs", "stream_jobs", "load", "seed")
@@ -131,8 +138,8 @@ def simulate_packing(
         "ordering": {curve: asdict(ordering) for curve, ordering in order.items()},
     }
     if plot is not None:
-        from ..figures import save_figure
-        from ..figures.packing import packing_figure
+        from epochcast.analyzer.figures import save_figure
+        from epochcast.analyzer.figures.packing import packing_figure
 
         save_figure(packing_figure(summaries), plot)
     terminal.say(plain_json(answer) if as_json else _text(answer, summaries, order), as_is=as_json)

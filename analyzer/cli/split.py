@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ..traces.trace import path_of, read_traces, write_trace
-from . import terminal
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.traces.trace import path_of, read_traces, write_trace
 
 
 @click.command()

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import click
 
-from ..tables import width
-from ..words import plain
-from . import progress
+from epochcast.analyzer.cli import progress
+from epochcast.analyzer.tables import width
+from epochcast.analyzer.words import plain
 
 # Between a number and its unit: no line ends there.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|days|[kMG]?J|W|[MG]iB|GPUs?)(?![\w/]))")

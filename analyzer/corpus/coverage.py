@@ -7,12 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...regressor import Catalog, Profile
-from ...regressor.features import busy_share
-from ...regressor.pairs import Pair, make_pairs
-from ...regressor.protocols import splits
-from .run import Device, Run
-from .training_data import on_known_gpus
+from epochcast.analyzer.corpus.run import Device, Run
+from epochcast.analyzer.corpus.training_data import on_known_gpus
+from epochcast.regressor import Catalog, Profile
+from epochcast.regressor.features import busy_share
+from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.protocols import splits
 
 PROTOCOLS = ("P2", "P3", "P4")
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, InstanceOf, model_serializer, model_validator
 
-from ...regressor import Evaluation, load_catalog
-from ..evaluation.comparison import ALL, Comparison, RowsQuestion, each_recipe
-from ..evaluation.report import columns
-from ..plugins import Plugin
-from ..plugins.answer import AnswerPart
-from ..plugins.question import Option
-from ..tables import figure
-from .training_data import load_training_data
+from epochcast.analyzer.corpus.training_data import load_training_data
+from epochcast.analyzer.evaluation.comparison import ALL, Comparison, RowsQuestion, each_recipe
+from epochcast.analyzer.evaluation.report import columns
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import AnswerPart
+from epochcast.analyzer.plugins.question import Option
+from epochcast.analyzer.tables import figure
+from epochcast.regressor import Evaluation, load_catalog
 
 if TYPE_CHECKING:
-    from ...regressor import Profile
+    from epochcast.regressor import Profile
 
 _ANCHORS = 10
 
@@ -161,8 +161,8 @@ class RegressorEvaluation(Plugin):
 
     def answer(self, question: EvaluationQuestion) -> EvaluationAnswer:
         """Fit and predict by each recipe; raises InputError."""
-        from ...regressor import RECIPES, evaluate, evaluate_split
-        from ...regressor.evaluation import BASELINES
+        from epochcast.regressor import RECIPES, evaluate, evaluate_split
+        from epochcast.regressor.evaluation import BASELINES
 
         catalog = load_catalog(self._settings.gpus)
 
@@ -198,7 +198,7 @@ class RegressorEvaluation(Plugin):
 
 def _recipe_for(profiles: Sequence[Profile]) -> str:
     """What answers for data like these: PROFET's time steps next to epochs, and have no telemetry."""
-    from ...regressor.telemetry_correction import has_telemetry
+    from epochcast.regressor.telemetry_correction import has_telemetry
 
     timed = any(profile.step_s for profile in profiles)
     return "latency-only" if timed and not any(map(has_telemetry, profiles)) else "default"

@@ -10,15 +10,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ...regressor import LatencyPredictor, PaperPredictor, load_catalog
-from ...regressor.manifest import PaperManifest, RegressorManifest
-from ...regressor.model_folder import require_place
-from ...regressor.precision import Precision
-from ..answers.answer_schema import Recipe
-from ..plugins import Plugin
-from ..plugins.answer import Answer
-from ..plugins.question import Option, Question
-from .training_data import load_training_data
+from epochcast.analyzer.answers.answer_schema import Recipe
+from epochcast.analyzer.corpus.training_data import load_training_data
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import Answer
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.regressor import LatencyPredictor, PaperPredictor, load_catalog
+from epochcast.regressor.manifest import PaperManifest, RegressorManifest
+from epochcast.regressor.model_folder import require_place
+from epochcast.regressor.precision import Precision
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ...regressor import Catalog
-from ..adapters import tensorboard_events, wandb_run
-from ..adapters.logged_run import LoggedRun
-from ..errors import InputError
-from ..traces.labels import TRACES
-from ..traces.trace import Trace, read_traces, traces_of_tables, write_trace
-from .merge import copy_file, make_folder
-from .run import NoEpochsError, Run, read_run
-from .table import add_run
+from epochcast.analyzer.adapters import tensorboard_events, wandb_run
+from epochcast.analyzer.adapters.logged_run import LoggedRun
+from epochcast.analyzer.corpus.merge import copy_file, make_folder
+from epochcast.analyzer.corpus.run import NoEpochsError, Run, read_run
+from epochcast.analyzer.corpus.table import add_run
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.labels import TRACES
+from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables, write_trace
+from epochcast.regressor import Catalog
 
 #: Keys of a configuration that name the model's architecture, the commonest first.
 _NETWORKS = ("network", "model", "model_name", "architecture", "arch")

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...common.files import write_whole
-from ...regressor.corpora.run_table import FILE_NAME, table_file
-from ..errors import InputError
-from ..traces.labels import TRACES
-from .run import Run
-from .table import locked, read_runs, write_runs
-from .training_data import union
+from epochcast.analyzer.corpus.run import Run
+from epochcast.analyzer.corpus.table import locked, read_runs, write_runs
+from epochcast.analyzer.corpus.training_data import union
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.labels import TRACES
+from epochcast.common.files import write_whole
+from epochcast.regressor.corpora.run_table import FILE_NAME, table_file
 
 
 @dataclass(frozen=True)

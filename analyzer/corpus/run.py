@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ...regressor import Catalog, Profile
-from ...regressor.corpora.run_table import profile_row, row_profile
-from ...regressor.precision import precision_of
-from ...regressor.summary import summarise
-from ..answers.sources import profile_of
-from ..errors import InputError
-from ..traces.labels import read_label_file, read_labels
-from ..traces.trace import Trace, read_trace
+from epochcast.analyzer.answers.sources import profile_of
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.labels import read_label_file, read_labels
+from epochcast.analyzer.traces.trace import Trace, read_trace
+from epochcast.regressor import Catalog, Profile
+from epochcast.regressor.corpora.run_table import profile_row, row_profile
+from epochcast.regressor.precision import precision_of
+from epochcast.regressor.summary import summarise
 
 Device = Literal["gpu", "cpu"]
 

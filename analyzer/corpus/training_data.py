@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...regressor import Catalog, Profile, load_corpus
-from ...regressor.corpora.run_table import table_file
-from ..errors import InputError
-from ..traces.trace import read_trace
-from .run import Run, profile_beside, read_workload
-from .table import read_runs
+from epochcast.analyzer.corpus.run import Run, profile_beside, read_workload
+from epochcast.analyzer.corpus.table import read_runs
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.trace import read_trace
+from epochcast.regressor import Catalog, Profile, load_corpus
+from epochcast.regressor.corpora.run_table import table_file
 
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 

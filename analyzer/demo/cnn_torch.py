@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from .cnn_numpy import CHANNELS, MOMENTUM, Floats, Parameters
+from epochcast.analyzer.demo.cnn_numpy import CHANNELS, MOMENTUM, Floats, Parameters
 
 
 class TorchNetwork:

@@ -15,12 +15,12 @@ from typing import Any
 
 import pandas as pd
 
-from ...common.files import write_whole
-from ...detector.evaluation import Labels
-from ...detector.simulator import simulate
-from ..errors import AgentError
-from ..recording.agent_process import agent_process
-from ..traces.trace import Trace, write_trace
+from epochcast.analyzer.errors import AgentError
+from epochcast.analyzer.recording.agent_process import agent_process
+from epochcast.analyzer.traces.trace import Trace, write_trace
+from epochcast.common.files import write_whole
+from epochcast.detector.evaluation import Labels
+from epochcast.detector.simulator import simulate
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both
 _SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at the latest

@@ -9,10 +9,10 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from ...common.files import write_whole
-from ..figures import page_svg
-from ..style import templates
-from ..words import money
+from epochcast.analyzer.figures import page_svg
+from epochcast.analyzer.style import templates
+from epochcast.analyzer.words import money
+from epochcast.common.files import write_whole
 
 
 def write_report(summary: Mapping[str, Any], figures: Mapping[str, Figure], out: Path) -> Path:

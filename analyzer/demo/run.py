@@ -15,25 +15,25 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...common.files import write_whole
-from ...detector import Detection, detect
-from ...detector import InputError as DetectorInputError
-from ...detector.evaluation import TOLERANCE, Labels, period_error, score_trace
-from ...regressor import InputError as RegressorInputError
-from ...regressor import LatencyPredictor, Prediction, load_catalog
-from ..answers.job_json import prediction_answer
-from ..answers.job_result import JobQuestion, answer_job
-from ..answers.reasons import REASONS
-from ..answers.recommendations import Renting
-from ..answers.sources import Source, source_of
-from ..errors import AgentError, InputError
-from ..figures import cost_figure, detection_figure
-from ..figures.chart import chart_figure
-from ..instances import load_instances
-from ..traces.labels import read_labels
-from ..traces.trace import Trace
-from .recordings import SPEED, TrainerError, gpu_trace, record_training, replay_trace
-from .report import write_report
+from epochcast.analyzer.answers.job_json import prediction_answer
+from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
+from epochcast.analyzer.answers.reasons import REASONS
+from epochcast.analyzer.answers.recommendations import Renting
+from epochcast.analyzer.answers.sources import Source, source_of
+from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, record_training, replay_trace
+from epochcast.analyzer.demo.report import write_report
+from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.figures import cost_figure, detection_figure
+from epochcast.analyzer.figures.chart import chart_figure
+from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.traces.labels import read_labels
+from epochcast.analyzer.traces.trace import Trace
+from epochcast.common.files import write_whole
+from epochcast.detector import Detection, detect
+from epochcast.detector import InputError as DetectorInputError
+from epochcast.detector.evaluation import TOLERANCE, Labels, period_error, score_trace
+from epochcast.regressor import InputError as RegressorInputError
+from epochcast.regressor import LatencyPredictor, Prediction, load_catalog
 
 LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)

@@ -15,20 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector.simulator.devices import DEVICES, SimulatedDevice
-from ...detector.simulator.draws import draw_training
-from ...detector.simulator.other_jobs import accumulated_steps
-from ...detector.simulator.scenario import RecordingFaults
-from ...detector.simulator.telemetry import Noise
-from ...detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
-from ...detector.simulator.training import train
-from ...detector.simulator.workload import draw
-from ..fleet.simulated.gpu_trace import readings
-from ..fleet.simulated.job_timelines import JobDrawn, window
-from ..telemetry import Rows
-from ..telemetry.gpu_report import GpuDevice, Owner
-from ..telemetry.settings import DemoSettings
-from ..telemetry.shard import WHOLE, Shard
+from epochcast.analyzer.fleet.simulated.gpu_trace import readings
+from epochcast.analyzer.fleet.simulated.job_timelines import JobDrawn, window
+from epochcast.analyzer.telemetry import Rows
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
+from epochcast.analyzer.telemetry.settings import DemoSettings
+from epochcast.analyzer.telemetry.shard import WHOLE, Shard
+from epochcast.detector.simulator.devices import DEVICES, SimulatedDevice
+from epochcast.detector.simulator.draws import draw_training
+from epochcast.detector.simulator.other_jobs import accumulated_steps
+from epochcast.detector.simulator.scenario import RecordingFaults
+from epochcast.detector.simulator.telemetry import Noise
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.training import train
+from epochcast.detector.simulator.workload import draw
 
 HISTORY_S = 600.0
 """Of the past that a start gives, at once: 6,000 rows a GPU, enough for the answers to every job of the table below. A day

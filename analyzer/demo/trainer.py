@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...common.files import write_whole
-from ..errors import InputError
-from . import images
-from .cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
+from epochcast.analyzer.demo import images
+from epochcast.analyzer.demo.cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
+from epochcast.analyzer.errors import InputError
+from epochcast.common.files import write_whole
 
 EPOCHS = 8  # aimed at: enough to show a period, few enough that one lasts longer than what is called a step
 _LEAST_EPOCHS = 5  # trained even where a machine turns out slower than it was during calibration
@@ -111,7 +111,7 @@ def _network_of(framework: str) -> Callable[[Parameters], Network]:
         raise InputError("--framework torch: PyTorch is not installed; use numpy, or install the extra 'torch'")
     if framework == "numpy" or not installed:
         return NumpyNetwork
-    from .cnn_torch import TorchNetwork
+    from epochcast.analyzer.demo.cnn_torch import TorchNetwork
 
     return TorchNetwork
 

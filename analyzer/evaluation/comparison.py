@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ...regressor import InputError as RegressorInputError
-from ..errors import InputError
-from ..plugins import Settings
-from ..plugins.answer import Answer, AnswerPart
-from ..plugins.question import Option, Question
-from .held_out import FiguresT, HeldOut
-from .report import Columns, Line, lines, paragraphs, tables_of_groups
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation.held_out import FiguresT, HeldOut
+from epochcast.analyzer.evaluation.report import Columns, Line, lines, paragraphs, tables_of_groups
+from epochcast.analyzer.plugins import Settings
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.regressor import InputError as RegressorInputError
 
 ALL = "all"
 """The name for every recipe."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ...regressor.scoring import Scores
+from epochcast.regressor.scoring import Scores
 
 FiguresT = TypeVar("FiguresT", bound=Scores)
 

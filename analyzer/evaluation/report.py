@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..tables import figure, table
+from epochcast.analyzer.tables import figure, table
 
 Line = Mapping[str, Any]
 """Figures by their JSON keys."""

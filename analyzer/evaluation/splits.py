@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import InputError
-from .held_out import FiguresT, HeldOut
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation.held_out import FiguresT, HeldOut
 
 Rows = NDArray[np.bool_]
 """Which rows of a table, mask of shape (n,)."""

@@ -1,9 +1,9 @@
 """Figures of traces, predictions and costs, for files and for HTML pages; one file per subject."""
 
-from .costs import cost_figure, relative_figure
-from .detection import detection_figure
-from .scatter import scatter_figure
-from .style import page_svg, save_figure
+from epochcast.analyzer.figures.costs import cost_figure, relative_figure
+from epochcast.analyzer.figures.detection import detection_figure
+from epochcast.analyzer.figures.scatter import scatter_figure
+from epochcast.analyzer.figures.style import page_svg, save_figure
 
 __all__ = [
     "cost_figure",

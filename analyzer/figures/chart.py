@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from ..plugins.chart import Bars, Chart, Errors, Panel, Picture, Ratios, Scatter
-from .errors import errors_figure
-from .precisions import precisions_figure
-from .ratios import ratios_figure
-from .scatter import step_figure
-from .style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
+from epochcast.analyzer.figures.errors import errors_figure
+from epochcast.analyzer.figures.precisions import precisions_figure
+from epochcast.analyzer.figures.ratios import ratios_figure
+from epochcast.analyzer.figures.scatter import step_figure
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
+from epochcast.analyzer.plugins.chart import Bars, Chart, Errors, Panel, Picture, Ratios, Scatter
 
 _PER_ROW = 3
 _MOST_TICKS = 7

@@ -13,12 +13,12 @@ from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ...regressor.prediction import Estimate
-from ..errors import InputError
-from .style import BLUE, GREEN, ORANGE, drawing, plain_log_axis, time_unit
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing, plain_log_axis, time_unit
+from epochcast.regressor.prediction import Estimate
 
 if TYPE_CHECKING:
-    from ..recommendation import Recommendation
+    from epochcast.analyzer.recommendation import Recommendation
 
 _DOT: Mapping[str, Any] = {"color": BLUE, "marker": "o", "markersize": 5, "alpha": 0.6, "linestyle": ""}
 _MOST_NAMES = 2  # of instances at the same place; the rest are counted

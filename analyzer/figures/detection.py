@@ -20,12 +20,12 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from ...detector import Detection, Epoch, Stretch
-from ..answers.reasons import no_answer
-from ..traces.trace import Trace
-from ..words import length as in_words
-from .scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
-from .style import BLUE, GREEN, ORANGE, draw_series, drawing
+from epochcast.analyzer.answers.reasons import no_answer
+from epochcast.analyzer.figures.scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, draw_series, drawing
+from epochcast.analyzer.traces.trace import Trace
+from epochcast.analyzer.words import length as in_words
+from epochcast.detector import Detection, Epoch, Stretch
 
 # What a person sees the epochs in, best first; the detector looks at every metric.
 _SHOWN = (

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from ..backends.occupancy.launch.kernel_table import OccupancySummary, short_name
-from ..backends.occupancy.launch.timeline import OccupancyTimeline
-from ..errors import InputError
-from .style import BLUE, GREEN, ORANGE, drawing
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import OccupancySummary, short_name
+from epochcast.analyzer.backends.occupancy.launch.timeline import OccupancyTimeline
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
 
 _NAME_LENGTH = 60
 _LIMIT = "0.45"

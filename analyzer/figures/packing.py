@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..backends.occupancy.packing.experiment import PolicySummary
-from .style import BLUE, GREEN, ORANGE, drawing
+from epochcast.analyzer.backends.occupancy.packing.experiment import PolicySummary
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
 
 _COLORS = (BLUE, ORANGE, GREEN, "#cc79a7", "#e69f00")
 _HATCHES = ("", "//", "..", "\\\\", "xx")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from .style import BLUE, GREEN, ORANGE, drawing
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
 
 Degrees = tuple[int, int, int]
 

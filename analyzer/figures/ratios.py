@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from ..plugins.chart import Ratios
-from .style import BLUE, ORANGE, drawing
+from epochcast.analyzer.figures.style import BLUE, ORANGE, drawing
+from epochcast.analyzer.plugins.chart import Ratios
 
 
 def ratios_figure(chart: Ratios) -> Figure:

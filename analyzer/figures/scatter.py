@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from ..plugins.chart import Pairs
-from .style import BLUE, GREEN, ORANGE, drawing, equal_log_axes
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing, equal_log_axes
+from epochcast.analyzer.plugins.chart import Pairs
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
 _TARGET_LOOKS = tuple(zip("os^D", _COLORS, strict=True))  # marker and colour of each target GPU, by turns

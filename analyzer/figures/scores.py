@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from ...detector import Detection
-from .style import BLUE, GREEN, ORANGE, draw_series
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, draw_series
+from epochcast.detector import Detection
 
 _LUMINOL, _SMOOTHED = "luminol", "pass"
 

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from ...common.files import write_whole
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.common.files import write_whole
 
 BLUE, ORANGE, GREEN = "#2b83ba", "#d55e00", "#009e73"
 _PAGE = "#010203"  # represents the page's text colour while drawing

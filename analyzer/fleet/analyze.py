@@ -12,24 +12,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
-from ...common.files import write_whole
-from ..answers.advisor import Advisor
-from ..errors import InputError
-from ..plain_json import plain, plain_json
-from .execution import Workers, in_batches, worked_on
-from .finding import Failure, Finding
-from .findings_store import FindingsStore
-from .gpu_history import Looking, Trace, analysed
-from .gpu_tally import GpuTally
-from .job_answers import jobs_of
-from .job_tally import JobTally
-from .jobs_table import write_jobs
-from .report import write_report
-from .result_tables import tabulated
-from .savings import GpuPrices
-from .spans_by_start import SpansByStart
-from .together import Together
+from epochcast import __version__
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.execution import Workers, in_batches, worked_on
+from epochcast.analyzer.fleet.finding import Failure, Finding
+from epochcast.analyzer.fleet.findings_store import FindingsStore
+from epochcast.analyzer.fleet.gpu_history import Looking, Trace, analysed
+from epochcast.analyzer.fleet.gpu_tally import GpuTally
+from epochcast.analyzer.fleet.job_answers import jobs_of
+from epochcast.analyzer.fleet.job_tally import JobTally
+from epochcast.analyzer.fleet.jobs_table import write_jobs
+from epochcast.analyzer.fleet.report import write_report
+from epochcast.analyzer.fleet.result_tables import tabulated
+from epochcast.analyzer.fleet.savings import GpuPrices
+from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.fleet.together import Together
+from epochcast.analyzer.plain_json import plain, plain_json
+from epochcast.common.files import write_whole
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from ..errors import InputError
-from .execution import FleetError, LocalProcesses
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.execution import FleetError, LocalProcesses
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..jobs.rhythm import Rhythm
-from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
+from epochcast.analyzer.jobs.rhythm import Rhythm
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 
 SIMULATED = "the telemetry is simulated: no hardware was read"
 """What `Quality.problems` say of a simulated trace; it is no fault of the data, and kept apart from those."""

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from ...common.files import write_whole
-from ..errors import InputError
-from .finding import Failure, Finding, finding_from_json, finding_to_json
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.finding import Failure, Finding, finding_from_json, finding_to_json
+from epochcast.common.files import write_whole
 
 log = logging.getLogger(__name__)
 

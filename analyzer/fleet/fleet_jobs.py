@@ -10,22 +10,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from ..answers.advisor import Advisor
-from ..answers.job_json import prediction_answer, recommendation_answer
-from ..answers.job_result import JobQuestion, JobResult
-from ..answers.job_schema import JobAnswer, JobPlan
-from ..answers.predictions import comparable
-from ..answers.recommendation_schema import VerdictAnswer
-from ..answers.sources import Source, slowest_of
-from ..instances.rented import rented
-from ..jobs.clusters import SAME_START_S
-from ..jobs.grouping import Group, grouped
-from ..jobs.phase import LEAST_EPOCHS, MOST_APART
-from ..jobs.summary import sources_of, summed_up
-from ..telemetry.gpu_report import Report
-from .savings import Saving, saving_of
-from .spans_by_start import FleetSpan, SpansByStart
-from .stragglers import Straggler, straggler_of
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.answers.job_result import JobQuestion, JobResult
+from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan
+from epochcast.analyzer.answers.predictions import comparable
+from epochcast.analyzer.answers.recommendation_schema import VerdictAnswer
+from epochcast.analyzer.answers.sources import Source, slowest_of
+from epochcast.analyzer.fleet.savings import Saving, saving_of
+from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
+from epochcast.analyzer.fleet.stragglers import Straggler, straggler_of
+from epochcast.analyzer.instances.rented import rented
+from epochcast.analyzer.jobs.clusters import SAME_START_S
+from epochcast.analyzer.jobs.grouping import Group, grouped
+from epochcast.analyzer.jobs.phase import LEAST_EPOCHS, MOST_APART
+from epochcast.analyzer.jobs.summary import sources_of, summed_up
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 # Stretches that are looked at together; next to them those are held that may still get company.
 _SLICE = 5000

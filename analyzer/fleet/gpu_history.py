@@ -11,18 +11,18 @@ from typing import Protocol
 
 import numpy as np
 
-from ...detector.signals import PREFERENCE
-from ...regressor import Catalog
-from ...regressor.profile import METRICS, THROTTLED
-from ..csv_text import one_line
-from ..errors import InputError
-from ..telemetry.gpu_report import GpuDevice
-from ..traces.held_idle import HELD_IDLE_COLUMNS
-from .finding import Failure, Finding, JobSpan
-from .quality import TraceQuality
-from .span_finding import HeldStretch, span_of
-from .stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, Worked, worked
-from .trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
+from epochcast.analyzer.csv_text import one_line
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
+from epochcast.analyzer.fleet.quality import TraceQuality
+from epochcast.analyzer.fleet.span_finding import HeldStretch, span_of
+from epochcast.analyzer.fleet.stretches import PAUSE_S, SHORTEST_S, ActivityBins, BusyStretch, Worked, worked
+from epochcast.analyzer.fleet.trace_rows import MOST_ROWS, Piece, SpanRows, TraceRows
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS
+from epochcast.detector.signals import PREFERENCE
+from epochcast.regressor import Catalog
+from epochcast.regressor.profile import METRICS, THROTTLED
 
 # Rest before and after a stretch that the detector sees too: it shows what working means. Two stretches do not share any.
 _MARGIN_S = PAUSE_S / 2

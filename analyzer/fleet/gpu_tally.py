@@ -12,9 +12,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from .finding import SIMULATED, Failure, Finding
-from .largest import Largest
-from .savings import GpuPrices
+from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding
+from epochcast.analyzer.fleet.largest import Largest
+from epochcast.analyzer.fleet.savings import GpuPrices
 
 TABLE_ROWS = 25
 """Rows of each table of the report; the Parquet files have all."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from ...detector import Kind
-from .fleet_jobs import FleetJob
-from .gpu_tally import TABLE_ROWS
-from .largest import Largest
+from epochcast.analyzer.fleet.fleet_jobs import FleetJob
+from epochcast.analyzer.fleet.gpu_tally import TABLE_ROWS
+from epochcast.analyzer.fleet.largest import Largest
+from epochcast.detector import Kind
 
 _HOURS_PER_MONTH = 730.0
 

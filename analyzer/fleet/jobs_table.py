@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...detector import cycle_of
-from ..answers.cycles import waits
-from ..answers.job_schema import JobAnswer
-from .fleet_jobs import FleetJob
+from epochcast.analyzer.answers.cycles import waits
+from epochcast.analyzer.answers.job_schema import JobAnswer
+from epochcast.analyzer.fleet.fleet_jobs import FleetJob
+from epochcast.detector import cycle_of
 
 
 def _column(name: str, kind: pa.DataType, what: str) -> pa.Field:

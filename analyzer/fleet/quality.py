@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector.stream.work import HOLE_S
-from ...regressor.profile import METRICS
-from ..traces.held_idle import HeldIdle
-from .finding import SIMULATED, Quality
-from .stretches import SHORTEST_S
-from .trace_rows import Late, Piece
+from epochcast.analyzer.fleet.finding import SIMULATED, Quality
+from epochcast.analyzer.fleet.stretches import SHORTEST_S
+from epochcast.analyzer.fleet.trace_rows import Late, Piece
+from epochcast.analyzer.traces.held_idle import HeldIdle
+from epochcast.detector.stream.work import HOLE_S
+from epochcast.regressor.profile import METRICS
 
 Array = NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ...common.files import write_whole
-from .. import words
-from ..style import style_sheet, templates
+from epochcast.analyzer import words
+from epochcast.analyzer.style import style_sheet, templates
+from epochcast.common.files import write_whole
 
 # Kinds of cycles for people, and what is not known.
 _CYCLES = {

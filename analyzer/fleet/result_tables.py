@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...regressor import Catalog
-from ..errors import InputError
-from .finding import Failure, Finding, JobSpan
-from .savings import GpuPrices
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
+from epochcast.analyzer.fleet.savings import GpuPrices
+from epochcast.regressor import Catalog
 
 _TEXT, _NUMBER, _COUNT, _TEXTS = pa.string(), pa.float64(), pa.int64(), pa.list_(pa.string())
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..answers.advisor import Advisor
-from ..answers.recommendation_schema import InstanceAnswer, RecommendationAnswer
-from ..instances.rented import rented
-from ..recommendation.verdict import LEAST_SAVING
-from ..telemetry.gpu_report import GpuDevice
-from ..traces.static_gpu import gpu_of
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.recommendation_schema import InstanceAnswer, RecommendationAnswer
+from epochcast.analyzer.instances.rented import rented
+from epochcast.analyzer.recommendation.verdict import LEAST_SAVING
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.analyzer.traces.static_gpu import gpu_of
 
 _HOUR_S = 3600.0
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector import Detection, detect
-from ...detector import InputError as DetectorError
-from ...regressor import Catalog
-from ...regressor.profile import Profile
-from ..answers.cycles import second_job
-from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
-from ..jobs.rhythm import rhythm_of
-from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
-from ..traces.static_gpu import gpu_of
-from .finding import JobSpan
-from .stretches import BusyStretch
-from .trace_rows import Piece, SpanRows
+from epochcast.analyzer.answers.cycles import second_job
+from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
+from epochcast.analyzer.fleet.finding import JobSpan
+from epochcast.analyzer.fleet.stretches import BusyStretch
+from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows
+from epochcast.analyzer.jobs.rhythm import rhythm_of
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
+from epochcast.analyzer.traces.static_gpu import gpu_of
+from epochcast.detector import Detection, detect
+from epochcast.detector import InputError as DetectorError
+from epochcast.regressor import Catalog
+from epochcast.regressor.profile import Profile
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..jobs.rhythm import Rhythm
-from ..telemetry.gpu_report import Report
-from .finding import JobSpan
+from epochcast.analyzer.fleet.finding import JobSpan
+from epochcast.analyzer.jobs.rhythm import Rhythm
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 _TABLE = """
 CREATE TABLE spans (

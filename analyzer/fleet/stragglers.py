@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ..telemetry.gpu_report import Report
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 # Busy while a GPU works and hardly while it waits, most telling first: kernels that spin for the others keep the engine busy,
 # but little else.

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from ...detector.methods.track.grid import IDLE, PAUSE_SHARE, RATIOS
-from ...detector.stream.work import hole_s
+from epochcast.detector.methods.track.grid import IDLE, PAUSE_SHARE, RATIOS
+from epochcast.detector.stream.work import hole_s
 
 Array = NDArray[np.float64]
 

@@ -15,21 +15,21 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from ...detector import detect_job, elected
-from ...detector.confidence import SURE
-from ..csv_text import one_line
-from ..errors import InputError
-from ..telemetry.gpu_report import GpuDevice, Report
-from .execution import Workers, worked_on
-from .finding import Failure, Finding, Quality
-from .findings_store import FindingsStore
-from .fleet_jobs import groups_of
-from .gpu_history import Looking, Trace, stretches_of
-from .quality import TraceQuality
-from .span_finding import HeldStretch, span_of
-from .spans_by_start import FleetSpan, SpansByStart
-from .trace_folder import version_of
-from .trace_rows import MOST_ROWS
+from epochcast.analyzer.csv_text import one_line
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.execution import Workers, worked_on
+from epochcast.analyzer.fleet.finding import Failure, Finding, Quality
+from epochcast.analyzer.fleet.findings_store import FindingsStore
+from epochcast.analyzer.fleet.fleet_jobs import groups_of
+from epochcast.analyzer.fleet.gpu_history import Looking, Trace, stretches_of
+from epochcast.analyzer.fleet.quality import TraceQuality
+from epochcast.analyzer.fleet.span_finding import HeldStretch, span_of
+from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
+from epochcast.analyzer.fleet.trace_folder import version_of
+from epochcast.analyzer.fleet.trace_rows import MOST_ROWS
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
+from epochcast.detector import detect_job, elected
+from epochcast.detector.confidence import SURE
 
 log = logging.getLogger(__name__)
 

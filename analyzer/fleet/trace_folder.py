@@ -12,11 +12,11 @@ from typing import Any
 
 import fsspec
 
-from ..errors import InputError
-from ..telemetry.gpu_report import GpuDevice
-from ..telemetry.settings import PlaceSettings
-from .gpu_history import Trace
-from .trace_rows import TraceRows
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.gpu_history import Trace
+from epochcast.analyzer.fleet.trace_rows import TraceRows
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.analyzer.telemetry.settings import PlaceSettings
 
 SUFFIXES = (".parquet", ".pq", ".csv", ".csv.gz")
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ..csv_text import numeric_column, one_line
-from ..errors import InputError
-from ..live.thinned_samples import ThinnedSamples
-from ..traces.trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, table_of_csv
+from epochcast.analyzer.csv_text import numeric_column, one_line
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.thinned_samples import ThinnedSamples
+from epochcast.analyzer.traces.trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, table_of_csv
 
 Array = NDArray[np.float64]
 

@@ -13,17 +13,17 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ... import __version__
-from ..csv_text import parse_csv, read_text
-from ..errors import InputError
-from ..service.config import load_settings
-from ..telemetry import TelemetryError
-from ..telemetry.gpu_report import GpuDevice
-from ..telemetry.prometheus import PrometheusSource, StoredGpu, Way
-from ..telemetry.settings import PlaceSettings, PrometheusSettings
-from .gpu_history import Looking, Trace
-from .trace_folder import TraceFolder, version_of
-from .trace_rows import TraceRows
+from epochcast import __version__
+from epochcast.analyzer.csv_text import parse_csv, read_text
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.gpu_history import Looking, Trace
+from epochcast.analyzer.fleet.trace_folder import TraceFolder, version_of
+from epochcast.analyzer.fleet.trace_rows import TraceRows
+from epochcast.analyzer.service.config import load_settings
+from epochcast.analyzer.telemetry import TelemetryError
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.analyzer.telemetry.prometheus import PrometheusSource, StoredGpu, Way
+from epochcast.analyzer.telemetry.settings import PlaceSettings, PrometheusSettings
 
 # Counts up with each change of what a trace's finding is made of: findings of another number are made again.
 _ANALYSIS = 4

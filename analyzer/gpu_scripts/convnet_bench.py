@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..csv_text import numeric_column
-from ..errors import InputError
-from . import meta_beside
+from epochcast.analyzer.csv_text import numeric_column
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.gpu_scripts import meta_beside
 
 _PHASES = {
     "inference": "inference_seconds",

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import InputError
-from . import meta_beside
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.gpu_scripts import meta_beside
 
 COLUMNS = frozenset({"op", "shape", "precision", "pass", "median_us"})
 """By which the file is recognised."""

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...dcgm_names import MIB, SHORT_NAMES
-from ..csv_text import numeric_column
-from ..errors import InputError
+from epochcast.analyzer.csv_text import numeric_column
+from epochcast.analyzer.errors import InputError
+from epochcast.dcgm_names import MIB, SHORT_NAMES
 
 #: Column -> (name in the metric catalogue, factor to its base unit).
 METRICS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from ..words import count
-from .instance import Instance
+from epochcast.analyzer.instances.instance import Instance
+from epochcast.analyzer.words import count
 
 STALE_DAYS = 365
 """By choice: within a year list prices have fallen by 44 % (AWS' H100 in June 2025), so that an older one says little."""

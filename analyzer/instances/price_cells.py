@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import date, timedelta
 
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
 
 _USD_PER_HOUR = (1e-6, 1e6)  # beyond, a typing error; and no cost may come out as 0, or as what JSON cannot hold (infinity)
 _VCPUS = (1e-3, 1e5)

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from ...common.settings_file import is_local
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.common.settings_file import is_local
 
 _OF_SKYPILOT = {"InstanceType", "AcceleratorName"}
 _CONTROL = r"[\x00-\x1f\x7f-\x9f]"  # of a name that reaches a terminal, it could hide a line
@@ -53,9 +53,9 @@ def download_price_list(url: str) -> PriceList:
 
     Raises InputError, one sentence, for another scheme, no answer, one of failure or too large, and for no CSV.
     """
-    from ..telemetry import TelemetryError
-    from ..telemetry.endpoint import MOST_BYTES, Endpoint
-    from ..telemetry.settings import Access
+    from epochcast.analyzer.telemetry import TelemetryError
+    from epochcast.analyzer.telemetry.endpoint import MOST_BYTES, Endpoint
+    from epochcast.analyzer.telemetry.settings import Access
 
     try:
         parts = urlsplit(url)

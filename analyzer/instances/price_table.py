@@ -11,13 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from ...common.files import write_whole
-from ...regressor import Catalog
-from ...regressor.errors import InputError as UnknownGpu
-from ..errors import InputError
-from . import price_age, price_cells
-from .instance import Instance, Offer
-from .price_list import PriceList, read_price_list
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import price_age, price_cells
+from epochcast.analyzer.instances.instance import Instance, Offer
+from epochcast.analyzer.instances.price_list import PriceList, read_price_list
+from epochcast.common.files import write_whole
+from epochcast.regressor import Catalog
+from epochcast.regressor.errors import InputError as UnknownGpu
 
 REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
 OPTIONAL = ("spot_usd_per_hour", "vcpus", "memory_gib")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .instance import Instance
+from epochcast.analyzer.instances.instance import Instance
 
 
 @dataclass(frozen=True)

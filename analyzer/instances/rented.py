@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from . import Instance, Market, is_stale, price_age
+from epochcast.analyzer.instances import Instance, Market, is_stale, price_age
 
 
 class InstancePlace(Protocol):

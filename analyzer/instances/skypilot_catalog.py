@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 from statistics import median_low
 
-from ...regressor import Catalog
-from ..errors import InputError
-from . import price_cells
-from .instance import Instance
-from .price_list import PriceList
-from .price_table import counted
-from .skypilot_names import accelerators_of, gpu_name
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import price_cells
+from epochcast.analyzer.instances.instance import Instance
+from epochcast.analyzer.instances.price_list import PriceList
+from epochcast.analyzer.instances.price_table import counted
+from epochcast.analyzer.instances.skypilot_names import accelerators_of, gpu_name
+from epochcast.regressor import Catalog
 
 _REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 _OPTIONAL = ("SpotPrice", "vCPUs", "MemoryGiB", "AvailabilityZone")

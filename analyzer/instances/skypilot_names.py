@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ...regressor import Catalog, Gpu
-from ...regressor.errors import InputError as UnknownGpu
+from epochcast.regressor import Catalog, Gpu
+from epochcast.regressor.errors import InputError as UnknownGpu
 
 # SkyPilot's clouds that rent by the instance; Kubernetes, SSH and Slurm have neither instance types nor prices.
 CLOUDS = (

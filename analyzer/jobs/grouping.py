@@ -13,11 +13,11 @@ from itertools import chain, count
 from types import MappingProxyType
 from zlib import crc32
 
-from ..answers.cycles import sharing
-from ..answers.job_schema import Grouping
-from ..telemetry.gpu_report import Report, trainers
-from .clusters import SAME_START_S, Cluster, Known, Rhythms, by_phase
-from .phase import LEAST_EPOCHS
+from epochcast.analyzer.answers.cycles import sharing
+from epochcast.analyzer.answers.job_schema import Grouping
+from epochcast.analyzer.jobs.clusters import SAME_START_S, Cluster, Known, Rhythms, by_phase
+from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
+from epochcast.analyzer.telemetry.gpu_report import Report, trainers
 
 # Letters of a GPU's name that an id holds.
 _LONG_KEY = 150

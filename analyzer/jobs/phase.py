@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from ..telemetry.gpu_report import Report
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 MOST_APART = 0.02
 """The lengths of epochs of one job differ by no more, as a share."""

@@ -7,24 +7,24 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from ...detector import elected
-from ...detector.confidence import ANSWERS
-from ...detector.methods.track.regimes import DIFFERENT
-from ...regressor import Catalog, Profile
-from ...regressor.precision import tensor_cores_idle
-from ..answers.answer_schema import PredictionAnswer
-from ..answers.cycles import NO_STEP, throughput
-from ..answers.detected_profile import LEAST_CONFIDENCE
-from ..answers.gpu_use import use_of
-from ..answers.job_result import said_once
-from ..answers.job_schema import GpuAnswer, JobAnswer, JobPlan
-from ..answers.predictions import comparable
-from ..answers.recommendation_schema import RecommendationAnswer
-from ..answers.sources import Source, notes_on
-from ..telemetry.gpu_report import GpuDevice, Report, Verdict
-from ..traces.static_gpu import gpu_of
-from ..words import length, plain
-from .grouping import Group
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
+from epochcast.analyzer.answers.cycles import NO_STEP, throughput
+from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE
+from epochcast.analyzer.answers.gpu_use import use_of
+from epochcast.analyzer.answers.job_result import said_once
+from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, JobPlan
+from epochcast.analyzer.answers.predictions import comparable
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.answers.sources import Source, notes_on
+from epochcast.analyzer.jobs.grouping import Group
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report, Verdict
+from epochcast.analyzer.traces.static_gpu import gpu_of
+from epochcast.analyzer.words import length, plain
+from epochcast.detector import elected
+from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.methods.track.regimes import DIFFERENT
+from epochcast.regressor import Catalog, Profile
+from epochcast.regressor.precision import tensor_cores_idle
 
 # Of GPUs that keep pace, one whose epochs take so much longer than the others' stands out.
 _STRAGGLES = 1.05

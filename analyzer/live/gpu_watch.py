@@ -9,20 +9,20 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector import Detection, Epoch
-from ...detector.stream import Stream
-from ...detector.stream.work import hole_s
-from ...regressor import Catalog
-from ...regressor.profile import METRICS, THROTTLED, Profile
-from ..answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
-from ..telemetry import Rows
-from ..telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
-from ..traces.held_idle import HELD_IDLE_COLUMNS, HeldIdle
-from ..traces.static_gpu import gpu_of
-from .known_epochs import KnownEpochs, News
-from .same_job import LONGEST_HOLE_S, Hole, rest_s
-from .stream_metrics import PREFERENCE, chosen
-from .thinned_samples import ThinnedSamples
+from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
+from epochcast.analyzer.live.known_epochs import KnownEpochs, News
+from epochcast.analyzer.live.same_job import LONGEST_HOLE_S, Hole, rest_s
+from epochcast.analyzer.live.stream_metrics import PREFERENCE, chosen
+from epochcast.analyzer.live.thinned_samples import ThinnedSamples
+from epochcast.analyzer.telemetry import Rows
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
+from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS, HeldIdle
+from epochcast.analyzer.traces.static_gpu import gpu_of
+from epochcast.detector import Detection, Epoch
+from epochcast.detector.stream import Stream
+from epochcast.detector.stream.work import hole_s
+from epochcast.regressor import Catalog
+from epochcast.regressor.profile import METRICS, THROTTLED, Profile
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..words import length
+from epochcast.analyzer.words import length
 
 # A search takes seconds; a longer turn delays every epoch.
 _LONG_TURN_S = 20.0

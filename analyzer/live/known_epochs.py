@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ...detector import Epoch
-from ..telemetry.gpu_report import EpochRecord
-from .epoch_matching import same, superseded
+from epochcast.analyzer.live.epoch_matching import same, superseded
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord
+from epochcast.detector import Epoch
 
 KNOWN = 1100
 """Newest epochs of a GPU that its watch remembers: a few more than its stream does."""

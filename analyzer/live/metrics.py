@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple, get_args
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ...detector import Unit
-from ..telemetry.gpu_report import Report
-from .health import SourceStatus, WatcherHealth, named_sources
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, named_sources
+from epochcast.analyzer.telemetry.gpu_report import Report
+from epochcast.detector import Unit
 
 log = logging.getLogger(__name__)
 

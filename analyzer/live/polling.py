@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from ..telemetry import NodeReport, Rows, TelemetryError, TelemetrySource
-from .health import SourceStatus
+from epochcast.analyzer.live.health import SourceStatus
+from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetryError, TelemetrySource
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...detector import Epoch
-from ...detector.methods.track.boundaries import EVEN, typical
-from ...detector.methods.track.periods import same
-from ...detector.stream.follower import OVERDUE
-from ...detector.stream.work import PAUSE_LEAST, hole_s
-from ..telemetry.gpu_report import Owner, Report, trainers
+from epochcast.analyzer.telemetry.gpu_report import Owner, Report, trainers
+from epochcast.detector import Epoch
+from epochcast.detector.methods.track.boundaries import EVEN, typical
+from epochcast.detector.methods.track.periods import same
+from epochcast.detector.stream.follower import OVERDUE
+from epochcast.detector.stream.work import PAUSE_LEAST, hole_s
 
 LONGEST_HOLE_S = 3600.0
 """A job may go on after a hole of so long; after a longer one there is another. By choice."""

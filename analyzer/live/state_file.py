@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
 
 log = logging.getLogger(__name__)
 

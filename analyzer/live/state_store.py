@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...regressor.profile import Profile
-from ..errors import InputError
-from ..telemetry.gpu_report import EpochRecord, Pulse, Report
-from .state_file import StateFile
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.state_file import StateFile
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report
+from epochcast.regressor.profile import Profile
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..telemetry.gpu_report import Report
-from .state_store import Heard, StateStore
+from epochcast.analyzer.live.state_store import Heard, StateStore
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 
 class StoredReports:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector.signals import of_the_job
+from epochcast.detector.signals import of_the_job
 
 MOST = 6
 """Metrics of a stream; each takes 0.2 MB."""

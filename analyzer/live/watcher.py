@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...regressor import Catalog
-from ..telemetry import NodeReport, Rows, TelemetrySource
-from ..telemetry.gpu_report import EpochRecord, Report
-from .epoch_matching import superseded
-from .gpu_watch import GpuWatch
-from .health import SourceStatus, WatcherHealth, WatcherReport
-from .known_epochs import KNOWN, News
-from .polling import Polled, Polling
-from .state_store import GpuChange, StateStore
+from epochcast.analyzer.live.epoch_matching import superseded
+from epochcast.analyzer.live.gpu_watch import GpuWatch
+from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
+from epochcast.analyzer.live.known_epochs import KNOWN, News
+from epochcast.analyzer.live.polling import Polled, Polling
+from epochcast.analyzer.live.state_store import GpuChange, StateStore
+from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetrySource
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
+from epochcast.regressor import Catalog
 
 log = logging.getLogger(__name__)
 

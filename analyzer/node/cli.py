@@ -10,13 +10,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...common import logs
-from ...common.arguments import Parser
-from ...common.errors import in_one_line
-from ...common.settings_file import load
-from ...extras import how_to_install
-from ..errors import InputError
-from .config import NodeConfig
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.node.config import NodeConfig
+from epochcast.common import logs
+from epochcast.common.arguments import Parser
+from epochcast.common.errors import in_one_line
+from epochcast.common.settings_file import load
+from epochcast.extras import how_to_install
 
 EPILOG = """examples:
   epochcast serve --node
@@ -64,9 +64,9 @@ def main(arguments: Sequence[str]) -> int:
             f"epochcast: the node analyzer is not installed here ({', '.join(missing)} missing); {how_to_install('node')}\n"
         )
         return 2
-    from ...regressor.errors import InputError as CatalogueError  # only now: it loads what was looked for
-    from ..telemetry.settings import opened
-    from .process import run
+    from epochcast.analyzer.node.process import run
+    from epochcast.analyzer.telemetry.settings import opened
+    from epochcast.regressor.errors import InputError as CatalogueError  # only now: it loads what was looked for
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...common.settings_file import check_address
-from ..errors import InputError
-from ..telemetry.settings import AgentSettings
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.telemetry.settings import AgentSettings
+from epochcast.common.settings_file import check_address
 
 _FIELDS_OF_AGENT = ("interval", "node", "instance", "cloud", "region", "user", "password_file", "ca")
 

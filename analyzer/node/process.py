@@ -13,24 +13,24 @@ from wsgiref.types import WSGIEnvironment
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from ...common.authentication import bearer_token
-from ...common.files import write_port
-from ...common.http_server import Limits, Server
-from ...common.notify import notify
-from ...common.routes import Answer, Query, Routes, json_answer, only_known, refusal
-from ...common.settings_file import is_local
-from ...regressor import load_catalog
-from ..errors import InputError
-from ..live.health import problems_of
-from ..live.metrics import DetectionMetrics, View
-from ..live.state_file import alone_with
-from ..live.state_store import StateStore
-from ..live.watcher import LONGEST_TURN_S, Watcher
-from ..telemetry import TelemetrySource
-from ..telemetry.gpu_report import epoch_to_json
-from ..telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
-from .config import NodeConfig
-from .report_changes import ReportChanges
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.health import problems_of
+from epochcast.analyzer.live.metrics import DetectionMetrics, View
+from epochcast.analyzer.live.state_file import alone_with
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.watcher import LONGEST_TURN_S, Watcher
+from epochcast.analyzer.node.config import NodeConfig
+from epochcast.analyzer.node.report_changes import ReportChanges
+from epochcast.analyzer.telemetry import TelemetrySource
+from epochcast.analyzer.telemetry.gpu_report import epoch_to_json
+from epochcast.analyzer.telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
+from epochcast.common.authentication import bearer_token
+from epochcast.common.files import write_port
+from epochcast.common.http_server import Limits, Server
+from epochcast.common.notify import notify
+from epochcast.common.routes import Answer, Query, Routes, json_answer, only_known, refusal
+from epochcast.common.settings_file import is_local
+from epochcast.regressor import load_catalog
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import NamedTuple
 
-from ..telemetry.gpu_report import Pulse, Report
+from epochcast.analyzer.telemetry.gpu_report import Pulse, Report
 
 
 class Page(NamedTuple):

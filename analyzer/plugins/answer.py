@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .chart import Picture
+from epochcast.analyzer.plugins.chart import Picture
 
 _T = TypeVar("_T")
 

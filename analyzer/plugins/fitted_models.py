@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
 
 
 def folders(backend: str, own: Mapping[str, Any]) -> dict[str, Path]:

@@ -13,10 +13,10 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from ..errors import InputError
-from .fitted_models import folder_named
-from .received_onnx import OnnxText, received_onnx
-from .types import LibraryName, Name
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.fitted_models import folder_named
+from epochcast.analyzer.plugins.received_onnx import OnnxText, received_onnx
+from epochcast.analyzer.plugins.types import LibraryName, Name
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..csv_text import one_line
-from ..errors import InputError
+from epochcast.analyzer.csv_text import one_line
+from epochcast.analyzer.errors import InputError
 
 MOST_BYTES = 64 * 2**20
 """Of the file; the service's own limit of a body may be lower. Weights are not needed: an export without them is small."""

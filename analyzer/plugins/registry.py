@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from ..errors import InputError
-from . import GROUP, Backend, Settings
-from .question import Body, Question, body_of
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import GROUP, Backend, Settings
+from epochcast.analyzer.plugins.question import Body, Question, body_of
 
 log = logging.getLogger(__name__)
 

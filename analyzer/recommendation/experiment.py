@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ...regressor import Profile
-from .rank import Objective, comparable_prices, cost_of, time_of
-from .recommendation import Recommendation
+from epochcast.analyzer.recommendation.rank import Objective, comparable_prices, cost_of, time_of
+from epochcast.analyzer.recommendation.recommendation import Recommendation
+from epochcast.regressor import Profile
 
 # Enough that the detector finds the epochs of the run (it takes 4.5 on average), and no less than a minute of them.
 _RUN_EPOCHS = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...regressor import Gpu, Profile
+from epochcast.regressor import Gpu, Profile
 
 GIB = 2.0**30
 

@@ -15,13 +15,13 @@ from typing import Literal
 
 from scipy.stats import norm
 
-from ...regressor import Catalog, Prediction
-from ...regressor.prediction import Estimate
-from ..errors import InputError
-from ..instances import Instance, Market, is_stale, price_age
-from .memory_fit import MemoryNeed
-from .recommendation import Recommendation
-from .whole_job import WholeJob
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import Instance, Market, is_stale, price_age
+from epochcast.analyzer.recommendation.memory_fit import MemoryNeed
+from epochcast.analyzer.recommendation.recommendation import Recommendation
+from epochcast.analyzer.recommendation.whole_job import WholeJob
+from epochcast.regressor import Catalog, Prediction
+from epochcast.regressor.prediction import Estimate
 
 Objective = Literal["cost", "time"]
 Reason = Literal["memory", "deadline", "budget", "price"]

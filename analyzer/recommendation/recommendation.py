@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...regressor import Prediction
-from ...regressor.prediction import Estimate, by_data_sheet
-from ..instances import Instance, Market
-from .whole_job import WholeJob
+from epochcast.analyzer.instances import Instance, Market
+from epochcast.analyzer.recommendation.whole_job import WholeJob
+from epochcast.regressor import Prediction
+from epochcast.regressor.prediction import Estimate, by_data_sheet
 
 _HOUR_S = 3600.0
 

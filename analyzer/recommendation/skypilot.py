@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from ...regressor import Catalog
-from ..errors import InputError
-from ..instances.skypilot_names import CLOUDS, accelerator_name
-from ..words import money, number, time_unit
-from .recommendation import Recommendation
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances.skypilot_names import CLOUDS, accelerator_name
+from epochcast.analyzer.recommendation.recommendation import Recommendation
+from epochcast.analyzer.words import money, number, time_unit
+from epochcast.regressor import Catalog
 
 
 def resources_yaml(recommendations: Sequence[Recommendation], job: str, catalog: Catalog) -> str:

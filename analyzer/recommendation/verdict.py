@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ...regressor.prediction import by_data_sheet
-from .experiment import Decision, Rival
-from .rank import JobLimits, Objective, Reason, cost_of, missed, time_of
-from .recommendation import Recommendation
+from epochcast.analyzer.recommendation.experiment import Decision, Rival
+from epochcast.analyzer.recommendation.rank import JobLimits, Objective, Reason, cost_of, missed, time_of
+from epochcast.analyzer.recommendation.recommendation import Recommendation
+from epochcast.regressor.prediction import by_data_sheet
 
 Action = Literal["stay", "move", "measure", "choose", "none"]
 """``choose``: what the job runs on now has no price, so there is nothing to compare with; ``none``: no instance qualifies."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...regressor import Prediction, Profile
-from ...regressor.job import estimate_job
-from ...regressor.prediction import Estimate
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Prediction, Profile
+from epochcast.regressor.job import estimate_job
+from epochcast.regressor.prediction import Estimate
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from ..errors import AgentError, InputError
-from ..traces.trace import Trace
+from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.traces.trace import Trace
 
 SAMPLES_SCHEMA = "epochcast.samples/v1"
 GPUS_SCHEMA = "epochcast.gpus/v1"

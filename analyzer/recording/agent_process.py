@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import AgentError, InputError
-from .agent_client import AgentClient
+from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.recording.agent_client import AgentClient
 
 _START_TIMEOUT_S = 20.0  # NVML initialisation without a persistence daemon takes seconds
 _STOP_TIMEOUT_S = 5.0

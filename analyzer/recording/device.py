@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InputError
-from .agent_process import agent_process
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.recording.agent_process import agent_process
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...common.files import write_whole
-from ..errors import InputError
-from ..traces.trace import Trace, trace_of_csv
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.trace import Trace, trace_of_csv
+from epochcast.common.files import write_whole
 
 
 class _OnDisk(NamedTuple):

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import AgentError, InputError
-from ..traces.trace import Trace, write_trace
-from .agent_client import AgentClient, without_samples
-from .agent_process import agent_process
-from .growing_trace import GrowingTrace
+from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.recording.agent_client import AgentClient, without_samples
+from epochcast.analyzer.recording.agent_process import agent_process
+from epochcast.analyzer.recording.growing_trace import GrowingTrace
+from epochcast.analyzer.traces.trace import Trace, write_trace
 
 HOST = "host"  # the source of the machine's own trace
 DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configuration listens

@@ -12,27 +12,27 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TypeVar
 
-from ..answers.advisor import Advisor
-from ..answers.answer_schema import PredictionAnswer
-from ..answers.job_json import prediction_answer, recommendation_answer
-from ..answers.job_schema import GpuAnswer, JobAnswer, JobPlan
-from ..answers.recommendation_schema import RecommendationAnswer
-from ..answers.recommendations import Renting
-from ..answers.sources import Source
-from ..errors import InputError
-from ..jobs.grouping import group
-from ..jobs.summary import gpu_answer, sources_of
-from ..live.health import WatcherReport
-from ..live.metrics import GONE_S
-from ..live.state_store import StateStore
-from ..live.stored_reports import StoredReports
-from ..recommendation import JobLimits, Objective
-from ..telemetry.gpu_report import Report
-from . import health
-from .config import Settings
-from .job_answers import JobAnswers, planned
-from .job_record import JobRecord
-from .listing import gpu_place, job_place
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
+from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, JobPlan
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.answers.recommendations import Renting
+from epochcast.analyzer.answers.sources import Source
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.grouping import group
+from epochcast.analyzer.jobs.summary import gpu_answer, sources_of
+from epochcast.analyzer.live.health import WatcherReport
+from epochcast.analyzer.live.metrics import GONE_S
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.live.stored_reports import StoredReports
+from epochcast.analyzer.recommendation import JobLimits, Objective
+from epochcast.analyzer.service import health
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.job_answers import JobAnswers, planned
+from epochcast.analyzer.service.job_record import JobRecord
+from epochcast.analyzer.service.listing import gpu_place, job_place
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 log = logging.getLogger(__name__)
 

@@ -14,16 +14,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ... import __version__
-from ...common.settings_file import remedy
-from . import problems
-from .auth import Auth
-from .change_streams import ChangeStreams
-from .limits import Places, RateLimit
-from .page.routes import router as page
-from .parts import Parts
-from .request_metrics import Counted, RequestMetrics
-from .routes import backends, gpus, jobs, operation, sources, tables, traces
+from epochcast import __version__
+from epochcast.analyzer.service import problems
+from epochcast.analyzer.service.auth import Auth
+from epochcast.analyzer.service.change_streams import ChangeStreams
+from epochcast.analyzer.service.limits import Places, RateLimit
+from epochcast.analyzer.service.page.routes import router as page
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.request_metrics import Counted, RequestMetrics
+from epochcast.analyzer.service.routes import backends, gpus, jobs, operation, sources, tables, traces
+from epochcast.common.settings_file import remedy
 
 _DESCRIPTION = """How long a training job would take on every other GPU, and what it would cost, from hardware telemetry alone.
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..errors import InputError
-from .problems import problem
-from .request_metrics import RequestMetrics
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.service.problems import problem
+from epochcast.analyzer.service.request_metrics import RequestMetrics
 
 OPEN = frozenset({"/healthz", "/readyz"})
 """Answered without a token: a monitor of the process need not know it, and they reveal nothing else."""

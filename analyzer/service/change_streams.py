@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ..live.metrics import catalog
-from .problems import problem
-from .request_metrics import RequestMetrics
+from epochcast.analyzer.live.metrics import catalog
+from epochcast.analyzer.service.problems import problem
+from epochcast.analyzer.service.request_metrics import RequestMetrics
 
 PATH = "/changes"
 """Where the events are; the page's script has it too."""

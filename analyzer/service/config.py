@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, IPvAnyNetwork, ValidationError
 
-from ...common.settings_file import is_local, read_toml, remedy
-from ..errors import InputError
-from ..telemetry.settings import (
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.telemetry.settings import (
     AgentSettings,
     DemoSettings,
     FilesSettings,
@@ -19,6 +18,7 @@ from ..telemetry.settings import (
     PrometheusSettings,
     SourceSettings,
 )
+from epochcast.common.settings_file import is_local, read_toml, remedy
 
 Name = Annotated[str, Field(max_length=200)]
 

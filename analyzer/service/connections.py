@@ -10,7 +10,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from ...common.http_clients import Clients
+from epochcast.common.http_clients import Clients
 
 LOOK_S = 20.0
 """Seconds from one look at a connection to the next. One that sends no request in between is closed."""

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ... import __version__
-from ..answers.answer_schema import AnswerModel
-from ..live.health import MOST_SOURCES, WatcherReport, named_sources, problems_of
+from epochcast import __version__
+from epochcast.analyzer.answers.answer_schema import AnswerModel
+from epochcast.analyzer.live.health import MOST_SOURCES, WatcherReport, named_sources, problems_of
 
 _MOST_NOTES = 20
 

@@ -13,21 +13,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..answers.advisor import Advisor
-from ..answers.answer_schema import PredictionAnswer
-from ..answers.job_json import prediction_answer, recommendation_answer
-from ..answers.job_result import JobQuestion
-from ..answers.job_schema import JobPlan
-from ..answers.recommendation_schema import RecommendationAnswer
-from ..answers.sources import Source, slowest_of
-from ..instances import Market
-from ..instances.rented import Rented, rented
-from ..jobs.grouping import Group
-from ..jobs.summary import sources_of, summed_up
-from ..live.state_store import StateStore
-from ..recommendation import Work
-from ..telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
-from .job_record import JobRecord
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
+from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.answers.job_result import JobQuestion
+from epochcast.analyzer.answers.job_schema import JobPlan
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.answers.sources import Source, slowest_of
+from epochcast.analyzer.instances import Market
+from epochcast.analyzer.instances.rented import Rented, rented
+from epochcast.analyzer.jobs.grouping import Group
+from epochcast.analyzer.jobs.summary import sources_of, summed_up
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.recommendation import Work
+from epochcast.analyzer.service.job_record import JobRecord
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
 
 log = logging.getLogger(__name__)
 

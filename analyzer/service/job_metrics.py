@@ -13,10 +13,10 @@ from prometheus_client import Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ..answers.job_schema import JobAnswer
-from ..answers.recommendation_schema import InstanceAnswer
-from ..live.metrics import Value, catalog, families
-from .analysis import Analysis, Snapshot
+from epochcast.analyzer.answers.job_schema import JobAnswer
+from epochcast.analyzer.answers.recommendation_schema import InstanceAnswer
+from epochcast.analyzer.live.metrics import Value, catalog, families
+from epochcast.analyzer.service.analysis import Analysis, Snapshot
 
 MOST_BYTES = 1_700_000
 """Of the lines on jobs and their GPUs; with all others a page stays below 2 MB."""

@@ -7,9 +7,9 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from ..answers.job_schema import JobAnswer
-from ..jobs.clusters import Known
-from ..telemetry.gpu_report import Report
+from epochcast.analyzer.answers.job_schema import JobAnswer
+from epochcast.analyzer.jobs.clusters import Known
+from epochcast.analyzer.telemetry.gpu_report import Report
 
 log = logging.getLogger(__name__)
 

@@ -23,12 +23,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...common.http_clients import Clients
-from .auth import OPEN
-from .change_streams import PATH as CHANGES
-from .config import LimitSettings
-from .problems import problem
-from .request_metrics import RequestMetrics
+from epochcast.analyzer.service.auth import OPEN
+from epochcast.analyzer.service.change_streams import PATH as CHANGES
+from epochcast.analyzer.service.config import LimitSettings
+from epochcast.analyzer.service.problems import problem
+from epochcast.analyzer.service.request_metrics import RequestMetrics
+from epochcast.common.http_clients import Clients
 
 BODY_S = 10.0
 """Seconds for a body to arrive, and one more for each `PACE` bytes of it: half a megabit per second is enough."""

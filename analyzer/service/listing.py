@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..answers.job_schema import GpuAnswer, JobAnswer, State
-from ..live.health import SourceStatus
+from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, State
+from epochcast.analyzer.live.health import SourceStatus
 
 if TYPE_CHECKING:
-    from .analysis import Snapshot
+    from epochcast.analyzer.service.analysis import Snapshot
 
 Item = TypeVar("Item")
 

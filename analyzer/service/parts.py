@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, cast
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
-from ...regressor import Catalog
-from ..instances import Instance
-from ..live.state_store import StateStore
-from ..plugins.registry import Registry
-from .config import Settings
-from .workers import Workers
+from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.plugins.registry import Registry
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.workers import Workers
+from epochcast.regressor import Catalog
 
 if TYPE_CHECKING:
-    from ..answers.advisor import Advisor
-    from .analysis import Analysis
+    from epochcast.analyzer.answers.advisor import Advisor
+    from epochcast.analyzer.service.analysis import Analysis
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from ..answers.answer_schema import AnswerModel
-from .workers import WorkersBusyError
+from epochcast.analyzer.answers.answer_schema import AnswerModel
+from epochcast.analyzer.service.workers import WorkersBusyError
 
 log = logging.getLogger(__name__)
 

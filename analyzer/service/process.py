@@ -21,28 +21,28 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ...common import logs
-from ...common.files import write_port
-from ...common.http_clients import Clients
-from ...common.notify import notify
-from ..answers.advisor import Advisor
-from ..errors import InputError
-from ..live.metrics import DetectionMetrics, View, families
-from ..live.state_file import alone_with
-from ..live.state_store import StateStore
-from ..plugins import Settings as PluginSettings
-from ..plugins.registry import Registry
-from ..recommendation import JobLimits
-from ..telemetry.settings import opened
-from .analysis import Analysis
-from .app import create_app
-from .auth import read_token
-from .config import Settings
-from .connections import Connection
-from .job_metrics import JobMetrics
-from .parts import Parts
-from .watcher_process import WatcherProcess
-from .workers import Workers
+from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.live.metrics import DetectionMetrics, View, families
+from epochcast.analyzer.live.state_file import alone_with
+from epochcast.analyzer.live.state_store import StateStore
+from epochcast.analyzer.plugins import Settings as PluginSettings
+from epochcast.analyzer.plugins.registry import Registry
+from epochcast.analyzer.recommendation import JobLimits
+from epochcast.analyzer.service.analysis import Analysis
+from epochcast.analyzer.service.app import create_app
+from epochcast.analyzer.service.auth import read_token
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.service.connections import Connection
+from epochcast.analyzer.service.job_metrics import JobMetrics
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.watcher_process import WatcherProcess
+from epochcast.analyzer.service.workers import Workers
+from epochcast.analyzer.telemetry.settings import opened
+from epochcast.common import logs
+from epochcast.common.files import write_port
+from epochcast.common.http_clients import Clients
+from epochcast.common.notify import notify
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ import signal
 import threading
 from urllib.parse import urlsplit
 
-from ...common import logs
-from ..errors import InputError
-from ..node.config import NodeConfig
-from ..node.process import run
-from ..telemetry.settings import opened
-from ..telemetry.shard import Shard
-from .config import Settings
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.node.config import NodeConfig
+from epochcast.analyzer.node.process import run
+from epochcast.analyzer.service.config import Settings
+from epochcast.analyzer.telemetry.settings import opened
+from epochcast.analyzer.telemetry.shard import Shard
+from epochcast.common import logs
 
 
 def serve_shard(settings: Settings, shard: Shard) -> int:

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...detector import detect
-from ...regressor import load_catalog
-from ..answers.sources import Source, source_of
-from ..csv_text import one_line
-from ..errors import InputError
-from ..traces.trace import Trace, trace_of_csv, trace_of_table
+from epochcast.analyzer.answers.sources import Source, source_of
+from epochcast.analyzer.csv_text import one_line
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.trace import Trace, trace_of_csv, trace_of_table
+from epochcast.detector import detect
+from epochcast.regressor import load_catalog
 
 Kind = Literal["parquet", "csv"]
 

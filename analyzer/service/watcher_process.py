@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from ...common import logs
-from ..live.health import WatcherReport
-from ..live.watcher import LONGEST_TURN_S
-from ..telemetry.settings import SourceSettings
+from epochcast.analyzer.live.health import WatcherReport
+from epochcast.analyzer.live.watcher import LONGEST_TURN_S
+from epochcast.analyzer.telemetry.settings import SourceSettings
+from epochcast.common import logs
 
 log = logging.getLogger(__name__)
 
@@ -154,10 +154,10 @@ def watch(reports: Connection, sources: Sequence[SourceSettings], state: Path, k
     report: list[Callable[[], WatcherReport]] = [WatcherReport]
     threading.Thread(target=_send, args=(reports, report), daemon=True).start()
 
-    from ...regressor.gpus import load_catalog
-    from ..live.state_store import StateStore
-    from ..live.watcher import Watcher
-    from ..telemetry.settings import opened
+    from epochcast.analyzer.live.state_store import StateStore
+    from epochcast.analyzer.live.watcher import Watcher
+    from epochcast.analyzer.telemetry.settings import opened
+    from epochcast.regressor.gpus import load_catalog
 
     store = StateStore(state)
     try:

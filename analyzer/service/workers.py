@@ -21,7 +21,7 @@ from typing import Any, Literal
 from anyio import CapacityLimiter, to_thread
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
 
 log = logging.getLogger(__name__)
 

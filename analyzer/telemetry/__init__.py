@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .gpu_report import EpochRecord, GpuDevice, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
 
 
 class TelemetryError(ConnectionError):

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import Rows, TelemetryError
-from .endpoint import Endpoint, RefusedError
-from .gpu_report import GpuDevice, Owner
-from .settings import AgentSettings
+from epochcast.analyzer.telemetry import Rows, TelemetryError
+from epochcast.analyzer.telemetry.endpoint import Endpoint, RefusedError
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
+from epochcast.analyzer.telemetry.settings import AgentSettings
 
 GPUS, SAMPLES, PROCESSES = "/api/v1/gpus", "/api/v1/samples", "/api/v1/processes"
 GPUS_SCHEMA, SAMPLES_SCHEMA, PROCESSES_SCHEMA = "epochcast.gpus/v1", "epochcast.samples/v1", "epochcast.processes/v1"

@@ -18,9 +18,9 @@ import urllib3
 from urllib3.exceptions import HTTPError, MaxRetryError
 from urllib3.response import BaseHTTPResponse
 
-from ..errors import InputError
-from . import TelemetryError
-from .settings import Access
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.telemetry import TelemetryError
+from epochcast.analyzer.telemetry.settings import Access
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 3.0, 15.0
 LONGEST_ANSWER_S = 60.0  # however steadily it drips

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError
-from . import Rows, TelemetryError
-from .gpu_report import GpuDevice
-from .settings import FilesSettings
-from .shard import WHOLE, Shard
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.telemetry import Rows, TelemetryError
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.analyzer.telemetry.settings import FilesSettings
+from epochcast.analyzer.telemetry.shard import WHOLE, Shard
 
 #: Files given at one poll: what was read waits in memory for the detectors.
 MOST_FILES = 4
@@ -71,7 +71,7 @@ class FilesSource:
 
     def _read(self, path: Path) -> Rows | None:
         # pandas and pyarrow: only where files are read.
-        from ..traces.trace import read_trace
+        from epochcast.analyzer.traces.trace import read_trace
 
         trace = read_trace(path)
         time = trace.time

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from ...detector import Cycle, Detection, Epoch, JobEpochs, Reason, Unit, unit_of
-from ...regressor.profile import Profile
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.detector import Cycle, Detection, Epoch, JobEpochs, Reason, Unit, unit_of
+from epochcast.regressor.profile import Profile
 
 SCHEMA = "epochcast.gpu-report/v2"
 

@@ -16,12 +16,12 @@ from multiprocessing.pool import ThreadPool
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ..errors import InputError
-from . import NodeReport, TelemetryError
-from .endpoint import Endpoint
-from .gpu_report import EpochRecord, Pulse, Report, epoch_from_json
-from .settings import NodeSettings
-from .shard import WHOLE, Shard
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.telemetry import NodeReport, TelemetryError
+from epochcast.analyzer.telemetry.endpoint import Endpoint
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report, epoch_from_json
+from epochcast.analyzer.telemetry.settings import NodeSettings
+from epochcast.analyzer.telemetry.shard import WHOLE, Shard
 
 REPORTS, EPOCHS = "/api/v1/reports", "/api/v1/epochs"
 REPORTS_SCHEMA, EPOCHS_SCHEMA = "epochcast.reports/v1", "epochcast.epochs/v1"

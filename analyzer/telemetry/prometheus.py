@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import Rows, TelemetryError
-from .gpu_report import GpuDevice, Owner
-from .prometheus_api import PrometheusApi, TooManySamplesError, table
-from .series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
-from .settings import PrometheusSettings
-from .shard import WHOLE, Shard
+from epochcast.analyzer.telemetry import Rows, TelemetryError
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner
+from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySamplesError, table
+from epochcast.analyzer.telemetry.series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
+from epochcast.analyzer.telemetry.settings import PrometheusSettings
+from epochcast.analyzer.telemetry.shard import WHOLE, Shard
 
 #: Seconds between two questions which GPUs there are.
 GPUS_S = 10.0

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dcgm_names import ONCE_PERCENT, PERCENT
-from . import TelemetryError
-from .endpoint import Endpoint, RefusedError, TooLargeError
-from .series_names import Meaning, Part
-from .settings import PrometheusSettings
+from epochcast.analyzer.telemetry import TelemetryError
+from epochcast.analyzer.telemetry.endpoint import Endpoint, RefusedError, TooLargeError
+from epochcast.analyzer.telemetry.series_names import Meaning, Part
+from epochcast.analyzer.telemetry.settings import PrometheusSettings
+from epochcast.dcgm_names import ONCE_PERCENT, PERCENT
 
 SERIES, QUERY = "/api/v1/series", "/api/v1/query"
 #: Of one answer: some 600,000 samples, which take ten times as much memory while they are read.

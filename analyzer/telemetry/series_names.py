@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from ...dcgm_names import BLANK, ENERGY_BLANK, NAMES
-from ...regressor.profile import THROTTLED
+from epochcast.dcgm_names import BLANK, ENERGY_BLANK, NAMES
+from epochcast.regressor.profile import THROTTLED
 
 #: Column -> unit suffix of the agent's name for it. (The agent's catalogue is not ours to load; a test compares the two.)
 _GPU_SUFFIXES = {

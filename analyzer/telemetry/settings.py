@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from ...common.settings_file import whole_url
-from ..errors import InputError
-from . import TelemetrySource
-from .shard import WHOLE, Shard
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.telemetry import TelemetrySource
+from epochcast.analyzer.telemetry.shard import WHOLE, Shard
+from epochcast.common.settings_file import whole_url
 
 _STRICT = {"extra": "forbid"}  # for pydantic, where a configuration is read by it: an unknown key is a mistake
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from zlib import crc32
 
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
 
 
 @dataclass(frozen=True)

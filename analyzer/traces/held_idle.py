@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...held_idle import ACTIVITY, held_idle
+from epochcast.held_idle import ACTIVITY, held_idle
 
 Array = NDArray[np.float64]
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...detector import Detection, JobDetection, detect, detect_job
-from ...detector import InputError as NotDetectable
-from ...detector.methods.track.periods import SAME
-from ..adapters import wandb_run
-from ..csv_text import source_name
-from ..errors import InputError
-from .trace import Trace, read_traces
+from epochcast.analyzer.adapters import wandb_run
+from epochcast.analyzer.csv_text import source_name
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.trace import Trace, read_traces
+from epochcast.detector import Detection, JobDetection, detect, detect_job
+from epochcast.detector import InputError as NotDetectable
+from epochcast.detector.methods.track.periods import SAME
 
 if TYPE_CHECKING:
-    from ..instances import Instance
+    from epochcast.analyzer.instances import Instance
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """How the names of traces in a folder end."""
@@ -80,7 +80,7 @@ def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | 
         gpus: names in the catalogue, one for each GPU.
         instances: the price table.
     """
-    from ..instances.rented import rented
+    from epochcast.analyzer.instances.rented import rented
 
     prices = [rented(gpu, 1, instances).usd_per_gpu_hour for gpu in gpus]
     known = [price for price in prices if price is not None]
@@ -89,9 +89,9 @@ def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | 
 
 def usd_of(traces: Sequence[Trace]) -> float | None:
     """`usd_per_hour` of the GPUs that the traces name, by our own price table; None where one names none that is known."""
-    from ...regressor import load_catalog
-    from ..instances import load_instances
-    from .static_gpu import gpu_of
+    from epochcast.analyzer.instances import load_instances
+    from epochcast.analyzer.traces.static_gpu import gpu_of
+    from epochcast.regressor import load_catalog
 
     catalog = load_catalog()
     try:

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...detector.evaluation import Labels
-from ..adapters import mlperf_power
-from ..csv_text import parse_csv, read_text
-from ..errors import InputError
-from ..gpu_scripts import record_epochs
-from .trace import Trace, make_trace, read_trace
+from epochcast.analyzer.adapters import mlperf_power
+from epochcast.analyzer.csv_text import parse_csv, read_text
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.gpu_scripts import record_epochs
+from epochcast.analyzer.traces.trace import Trace, make_trace, read_trace
+from epochcast.detector.evaluation import Labels
 
 TRACES = "traces"
 """The folder of a corpus that holds the traces of its runs and their labels."""

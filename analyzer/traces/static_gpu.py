@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...regressor import Catalog, Gpu
-from ...regressor import InputError as UnknownGpu
-from ...regressor.gpu_figures import check_figure, check_lanes
-from ..errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Catalog, Gpu
+from epochcast.regressor import InputError as UnknownGpu
+from epochcast.regressor.gpu_figures import check_figure, check_lanes
 
 # Field of a catalogue entry -> the agent's name for it. The agent knows no nominal memory and no TDP: what the driver counts is
 # a little less than the former, and the enforced limit is the latter unless somebody lowered it.

@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...common.files import write_whole
-from ..adapters import read_foreign, wandb_run
-from ..adapters.device_table import DeviceTable
-from ..adapters.timestamps import with_time
-from ..csv_text import numeric_column, one_line, parse_csv, read_text, source_name
-from ..errors import InputError
+from epochcast.analyzer.adapters import read_foreign, wandb_run
+from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.analyzer.adapters.timestamps import with_time
+from epochcast.analyzer.csv_text import numeric_column, one_line, parse_csv, read_text, source_name
+from epochcast.analyzer.errors import InputError
+from epochcast.common.files import write_whole
 
 SCHEMA = "epochcast.trace/v1"
 PARQUET_KEY = b"epochcast"

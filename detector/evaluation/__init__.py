@@ -4,11 +4,19 @@ Definitions: the true period is the median difference of the epoch starts. On th
 the truth mapped through the clock's own readings. An answer is right if its period is within 5 % of the true one.
 """
 
-from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
-from .labels import Labels
-from .regimes import score_regimes, true_regimes
-from .scores import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
-from .summary import RESOLVED, THRESHOLDS, by_threshold, macro_average, reliability, resolved, summarise
+from epochcast.detector.evaluation.boundaries import boundary_error, boundary_f1, lagged_boundary_f1
+from epochcast.detector.evaluation.labels import Labels
+from epochcast.detector.evaluation.regimes import score_regimes, true_regimes
+from epochcast.detector.evaluation.scores import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
+from epochcast.detector.evaluation.summary import (
+    RESOLVED,
+    THRESHOLDS,
+    by_threshold,
+    macro_average,
+    reliability,
+    resolved,
+    summarise,
+)
 
 __all__ = [
     "RESOLVED",

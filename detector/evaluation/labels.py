@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from epochcast.detector.errors import InputError
 
 
 @dataclass(frozen=True)

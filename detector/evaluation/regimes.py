@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ..confidence import ANSWERS
-from ..epochs import Detection
-from .labels import Labels
-from .scores import TOLERANCE
+from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.epochs import Detection
+from epochcast.detector.evaluation.labels import Labels
+from epochcast.detector.evaluation.scores import TOLERANCE
 
 #: A true regime has so many epochs within this share of their median; neighbours differ by more than that. By choice.
 EPOCHS, ALIKE, DIFFERENT = 3, 0.10, 0.20

@@ -8,15 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import clock as clocks
-from ..clock import Clock
-from ..detection import detect
-from ..epochs import ClockName, Detection, JobEpochs, Verdict
-from ..errors import InputError
-from ..methods import METHODS
-from ..signals import Signals, clean
-from .boundaries import boundary_error, boundary_f1, lagged_boundary_f1
-from .labels import Labels
+from epochcast.detector import clock as clocks
+from epochcast.detector.clock import Clock
+from epochcast.detector.detection import detect
+from epochcast.detector.epochs import ClockName, Detection, JobEpochs, Verdict
+from epochcast.detector.errors import InputError
+from epochcast.detector.evaluation.boundaries import boundary_error, boundary_f1, lagged_boundary_f1
+from epochcast.detector.evaluation.labels import Labels
+from epochcast.detector.methods import METHODS
+from epochcast.detector.signals import Signals, clean
 
 #: A period is right, and boundaries match, within this share of the true period. From ../shared/research/detector.md, 3.
 TOLERANCE = 0.05

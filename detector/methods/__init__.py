@@ -6,7 +6,7 @@ A method is a function of the cleaned signals and the chosen clock, with its own
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 
-from ..epochs import Detection
+from epochcast.detector.epochs import Detection
 
 Method = Callable[..., Detection]
 

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.signal import correlate, find_peaks
 
-from ..clock import Clock
-from ..epochs import Detection
-from ..signals import Signals
-from . import univariate
+from epochcast.detector.clock import Clock
+from epochcast.detector.epochs import Detection
+from epochcast.detector.methods import univariate
+from epochcast.detector.signals import Signals
 
 
 def detect(signals: Signals, clock: Clock) -> Detection:

@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...extras import how_to_install
-from ..clock import Clock
-from ..epochs import Detection
-from ..errors import InputError
-from ..signals import Signals
-from . import univariate
+from epochcast.detector.clock import Clock
+from epochcast.detector.epochs import Detection
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods import univariate
+from epochcast.detector.signals import Signals
+from epochcast.extras import how_to_install
 
 Cost = Literal["l2", "rbf"]
 

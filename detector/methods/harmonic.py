@@ -9,11 +9,11 @@ from scipy.fft import next_fast_len, rfft
 from scipy.signal import detrend
 from scipy.signal.windows import hann
 
-from ..clock import Clock
-from ..epochs import Detection
-from ..errors import InputError
-from ..signals import Signals
-from . import univariate
+from epochcast.detector.clock import Clock
+from epochcast.detector.epochs import Detection
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods import univariate
+from epochcast.detector.signals import Signals
 
 #: Zeros appended, in lengths of the series: few epochs must not round the period to a whole part of the trace. By choice.
 PADDING = 7

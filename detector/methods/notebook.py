@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks, savgol_filter
 
-from .. import luminol
-from ..clock import Clock
-from ..epochs import Detection
-from ..errors import InputError
-from ..signals import Signals
-from . import univariate
+from epochcast.detector import luminol
+from epochcast.detector.clock import Clock
+from epochcast.detector.epochs import Detection
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods import univariate
+from epochcast.detector.signals import Signals
 
 # The notebook's, as ../shared/research/detector.md, 0, describes it.
 WINDOWS = (11, 21, 91, 101, 231)

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks, savgol_filter
 
-from .. import luminol
-from ..clock import Clock
-from ..epochs import Detection
-from ..errors import InputError
-from ..signals import Signals
-from . import univariate
+from epochcast.detector import luminol
+from epochcast.detector.clock import Clock
+from epochcast.detector.epochs import Detection
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods import univariate
+from epochcast.detector.signals import Signals
 
 AVERAGES: dict[str, Callable[[NDArray[np.float64]], np.floating]] = {"mean": np.mean, "median": np.median}
 EDGES = ("interp", "mirror", "nearest", "constant", "wrap")

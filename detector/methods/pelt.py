@@ -6,11 +6,11 @@ Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..clock import Clock
-from ..epochs import Detection
-from ..errors import InputError
-from ..signals import Signals
-from . import change_points
+from epochcast.detector.clock import Clock
+from epochcast.detector.epochs import Detection
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods import change_points
+from epochcast.detector.signals import Signals
 
 #: The price in the library's own introduction, for a cost that is at most 1 per sample.
 RBF_PENALTY = 3.0

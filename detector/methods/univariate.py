@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..clock import Clock
-from ..epochs import Detection, Epoch, JobEpochs
-from ..errors import InputError
-from ..signals import Signals
+from epochcast.detector.clock import Clock
+from epochcast.detector.epochs import Detection, Epoch, JobEpochs
+from epochcast.detector.errors import InputError
+from epochcast.detector.signals import Signals
 
 #: Distances of boundaries within this share of their mean are even. By choice, as wide as in ../shared/research/detector.md, 4.
 EVEN = 0.15

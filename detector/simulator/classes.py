@@ -9,12 +9,12 @@ from zlib import crc32
 
 import numpy as np
 
-from ..errors import InputError
-from . import other_classes as other
-from . import training_classes as training
-from .log import Log, logged, read
-from .scenario import Scenario, observe
-from .trace import SimulatedTrace
+from epochcast.detector.errors import InputError
+from epochcast.detector.simulator import other_classes as other
+from epochcast.detector.simulator import training_classes as training
+from epochcast.detector.simulator.log import Log, logged, read
+from epochcast.detector.simulator.scenario import Scenario, observe
+from epochcast.detector.simulator.trace import SimulatedTrace
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .timeline import Phase, SimulatedTimeline, join, pause
-from .training import SimulatedTraining
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.training import SimulatedTraining
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .devices import DEVICES
-from .trace import SimulatedTrace
+from epochcast.detector.simulator.devices import DEVICES
+from epochcast.detector.simulator.trace import SimulatedTrace
 
 Array = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import other_jobs
-from .draws import log_uniform, uncropped
-from .scenario import Scenario, SimulatedProcess
-from .timeline import Phase, SimulatedTimeline, pause
+from epochcast.detector.simulator import other_jobs
+from epochcast.detector.simulator.draws import log_uniform, uncropped
+from epochcast.detector.simulator.scenario import Scenario, SimulatedProcess
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, pause
 
 
 def _alone(rng: np.random.Generator, timeline: SimulatedTimeline) -> Scenario:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .timeline import Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
 
 Array = NDArray[np.float64]
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .devices import DEVICES
-from .draws import log_uniform
-from .telemetry import Noise, measure
-from .timeline import TICK_S, SimulatedTimeline
-from .trace import SimulatedTrace
-from .training import SimulatedTraining
-from .workload import draw
+from epochcast.detector.simulator.devices import DEVICES
+from epochcast.detector.simulator.draws import log_uniform
+from epochcast.detector.simulator.telemetry import Noise, measure
+from epochcast.detector.simulator.timeline import TICK_S, SimulatedTimeline
+from epochcast.detector.simulator.trace import SimulatedTrace
+from epochcast.detector.simulator.training import SimulatedTraining
+from epochcast.detector.simulator.workload import draw
 
 Array = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from .devices import SimulatedDevice
-from .timeline import TICK_S, Phase, SimulatedTimeline
-from .training import wander
-from .workload import SimulatedWorkload
+from epochcast.detector.simulator.devices import SimulatedDevice
+from epochcast.detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline
+from epochcast.detector.simulator.training import wander
+from epochcast.detector.simulator.workload import SimulatedWorkload
 
 Array = NDArray[np.float64]
 

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ..errors import InputError
-from .devices import T4
-from .other_jobs import serving
-from .telemetry import Noise, measure
-from .timeline import TICK_S, Phase, SimulatedTimeline, join, pause
-from .trace import SimulatedTrace
-from .training import SimulatedTraining, train
-from .workload import textbook
+from epochcast.detector.errors import InputError
+from epochcast.detector.simulator.devices import T4
+from epochcast.detector.simulator.other_jobs import serving
+from epochcast.detector.simulator.telemetry import Noise, measure
+from epochcast.detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.trace import SimulatedTrace
+from epochcast.detector.simulator.training import SimulatedTraining, train
+from epochcast.detector.simulator.workload import textbook
 
 _OTHERS: dict[str, Callable[[float, np.random.Generator], SimulatedTimeline]] = {
     "serving": serving,

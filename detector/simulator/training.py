@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from .timeline import Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
 
 Array = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .draws import draw_training, log_uniform, uncropped
-from .other_jobs import batches, bursts, serving, starting, steps
-from .scenario import RecordingFaults, Scenario, SimulatedProcess
-from .timeline import Phase, join, pause
-from .training import SimulatedTraining, train
+from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
+from epochcast.detector.simulator.other_jobs import batches, bursts, serving, starting, steps
+from epochcast.detector.simulator.scenario import RecordingFaults, Scenario, SimulatedProcess
+from epochcast.detector.simulator.timeline import Phase, join, pause
+from epochcast.detector.simulator.training import SimulatedTraining, train
 
 _LONGEST_S = 9_400.0  # of all epochs together, unless a class says otherwise; by choice
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .devices import T4, SimulatedDevice
-from .timeline import Phase
+from epochcast.detector.simulator.devices import T4, SimulatedDevice
+from epochcast.detector.simulator.timeline import Phase
 
 Array = NDArray[np.float64]
 

@@ -12,14 +12,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..epochs import Detection
-from ..errors import InputError
-from ..methods.track.boundaries import EVEN
-from .follower import OVERDUE
-from .heard import Heard
-from .present_job import PresentJob
-from .pyramid import FACTOR
-from .work import RESTING, StreamActivity
+from epochcast.detector.epochs import Detection
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods.track.boundaries import EVEN
+from epochcast.detector.stream.follower import OVERDUE
+from epochcast.detector.stream.heard import Heard
+from epochcast.detector.stream.present_job import PresentJob
+from epochcast.detector.stream.pyramid import FACTOR
+from epochcast.detector.stream.work import RESTING, StreamActivity
 
 #: Blocks of samples until it is settled again what working means, at least. By choice, set by hand;
 #: benchmarks/detector/streaming.py measures what it brings with the others.

@@ -6,13 +6,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..epochs import Detection, Epoch, JobEpochs
-from ..methods.track.boundaries import EVEN, typical
-from ..methods.track.cycle import FEWEST_READINGS
-from ..methods.track.periods import same
-from .follower import Follower
-from .heard import Heard, Search
-from .work import StreamActivity
+from epochcast.detector.epochs import Detection, Epoch, JobEpochs
+from epochcast.detector.methods.track.boundaries import EVEN, typical
+from epochcast.detector.methods.track.cycle import FEWEST_READINGS
+from epochcast.detector.methods.track.periods import same
+from epochcast.detector.stream.follower import Follower
+from epochcast.detector.stream.heard import Heard, Search
+from epochcast.detector.stream.work import StreamActivity
 
 Array = NDArray[np.float64]
 

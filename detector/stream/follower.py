@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..methods.track import boundaries as track
-from ..methods.track.boundaries import AFTER, BEFORE
-from ..methods.track.grid import BEYOND, COMPRESSION, INSIDE, LONG_TAIL
-from ..methods.track.template import FLAT
-from .pyramid import FACTOR, LEVELS, Pyramid, pooled
+from epochcast.detector.methods.track import boundaries as track
+from epochcast.detector.methods.track.boundaries import AFTER, BEFORE
+from epochcast.detector.methods.track.grid import BEYOND, COMPRESSION, INSIDE, LONG_TAIL
+from epochcast.detector.methods.track.template import FLAT
+from epochcast.detector.stream.pyramid import FACTOR, LEVELS, Pyramid, pooled
 
 Array = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from ..filters import best_third, prominent_peaks
-from ..methods.track.periods import autocorrelation
+from epochcast.detector.filters import best_third, prominent_peaks
+from epochcast.detector.methods.track.periods import autocorrelation
 
 Array = NDArray[np.float64]
 

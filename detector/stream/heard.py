@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..detection import detect
-from ..epochs import Detection
-from ..methods.track.periods import same
-from ..signals import COUNTERS
-from .pyramid import FACTOR, Pyramid
-from .samples import Resampler
+from epochcast.detector.detection import detect
+from epochcast.detector.epochs import Detection
+from epochcast.detector.methods.track.periods import same
+from epochcast.detector.signals import COUNTERS
+from epochcast.detector.stream.pyramid import FACTOR, Pyramid
+from epochcast.detector.stream.samples import Resampler
 
 Array = NDArray[np.float64]
 

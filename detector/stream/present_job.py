@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..epochs import Detection
-from ..methods.track.grid import BUSY_SAMPLES, FEWEST_SAMPLES
-from ..methods.track.periods import same
-from .course import KEPT, Course
-from .glance import BINS as GLANCE_BINS
-from .glance import cycles
-from .heard import MOST_BINS, Heard, Search, alike
-from .pyramid import FACTOR, pooled
-from .work import StreamActivity, parting
+from epochcast.detector.epochs import Detection
+from epochcast.detector.methods.track.grid import BUSY_SAMPLES, FEWEST_SAMPLES
+from epochcast.detector.methods.track.periods import same
+from epochcast.detector.stream.course import KEPT, Course
+from epochcast.detector.stream.glance import BINS as GLANCE_BINS
+from epochcast.detector.stream.glance import cycles
+from epochcast.detector.stream.heard import MOST_BINS, Heard, Search, alike
+from epochcast.detector.stream.pyramid import FACTOR, pooled
+from epochcast.detector.stream.work import StreamActivity, parting
 
 # By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
 

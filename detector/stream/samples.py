@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError
-from ..methods.track.boundaries import EVEN
-from ..methods.track.grid import FEWEST_SAMPLES
-from ..signals import COUNTERS, LARGEST, vector
-from .work import hole_s
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods.track.boundaries import EVEN
+from epochcast.detector.methods.track.grid import FEWEST_SAMPLES
+from epochcast.detector.signals import COUNTERS, LARGEST, vector
+from epochcast.detector.stream.work import hole_s
 
 Array = NDArray[np.float64]
 

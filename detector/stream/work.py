@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..filters import running_mean
-from ..methods.track.grid import (
+from epochcast.detector.filters import running_mean
+from epochcast.detector.methods.track.grid import (
     BUSY_PART,
     BUSY_SAMPLES,
     BUSY_SHARE,
@@ -22,8 +22,8 @@ from ..methods.track.grid import (
     RATIOS,
     busy_stretches,
 )
-from ..signals import PREFERENCE, Signals
-from .pyramid import FACTOR, Pyramid
+from epochcast.detector.signals import PREFERENCE, Signals
+from epochcast.detector.stream.pyramid import FACTOR, Pyramid
 
 # By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
 

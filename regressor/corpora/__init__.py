@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import InputError
-from ..profile import Profile
-from . import cloud_hw_trainpred, cross_gpu, profet, profiles, run_table
-from .csv_table import read_table
+from epochcast.regressor.corpora import cloud_hw_trainpred, cross_gpu, profet, profiles, run_table
+from epochcast.regressor.corpora.csv_table import read_table
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.profile import Profile
 
 CORPORA: dict[str, Callable[[Path], list[Profile]]] = {
     "cloud_hw_trainpred": cloud_hw_trainpred.load,

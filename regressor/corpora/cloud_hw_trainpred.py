@@ -14,9 +14,9 @@ The nvidia-smi statistics become base units under our metric names. Left out, ea
 
 from pathlib import Path
 
-from ..errors import InputError
-from ..profile import Profile
-from .csv_table import check_filled, numbers, positive, read_table
+from epochcast.regressor.corpora.csv_table import check_filled, numbers, positive, read_table
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.profile import Profile
 
 SIGNATURE = ("Instances", "one_epoch_average_second")
 """Columns that identify this file."""

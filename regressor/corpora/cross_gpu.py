@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..errors import InputError
-from ..precision import Precision
-from ..profile import STATISTICS, Profile, Unit, feature_set
-from .csv_table import check_filled, positive, read_table
+from epochcast.regressor.corpora.csv_table import check_filled, positive, read_table
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.precision import Precision
+from epochcast.regressor.profile import STATISTICS, Profile, Unit, feature_set
 
 SIGNATURE = ("work", "rate")
 """Columns that identify this file."""

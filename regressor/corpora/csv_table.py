@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from epochcast.regressor.errors import InputError
 
 
 def read_table(path: Path, rows: int | None = None) -> pd.DataFrame:

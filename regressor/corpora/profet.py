@@ -9,9 +9,9 @@ Model, data set and batch size name a workload and group rows; they are never fe
 
 from pathlib import Path
 
-from ..errors import InputError
-from ..profile import Profile
-from .csv_table import check_filled, positive, read_table
+from epochcast.regressor.corpora.csv_table import check_filled, positive, read_table
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.profile import Profile
 
 SIGNATURE = ("instance_name", "epoch_latency")
 """Columns that identify this file."""

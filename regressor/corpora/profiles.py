@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from ..errors import InputError
-from ..profile import Profile
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.profile import Profile
 
 
 def load(path: Path) -> list[Profile]:

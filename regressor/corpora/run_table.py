@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..precision import precision_of
-from ..profile import DCGM_METRICS, NVML_METRICS, STATISTICS, Profile
-from ..profile import SCHEMA as PROFILE_SCHEMA
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.precision import precision_of
+from epochcast.regressor.profile import DCGM_METRICS, NVML_METRICS, STATISTICS, Profile
+from epochcast.regressor.profile import SCHEMA as PROFILE_SCHEMA
 
 SCHEMA = "epochcast.corpus/v1"
 METADATA_KEY = b"epochcast"

@@ -6,19 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ..anchored import with_anchors
-from ..answers import Answers
-from ..errors import InputError
-from ..gpus import Catalog
-from ..intervals import half_widths
-from ..pairs import Pair, at, make_pairs, source_seconds, target_seconds
-from ..profile import Profile
-from ..protocols import ANCHORED, SHUFFLED, AnsweringRecipe, out_of_fold
-from ..recipes import RECIPES, DefaultRecipe, Recipe
-from ..recipes.raw_seconds import RawSecondsRecipe
-from ..reliability import Reliability
-from .interval_scores import constant_width, fold_wise
-from .result import Evaluation, ShuffleResult, summary
+from epochcast.regressor.anchored import with_anchors
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.evaluation.interval_scores import constant_width, fold_wise
+from epochcast.regressor.evaluation.result import Evaluation, ShuffleResult, summary
+from epochcast.regressor.gpus import Catalog
+from epochcast.regressor.intervals import half_widths
+from epochcast.regressor.pairs import Pair, at, make_pairs, source_seconds, target_seconds
+from epochcast.regressor.profile import Profile
+from epochcast.regressor.protocols import ANCHORED, SHUFFLED, AnsweringRecipe, out_of_fold
+from epochcast.regressor.recipes import RECIPES, DefaultRecipe, Recipe
+from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+from epochcast.regressor.reliability import Reliability
 
 __all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_split"]
 

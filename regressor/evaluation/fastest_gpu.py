@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..pairs import Pair
-from ..profile import Profile
+from epochcast.regressor.pairs import Pair
+from epochcast.regressor.profile import Profile
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..answers import Answers
-from ..intervals import ScaledInterval
-from ..scoring import LEVEL
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.intervals import ScaledInterval
+from epochcast.regressor.scoring import LEVEL
 
 
 @dataclass(frozen=True)

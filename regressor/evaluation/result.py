@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from ..pairs import Pair, at, gpu_names, source_seconds, target_seconds
-from ..scoring import LEVEL, absolute_percentage_errors, score
-from .fastest_gpu import fastest_gpu
-from .interval_scores import score_intervals
+from epochcast.regressor.evaluation.fastest_gpu import fastest_gpu
+from epochcast.regressor.evaluation.interval_scores import score_intervals
+from epochcast.regressor.pairs import Pair, at, gpu_names, source_seconds, target_seconds
+from epochcast.regressor.scoring import LEVEL, absolute_percentage_errors, score
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
-from ..pair_features import PairFeatures
-from ..pairs import Pair
-from .baselines import DataSheetRidge, PairMedian, SpecificationRatio
-from .default import DefaultRecipe
-from .latency_only import LatencyOnlyRecipe
-from .log_ratio import LogRatioRecipe
-from .paper import PaperRecipe
-from .prior import PriorRecipe
-from .single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
-from .speeds import SpeedsRecipe
+from epochcast.regressor.pair_features import PairFeatures
+from epochcast.regressor.pairs import Pair
+from epochcast.regressor.recipes.baselines import DataSheetRidge, PairMedian, SpecificationRatio
+from epochcast.regressor.recipes.default import DefaultRecipe
+from epochcast.regressor.recipes.latency_only import LatencyOnlyRecipe
+from epochcast.regressor.recipes.log_ratio import LogRatioRecipe
+from epochcast.regressor.recipes.paper import PaperRecipe
+from epochcast.regressor.recipes.prior import PriorRecipe
+from epochcast.regressor.recipes.single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
+from epochcast.regressor.recipes.speeds import SpeedsRecipe
 
 
 class Recipe(Protocol):

@@ -11,8 +11,8 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from ..pairs import Pair, actual_ratio, source_seconds
-from ..speeds import log_figures
+from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds
+from epochcast.regressor.speeds import log_figures
 
 Figure = Literal["flops", "memory_bandwidth"]
 

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils.validation import check_is_fitted
 
-from ..answers import Answers
-from ..arrays import Arrays, under
-from ..pairs import Pair, at, source_seconds
-from ..speeds import Speeds
-from ..telemetry_correction import TelemetryCorrection, has_telemetry
-from .speeds import SpeedsRecipe
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.arrays import Arrays, under
+from epochcast.regressor.pairs import Pair, at, source_seconds
+from epochcast.regressor.recipes.speeds import SpeedsRecipe
+from epochcast.regressor.speeds import Speeds
+from epochcast.regressor.telemetry_correction import TelemetryCorrection, has_telemetry
 
 Route = Literal["ensemble", "incomplete", "residual", "job", "speeds", "specifications"]
 """What an answer rests on:

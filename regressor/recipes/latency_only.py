@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ..pairs import Pair, actual_ratio, source_seconds
+from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds
 
 # Powers of ten by quarters, eight decades; by choice.
 _ALPHAS = np.logspace(-4, 4, 33)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..pairs import Pair, actual_ratio, source_seconds
+from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds
 
 
 class LogRatioRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]

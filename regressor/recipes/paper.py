@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor, StackingRegressor
 from sklearn.model_selection import KFold
 
-from ..arrays import Arrays, under
-from ..pairs import Pair
-from ..trees import Trees
-from .raw_seconds import RawSecondsRecipe
-from .single_models import members
+from epochcast.regressor.arrays import Arrays, under
+from epochcast.regressor.pairs import Pair
+from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+from epochcast.regressor.recipes.single_models import members
+from epochcast.regressor.trees import Trees
 
 # Seconds, or parts of them; a leaf beyond was forged. By choice.
 _LARGEST = 1e18

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 
-from ..features import prior_log_ratio
-from ..pairs import Pair, source_seconds
+from epochcast.regressor.features import prior_log_ratio
+from epochcast.regressor.pairs import Pair, source_seconds
 
 
 class PriorRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InputError
-from ..features import exclude, paper_features
-from ..gpus import FIGURES
-from ..pairs import Pair, target_seconds
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.features import exclude, paper_features
+from epochcast.regressor.gpus import FIGURES
+from epochcast.regressor.pairs import Pair, target_seconds
 
 Features = Literal["all", "dynamic", "static"]
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, VotingRegressor
 
-from ...extras import how_to_install
-from ..errors import InputError
-from .raw_seconds import RawSecondsRecipe
+from epochcast.extras import how_to_install
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 
 if TYPE_CHECKING:
     from catboost import CatBoostRegressor

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..answers import Answers
-from ..features import busy_share
-from ..pairs import Pair, at, gpu_names, origins, source_seconds
-from ..precision import Precision, likely_precisions
-from ..speeds import Comparison, MeasuredRate, Speeds
+from epochcast.regressor.answers import Answers
+from epochcast.regressor.features import busy_share
+from epochcast.regressor.pairs import Pair, at, gpu_names, origins, source_seconds
+from epochcast.regressor.precision import Precision, likely_precisions
+from epochcast.regressor.speeds import Comparison, MeasuredRate, Speeds
 
 # A job that hardly uses the GPU says nothing of its speed. By choice.
 _LEAST_BUSY = 0.02

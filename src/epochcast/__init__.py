@@ -11,7 +11,7 @@ are linked here, so that they import as ``epochcast.agent`` and so on (``docs/de
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .analyzer.notebook import Epochs, Job, Predictions, Recommendations, detect, read
+    from epochcast.analyzer.notebook import Epochs, Job, Predictions, Recommendations, detect, read
 
 __version__: str
 
@@ -26,7 +26,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _OF_NOTEBOOKS:  # with pandas and more, which `epochcast --help` can do without
-        from .analyzer import notebook
+        from epochcast.analyzer import notebook
 
         return getattr(notebook, name)
     if name != "__version__":

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ...errors import InputError
-from ...plugins.answer import Answer, AnswerPart, Rented
-from ...plugins.chart import Chart, Line, Panel
-from ...tables import interval_text, seconds_text, table
-from ...words import count, money, number, with_prefix
-from .training_memory import TrainingMemory
+from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
+from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from epochcast.analyzer.tables import interval_text, seconds_text, table
+from epochcast.analyzer.words import count, money, number, with_prefix
 
 Known = Annotated[float | None, BeforeValidator(lambda value: value if value is None or math.isfinite(value) else None)]
 """Null if too few networks were measured."""

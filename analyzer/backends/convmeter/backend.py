@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-from ....regressor import load_catalog
-from ...plugins import Plugin, Settings
-from ...plugins.fitted_models import folders
-from . import SHIPPED
-from .answer import ConvMeterAnswer
-from .predictor import ConvNetPredictor
-from .question import ConvMeterQuestion, answer
+from epochcast.analyzer.backends.convmeter import SHIPPED
+from epochcast.analyzer.backends.convmeter.answer import ConvMeterAnswer
+from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
+from epochcast.analyzer.backends.convmeter.question import ConvMeterQuestion, answer
+from epochcast.analyzer.plugins import Plugin, Settings
+from epochcast.analyzer.plugins.fitted_models import folders
+from epochcast.regressor import load_catalog
 
 
 class ConvMeter(Plugin):

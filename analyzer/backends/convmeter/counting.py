@@ -12,11 +12,17 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from ...errors import InputError
-from ..reader.aten_operators import moving_kind_of, name_of
-from ..reader.failures import why_untraceable
-from ..reader.running_modules import module_paths, named_tensors, storage_of
-from .metrics import CountedLayer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
+from epochcast.analyzer.backends.convmeter.metrics import (
+    CountedLayer,
+    NetworkMetrics,
+    convolution,
+    matrix_product,
+    metrics_of_layers,
+)
+from epochcast.analyzer.backends.reader.aten_operators import moving_kind_of, name_of
+from epochcast.analyzer.backends.reader.failures import why_untraceable
+from epochcast.analyzer.backends.reader.running_modules import module_paths, named_tensors, storage_of
+from epochcast.analyzer.errors import InputError
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}
 """Matrix products, and the position of their first factor."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .metrics import COMPUTING_KINDS, KINDS
-from .terms import Columns, column
+from epochcast.analyzer.backends.convmeter.metrics import COMPUTING_KINDS, KINDS
+from epochcast.analyzer.backends.convmeter.terms import Columns, column
 
 Array = NDArray[np.float64]
 

@@ -10,17 +10,24 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
-from ...evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
-from ...evaluation.report import columns
-from ...plugins import Plugin
-from ...plugins.answer import AnswerPart, Known
-from ...plugins.chart import Pairs, Scatter
-from ...plugins.question import Option
-from ...plugins.types import one_of
-from .evaluation import Answers, Figures, cell_names, cross_validate, measured_phases, train_and_test
-from .fit import TablesQuestion
-from .forms import BASELINES, FORMS
-from .predictor import fit_predict
+from epochcast.analyzer.backends.convmeter.evaluation import (
+    Answers,
+    Figures,
+    cell_names,
+    cross_validate,
+    measured_phases,
+    train_and_test,
+)
+from epochcast.analyzer.backends.convmeter.fit import TablesQuestion
+from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
+from epochcast.analyzer.backends.convmeter.predictor import fit_predict
+from epochcast.analyzer.evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
+from epochcast.analyzer.evaluation.report import columns
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import AnswerPart, Known
+from epochcast.analyzer.plugins.chart import Pairs, Scatter
+from epochcast.analyzer.plugins.question import Option
+from epochcast.analyzer.plugins.types import one_of
 
 _RECIPES = (*FORMS, *BASELINES)
 _PARTS = ("pooled", "corrected")

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....regressor.scoring import Scores, score
-from ...errors import InputError
-from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, random_folds
-from .points import PHASES
+from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation import HeldOut, Progress, Rows, Split, hold_out, random_folds
+from epochcast.regressor.scoring import Scores, score
 
 ARCHITECTURE_FOLDS = 12
 """By choice: every network is predicted by a fit on eleven twelfths of the others."""

@@ -11,16 +11,16 @@ from typing import Annotated
 import pandas as pd
 from pydantic import AfterValidator, Field
 
-from ...errors import InputError
-from ...plugins import Plugin
-from ...plugins.answer import Answer, AnswerPart
-from ...plugins.question import Option, Question
-from ...plugins.types import one_of
-from .adapters import UsablePoints, read_all
-from .answer import Fitted, rests_on
-from .forms import FORMS
-from .predictor import ConvNetPredictor
-from .question import fitted
+from epochcast.analyzer.backends.convmeter.adapters import UsablePoints, read_all
+from epochcast.analyzer.backends.convmeter.answer import Fitted, rests_on
+from epochcast.analyzer.backends.convmeter.forms import FORMS
+from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
+from epochcast.analyzer.backends.convmeter.question import fitted
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.analyzer.plugins.types import one_of
 
 FEWEST_POINTS_OF_NETWORK = 6
 """Points that coefficients tuned to a single network need: with fewer, a disturbed point decides."""

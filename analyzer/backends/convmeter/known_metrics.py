@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .metrics import COLUMNS, NetworkMetrics
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, NetworkMetrics
 
 TABLE = Path(__file__).with_name("known_metrics.csv.gz")
 

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from ....extras import how_to_install
-from ...errors import InputError
-from ...plugins import Settings
-from ...plugins.answer import TableMeasured
-from ...plugins.question import Option, Question
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import Settings
+from epochcast.analyzer.plugins.answer import TableMeasured
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.extras import how_to_install
 
 
 class ConvMeterMeasurementQuestion(Question):
@@ -111,12 +111,12 @@ class ConvMeterMeasurement:
     def answer(self, question: ConvMeterMeasurementQuestion) -> ConvMeterMeasurementAnswer | None:
         """Measure until the time is over; None in all processes but the first. Raises InputError."""
         try:
-            from .measurement import collection, plan
-            from .measurement.workers import workers
+            from epochcast.analyzer.backends.convmeter.measurement import collection, plan
+            from epochcast.analyzer.backends.convmeter.measurement.workers import workers
         except ImportError as error:
             raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('convnets')}") from error
-        from ..distributed.operator_time.profile import check_device
-        from ..distributed.precision import precision_named
+        from epochcast.analyzer.backends.distributed.operator_time.profile import check_device
+        from epochcast.analyzer.backends.distributed.precision import precision_named
 
         check_device(question.device)
         networks, blocks = question.networks, [_network_and_block(text) for text in question.blocks]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ....extras import how_to_install
-from ...errors import InputError
-from .known_metrics import find_known
-from .metrics import NetworkMetrics
+from epochcast.analyzer.backends.convmeter.known_metrics import find_known
+from epochcast.analyzer.backends.convmeter.metrics import NetworkMetrics
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 
 def metrics_of(text: str, image_size: int, block: str = "") -> NetworkMetrics:
@@ -22,7 +22,7 @@ def metrics_of(text: str, image_size: int, block: str = "") -> NetworkMetrics:
         InputError: there is no such network or block, or it cannot be counted.
     """
     if text.endswith(".onnx"):
-        from .onnx_file import count_onnx
+        from epochcast.analyzer.backends.convmeter.onnx_file import count_onnx
 
         return count_onnx(text, image_size, block)
     name = text.removeprefix("torchvision:")
@@ -42,7 +42,7 @@ def top_block_metrics_of(text: str, image_size: int) -> list[NetworkMetrics]:
     Arguments and errors as for :func:`metrics_of`; an ONNX file has no blocks.
     """
     if text.endswith(".onnx"):
-        from .onnx_file import refuse_blocks
+        from epochcast.analyzer.backends.convmeter.onnx_file import refuse_blocks
 
         refuse_blocks(text)
     finding, counting = _with_torch(text, image_size)
@@ -54,8 +54,8 @@ def top_block_metrics_of(text: str, image_size: int) -> list[NetworkMetrics]:
 def _with_torch(text: str, image_size: int) -> tuple[ModuleType, ModuleType]:
     """The modules that find and count networks; raises InputError where PyTorch cannot be loaded."""
     try:
-        from ..networks import find_network
-        from . import counting
+        from epochcast.analyzer.backends.convmeter import counting
+        from epochcast.analyzer.backends.networks import find_network
     except ImportError as error:
         raise InputError(
             f"{text} at {image_size} pixels, or its requested part, is not in the shipped table, and counting it needs "

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ...errors import InputError
-from ..reader.onnx_graph import OnnxGraph, OnnxOperator
-from ..reader.onnx_model import load_onnx
-from ..reader.onnx_values import FLOATS, SHAPED, Value
-from .metrics import PER_IMAGE, CountedLayer, NetworkMetrics, convolution, matrix_product, metrics_of_layers
+from epochcast.analyzer.backends.convmeter.metrics import (
+    PER_IMAGE,
+    CountedLayer,
+    NetworkMetrics,
+    convolution,
+    matrix_product,
+    metrics_of_layers,
+)
+from epochcast.analyzer.backends.reader.onnx_graph import OnnxGraph, OnnxOperator
+from epochcast.analyzer.backends.reader.onnx_model import load_onnx
+from epochcast.analyzer.backends.reader.onnx_values import FLOATS, SHAPED, Value
+from epochcast.analyzer.errors import InputError
 
 _KINDS = {
     **dict.fromkeys(

@@ -13,18 +13,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ....regressor.arrays import part, under
-from ....regressor.model_folder import Manifest, Name, Part, load, save
-from ....regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
-from ...errors import InputError
-from . import SHIPPED
-from .forms import BASELINES, FORMS, Form, KeptForm
-from .forms.default import Default
-from .forms.out_of_fold import out_of_fold
-from .forms.sum_of_phases import SumOfPhases
-from .measured_range import Ranges, notes_on, ranges_of
-from .metrics import COLUMNS
-from .points import PHASES
+from epochcast.analyzer.backends.convmeter import SHIPPED
+from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS, Form, KeptForm
+from epochcast.analyzer.backends.convmeter.forms.default import Default
+from epochcast.analyzer.backends.convmeter.forms.out_of_fold import out_of_fold
+from epochcast.analyzer.backends.convmeter.forms.sum_of_phases import SumOfPhases
+from epochcast.analyzer.backends.convmeter.measured_range import Ranges, notes_on, ranges_of
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
+from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor.arrays import part, under
+from epochcast.regressor.model_folder import Manifest, Name, Part, load, save
+from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 
 Array = NDArray[np.float64]
 Key = tuple[str, str, str]

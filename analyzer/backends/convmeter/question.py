@@ -12,20 +12,32 @@ import numpy as np
 import pandas as pd
 from pydantic import ConfigDict, Field, model_validator
 
-from ....regressor import Catalog, Gpu
-from ....regressor import InputError as UnknownGpu
-from ...errors import InputError
-from ...instances import Instance, load_instances
-from ...plugins.question import Http, ModelFolder, NetworkQuestion, Option
-from ...plugins.types import GpuName, Name
-from ..distributed.rent import Rent, cheapest_rent, price_notes
-from . import scalability
-from .answer import RATE_OF, Batches, Block, ConvMeterAnswer, EpochCost, Fitted, Metrics, Rate, Scaling, Seconds, Step
-from .metrics import NetworkMetrics, table_of
-from .network_metrics import metrics_of, top_block_metrics_of
-from .points import CHANNELS_LAST, PHASES
-from .predictor import NO_BLOCK, Cell, ConvNetPredictor
-from .training_memory import training_memory
+from epochcast.analyzer.backends.convmeter import scalability
+from epochcast.analyzer.backends.convmeter.answer import (
+    RATE_OF,
+    Batches,
+    Block,
+    ConvMeterAnswer,
+    EpochCost,
+    Fitted,
+    Metrics,
+    Rate,
+    Scaling,
+    Seconds,
+    Step,
+)
+from epochcast.analyzer.backends.convmeter.metrics import NetworkMetrics, table_of
+from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of, top_block_metrics_of
+from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST, PHASES
+from epochcast.analyzer.backends.convmeter.predictor import NO_BLOCK, Cell, ConvNetPredictor
+from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, price_notes
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import Instance, load_instances
+from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
+from epochcast.analyzer.plugins.types import GpuName, Name
+from epochcast.regressor import Catalog, Gpu
+from epochcast.regressor import InputError as UnknownGpu
 
 USUAL_BATCH = 32
 

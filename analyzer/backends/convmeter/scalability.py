@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...errors import InputError
+from epochcast.analyzer.errors import InputError
 
 LEAST_GAIN = 0.1
 """Doubling the devices pays if it raises throughput by this share or more; ideal is 1. Other counts in proportion."""

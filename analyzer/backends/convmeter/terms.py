@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .metrics import COMPUTING_KINDS, KINDS
+from epochcast.analyzer.backends.convmeter.metrics import COMPUTING_KINDS, KINDS
 
 Array = NDArray[np.float64]
 

@@ -12,11 +12,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ...plugins.answer import AnswerPart
-from ...words import number
-from ..distributed.memory import CONTEXT_BYTES, FRAGMENTED
-from .metrics import KINDS
-from .points import CHANNELS_LAST
+from epochcast.analyzer.backends.convmeter.metrics import KINDS
+from epochcast.analyzer.backends.convmeter.points import CHANNELS_LAST
+from epochcast.analyzer.backends.distributed.memory import CONTEXT_BYTES, FRAGMENTED
+from epochcast.analyzer.plugins.answer import AnswerPart
+from epochcast.analyzer.words import number
 
 KEPT = (0.25, 0.5)
 """Least and most elements kept for the backward pass per element of activations read or written."""

@@ -7,12 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from ...plugins.answer import Answer, AnswerPart, Rented
-from ...tables import seconds_text, table
-from ...words import count, money, number, with_prefix
-from .graph import Extraction
-from .job import Attention, Recomputation, ScheduleName
-from .prediction import EXCHANGES, Memory
+from epochcast.analyzer.backends.distributed.graph import Extraction
+from epochcast.analyzer.backends.distributed.job import Attention, Recomputation, ScheduleName
+from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Memory
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
+from epochcast.analyzer.tables import seconds_text, table
+from epochcast.analyzer.words import count, money, number, with_prefix
 
 
 class _Read(AnswerPart):

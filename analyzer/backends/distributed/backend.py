@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, ClassVar
 
-from ....extras import how_to_install
-from ...errors import InputError
-from ...plugins import Settings
-from .answer import DistributedAnswer
-from .question import DistributedQuestion
+from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
+from epochcast.analyzer.backends.distributed.question import DistributedQuestion
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import Settings
+from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
-    from .comparison import ComparisonAnswer
-    from .search_answer import SearchAnswer
+    from epochcast.analyzer.backends.distributed.comparison import ComparisonAnswer
+    from epochcast.analyzer.backends.distributed.search_answer import SearchAnswer
 
 
 class Distributed:
@@ -51,15 +51,15 @@ class Distributed:
 
     def answer(self, question: DistributedQuestion) -> DistributedAnswer | SearchAnswer | ComparisonAnswer:
         """A prediction of one job; over HTTP always. On the command line also a search or a comparison; raises InputError."""
-        from .resolved import Resolved
+        from epochcast.analyzer.backends.distributed.resolved import Resolved
 
         resolved = Resolved(question, self._settings)
         if question.search:
-            from .search_answer import search_all
+            from epochcast.analyzer.backends.distributed.search_answer import search_all
 
             return search_all(resolved)
         if question.compare:
-            from .comparison import compare
+            from epochcast.analyzer.backends.distributed.comparison import compare
 
             return compare(resolved)
         return resolved.prediction()

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from ...errors import InputError
-from .coefficients import BOUNDS, SPREAD, Coefficients
-from .iteration import PreparedJob, iteration
-from .operator_time.calibrated import CalibratedTimes
-from .precision import precision_named
+from epochcast.analyzer.backends.distributed.coefficients import BOUNDS, SPREAD, Coefficients
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration
+from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.errors import InputError
 
 _NOISE = 0.05
 """Standard deviation of the log of a time that the model explains."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ....regressor import Gpu
-from ...errors import InputError
-from ...plugins.answer import Answer, AnswerPart
-from ...plugins.chart import Bars
-from ...tables import seconds_text, table
-from .answer import DistributedJob, IterationTime
-from .precision import precision_named, require
-from .prediction import Memory
-from .resolved import Resolved, interval
-from .search import available, degrees
+from epochcast.analyzer.backends.distributed.answer import DistributedJob, IterationTime
+from epochcast.analyzer.backends.distributed.precision import precision_named, require
+from epochcast.analyzer.backends.distributed.prediction import Memory
+from epochcast.analyzer.backends.distributed.resolved import Resolved, interval
+from epochcast.analyzer.backends.distributed.search import available, degrees
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart
+from epochcast.analyzer.plugins.chart import Bars
+from epochcast.analyzer.tables import seconds_text, table
+from epochcast.regressor import Gpu
 
 Degrees = tuple[int, int, int]
 

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, InstanceOf, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from ....regressor import load_catalog
-from ....regressor.scoring import Scores
-from ...evaluation.comparison import Comparison, RecipeFigures, RowsQuestion, each_recipe
-from ...evaluation.report import Line, columns, lines, number, paragraphs, within
-from ...plugins import Plugin
-from ...plugins.answer import Answer, AnswerPart, Known
-from ...plugins.chart import Errors
-from ...plugins.question import Option
-from ...tables import figure
-from .backend import require_torch
-from .question import RecipeName
-from .recipes import RECIPES
-from .runs import read_runs
+from epochcast.analyzer.backends.distributed.backend import require_torch
+from epochcast.analyzer.backends.distributed.question import RecipeName
+from epochcast.analyzer.backends.distributed.recipes import RECIPES
+from epochcast.analyzer.backends.distributed.runs import read_runs
+from epochcast.analyzer.evaluation.comparison import Comparison, RecipeFigures, RowsQuestion, each_recipe
+from epochcast.analyzer.evaluation.report import Line, columns, lines, number, paragraphs, within
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Known
+from epochcast.analyzer.plugins.chart import Errors
+from epochcast.analyzer.plugins.question import Option
+from epochcast.analyzer.tables import figure
+from epochcast.regressor import load_catalog
+from epochcast.regressor.scoring import Scores
 
 if TYPE_CHECKING:
-    from .evaluation import RecipePredictions
+    from epochcast.analyzer.backends.distributed.evaluation import RecipePredictions
 
 _ROWS = 10
 _File = Annotated[Path | None, Option(metavar="FILE")]
@@ -209,7 +209,7 @@ class DistributedEvaluation(Plugin):
         require_torch()
         if question.operators is not None:
             return self._by_gpu(question.data[0], question.operators, question.probe or 0, question.gpus)
-        from .evaluation import RunEvaluator, by_rows, by_size, by_split
+        from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_rows, by_size, by_split
 
         evaluator = RunEvaluator(self._settings.report)
         tested = [run for path in question.test or question.data for run in read_runs(path)]
@@ -233,9 +233,9 @@ class DistributedEvaluation(Plugin):
         )
 
     def _by_gpu(self, data: Path, operators: Path, probe: int, gpus: Path | None) -> GpuEvaluationAnswer:
-        from .operator_time.corpus import read_corpus
-        from .operator_time.evaluation import evaluate_by_gpu, read_end_to_end
-        from .operator_time.neusight_workloads import NAMES, operators_of
+        from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
+        from epochcast.analyzer.backends.distributed.operator_time.evaluation import evaluate_by_gpu, read_end_to_end
+        from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 
         catalog = load_catalog(gpus)
         measured = read_end_to_end(data, catalog, NAMES)
@@ -245,8 +245,8 @@ class DistributedEvaluation(Plugin):
 
 
 def _figures(recipe: str, answers: RecipePredictions, drawn: bool) -> RunFigures:
-    from .evaluation import regret
-    from .evidence import inside
+    from epochcast.analyzer.backends.distributed.evaluation import regret
+    from epochcast.analyzer.backends.distributed.evidence import inside
 
     return RunFigures(
         scores=answers.figures,

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....regressor.scoring import Scores, score
-from ...errors import InputError
-from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out
-from .calibration import CalibrationSample, fit
-from .coefficients import Coefficients
-from .communication import cluster_for
-from .graphs import ModelGraphs
-from .iteration import prepare
-from .recipes import RECIPES
-from .runs import MeasuredIteration
+from epochcast.analyzer.backends.distributed.calibration import CalibrationSample, fit
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.iteration import prepare
+from epochcast.analyzer.backends.distributed.recipes import RECIPES
+from epochcast.analyzer.backends.distributed.runs import MeasuredIteration
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out
+from epochcast.regressor.scoring import Scores, score
 
 SEEDS = range(12)
 

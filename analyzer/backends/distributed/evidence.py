@@ -18,12 +18,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ....regressor import Gpu
-from .fitted_model import DistributedModel
-from .graph import Graph
-from .iteration import PreparedJob
-from .precision import Precision, precision_named
-from .prediction import EXCHANGES, Iteration
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.graph import Graph
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob
+from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
+from epochcast.analyzer.backends.distributed.prediction import EXCHANGES, Iteration
+from epochcast.regressor import Gpu
 
 TABLE = Path(__file__).with_name("held_out.csv")
 

@@ -11,17 +11,17 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ....regressor import load_catalog
-from ....regressor.model_folder import require_place
-from ....regressor.scoring import score
-from ...plugins import Plugin, Settings
-from ...plugins.answer import Answer, AnswerPart
-from ...plugins.question import Option, Question
-from ...tables import table
-from .backend import require_torch
-from .coefficients import Coefficients
-from .fitted_model import DistributedManifest, DistributedModel
-from .runs import read_runs
+from epochcast.analyzer.backends.distributed.backend import require_torch
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest, DistributedModel
+from epochcast.analyzer.backends.distributed.runs import read_runs
+from epochcast.analyzer.plugins import Plugin, Settings
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.analyzer.tables import table
+from epochcast.regressor import load_catalog
+from epochcast.regressor.model_folder import require_place
+from epochcast.regressor.scoring import score
 
 
 class FitQuestion(Question):
@@ -133,8 +133,8 @@ class DistributedFit(Plugin):
 
     def _with_operators(self, model: DistributedModel, path: Path) -> tuple[DistributedModel, FittedOperators]:
         """The model with operator times fitted to a corpus."""
-        from .operator_time.corpus import read_corpus
-        from .operator_time.fitting import fit_operators
+        from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
+        from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
 
         catalog = load_catalog(self._settings.gpus)
         corpus = read_corpus(path, catalog)
@@ -149,7 +149,7 @@ def fit_coefficients(
     """Fit the coefficients to the runs of CSV files, held by ``prior`` (None: the built-in ones); raises InputError."""
     runs = [run for path in data for run in read_runs(path)]
     require_torch()
-    from .evaluation import RunEvaluator
+    from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator
 
     evaluator = RunEvaluator(settings.report)
     coefficients = evaluator.fit(runs, prior)

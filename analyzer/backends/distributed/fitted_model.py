@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
-from ....regressor.arrays import under
-from ....regressor.model_folder import Manifest, Name, Part, load, save
-from ....regressor.trees import Trees
-from .coefficients import BOUNDS, Coefficients
-from .operator_time.features import Rates, width
-from .operator_time.learned import Board, FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.coefficients import BOUNDS, Coefficients
+from epochcast.analyzer.backends.distributed.operator_time.features import Rates, width
+from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
+from epochcast.regressor.arrays import under
+from epochcast.regressor.model_folder import Manifest, Name, Part, load, save
+from epochcast.regressor.trees import Trees
 
 SHIPPED = Path(__file__).with_name("shipped")
 """Efficiencies by `benchmarks/distributed/fit_coefficients.py`, operator times by `benchmarks/distributed/fit_operators.py`."""

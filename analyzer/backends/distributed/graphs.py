@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from ...errors import InputError
-from .graph import Extraction, Graph, ModelBlock
-from .job import TrainingConfiguration
-from .models import Architecture, UserModule, resolve
-from .models.building import build, example_inputs
-from .models.user_module import find_blocks, load
-from .precision import precision_named
-from .tensor_slicing import slice_for_tensor_parallel
-from .trace import repeat_block, trace
+from epochcast.analyzer.backends.distributed.graph import Extraction, Graph, ModelBlock
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
+from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+from epochcast.analyzer.backends.distributed.models.user_module import find_blocks, load
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel
+from epochcast.analyzer.backends.distributed.trace import repeat_block, trace
+from epochcast.analyzer.errors import InputError
 
 _TRACED = (2, 4)
 """Micro-batches that are traced; at 1, torch leaves out copies that it makes at any other."""

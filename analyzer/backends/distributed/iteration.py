@@ -12,17 +12,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from .coefficients import Coefficients
-from .communication import Cluster, all_gather_seconds, all_reduce_seconds, point_to_point_seconds, reduce_scatter_seconds
-from .graph import Graph, ModelBlock, Operator
-from .job import TrainingConfiguration
-from .memory import memory_of
-from .operator_time import OperatorTimes
-from .optimizer import moved_bytes, update_is_plain
-from .overlap import exposed_data_parallel, exposed_zero
-from .partition import Stage, partition, sum_over
-from .prediction import Iteration, Memory
-from .schedule import StageTimes, pipeline_seconds
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import (
+    Cluster,
+    all_gather_seconds,
+    all_reduce_seconds,
+    point_to_point_seconds,
+    reduce_scatter_seconds,
+)
+from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.memory import memory_of
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
+from epochcast.analyzer.backends.distributed.optimizer import moved_bytes, update_is_plain
+from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel, exposed_zero
+from epochcast.analyzer.backends.distributed.partition import Stage, partition, sum_over
+from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
+from epochcast.analyzer.backends.distributed.schedule import StageTimes, pipeline_seconds
 
 _EXCHANGES = {
     "epochcast.all_reduce": all_reduce_seconds,

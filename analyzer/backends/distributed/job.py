@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ...errors import InputError
-from .precision import precision_named
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.errors import InputError
 
 Recomputation = Literal["none", "selective", "full"]
 ScheduleName = Literal["gpipe", "1f1b"]

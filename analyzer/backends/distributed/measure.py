@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ....extras import how_to_install
-from ...errors import InputError
-from ...plugins import Plugin
-from ...plugins.answer import TableMeasured
-from ...plugins.question import Option, Question
-from .precision import precision_named
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import TableMeasured
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.extras import how_to_install
 
 _MODELS = ("llama-3.1-8b", "gpt-2-small", "bert-base", "vit-b/16", "resnet-50")
 _PRECISIONS = ("fp32", "bf16")
@@ -76,10 +76,10 @@ class OperatorMeasurement(Plugin):
         began = time.monotonic()
         precisions = [precision_named(name) for name in question.precision or _PRECISIONS]
         try:
-            from .operator_time.collection import collect, plan
+            from epochcast.analyzer.backends.distributed.operator_time.collection import collect, plan
         except ImportError as error:
             raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('torch')}") from error
-        from .operator_time.profile import check_device
+        from epochcast.analyzer.backends.distributed.operator_time.profile import check_device
 
         check_device(question.device)
         report = self._settings.report

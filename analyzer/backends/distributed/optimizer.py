@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .graph import DTYPE_BYTES, Weight
-from .job import TrainingConfiguration
-from .precision import precision_named
+from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Weight
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.precision import precision_named
 
 
 def kept_bytes(weights: Iterable[Weight], job: TrainingConfiguration) -> float:

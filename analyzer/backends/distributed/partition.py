@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 
-from ...errors import InputError
-from .graph import DTYPE_BYTES, Graph, ModelBlock, Operator, Tensor
-from .job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Graph, ModelBlock, Operator, Tensor
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.errors import InputError
 
 
 @dataclass(frozen=True)

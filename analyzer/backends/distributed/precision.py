@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....regressor import Gpu
-from ...errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu
 
 
 @dataclass(frozen=True)

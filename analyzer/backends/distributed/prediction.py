@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ...plugins.answer import AnswerPart
+from epochcast.analyzer.plugins.answer import AnswerPart
 
 EXCHANGES = ("tensor_parallel", "data_parallel", "pipeline_parallel")
 """Parts of an iteration that are communication."""

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ....regressor import Gpu
-from .coefficients import Coefficients
-from .communication import Cluster, Link, cluster_for
-from .evidence import Evidence, evidence_of, usual_source
-from .fitted_model import DistributedModel
-from .graph import Graph
-from .iteration import PreparedJob, prepare, stage_times
-from .job import TrainingConfiguration
-from .operator_time import OperatorTimes, RememberedTimes
-from .operator_time.calibrated import CalibratedTimes
-from .operator_time.learned import LearnedTimes
-from .precision import Precision, peak_flops, precision_named, require
-from .prediction import Iteration
-from .recipes import RECIPES, Graphs
-from .schedule import simulate
-from .timeline import PipelineTimeline
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Cluster, Link, cluster_for
+from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of, usual_source
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.graph import Graph
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, prepare, stage_times
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
+from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
+from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
+from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops, precision_named, require
+from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.recipes import RECIPES, Graphs
+from epochcast.analyzer.backends.distributed.schedule import simulate
+from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline
+from epochcast.regressor import Gpu
 
 TimesOf = Callable[[Gpu, Precision], OperatorTimes]
 """Operator times of a GPU at a precision."""

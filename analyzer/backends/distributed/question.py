@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from ...errors import InputError
-from ...plugins.question import Body, Http, Option, Question
-from ...plugins.types import GpuName, Name
-from .graph import Extraction
-from .job import Attention, Recomputation, ScheduleName
-from .models.huggingface import MODEL_TYPES
-from .models.named import NAMED, named
-from .precision import PRECISIONS, precision_named
+from epochcast.analyzer.backends.distributed.graph import Extraction
+from epochcast.analyzer.backends.distributed.job import Attention, Recomputation, ScheduleName
+from epochcast.analyzer.backends.distributed.models.huggingface import MODEL_TYPES
+from epochcast.analyzer.backends.distributed.models.named import NAMED, named
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.question import Body, Http, Option, Question
+from epochcast.analyzer.plugins.types import GpuName, Name
 
 RecipeName = Literal["default", "seed", "roofline", "neusight-style", "vtrain-style"]
 

@@ -19,11 +19,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map, tree_map_only
 
-from ..reader.running_modules import module_paths, named_tensors
-from .attention_operator import attention
-from .graph import Extraction
-from .precision import Precision
-from .symbolic import forward_by_fx
+from epochcast.analyzer.backends.distributed.attention_operator import attention
+from epochcast.analyzer.backends.distributed.graph import Extraction
+from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.symbolic import forward_by_fx
+from epochcast.analyzer.backends.reader.running_modules import module_paths, named_tensors
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from ...errors import InputError
-from ..reader.aten_operators import kind_of
-from ..reader.failures import one_line
-from ..reader.running_modules import storage_of
-from .attention_operator import flops_of
-from .graph import Phase
-from .recording import ForwardRecording, TensorReference
+from epochcast.analyzer.backends.distributed.attention_operator import flops_of
+from epochcast.analyzer.backends.distributed.graph import Phase
+from epochcast.analyzer.backends.distributed.recording import ForwardRecording, TensorReference
+from epochcast.analyzer.backends.reader.aten_operators import kind_of
+from epochcast.analyzer.backends.reader.failures import one_line
+from epochcast.analyzer.backends.reader.running_modules import storage_of
+from epochcast.analyzer.errors import InputError
 
 
 @dataclass

@@ -8,28 +8,34 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....regressor import Catalog, Gpu, load_catalog
-from ...errors import InputError
-from ...instances import load_instances
-from ...plugins import Settings
-from .answer import DistributedAnswer, DistributedJob, IterationCost, IterationPrediction, Parts
-from .communication import link_named, load_links
-from .evidence import Evidence
-from .fitted_model import DistributedModel
-from .job import TrainingConfiguration
-from .memory import out_of_memory
-from .models import Architecture, UserModule, resolve
-from .models.huggingface import read_content
-from .precision import Precision
-from .prediction import Iteration, Memory
-from .predictor import IterationPredictor, TimesOf, model_flops, utilisation
-from .question import DistributedQuestion
-from .rent import Rent, cheapest_rent, price_notes
-from .search import available
-from .timeline import write_chrome_trace
+from epochcast.analyzer.backends.distributed.answer import (
+    DistributedAnswer,
+    DistributedJob,
+    IterationCost,
+    IterationPrediction,
+    Parts,
+)
+from epochcast.analyzer.backends.distributed.communication import link_named, load_links
+from epochcast.analyzer.backends.distributed.evidence import Evidence
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.memory import out_of_memory
+from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
+from epochcast.analyzer.backends.distributed.models.huggingface import read_content
+from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, TimesOf, model_flops, utilisation
+from epochcast.analyzer.backends.distributed.question import DistributedQuestion
+from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, price_notes
+from epochcast.analyzer.backends.distributed.search import available
+from epochcast.analyzer.backends.distributed.timeline import write_chrome_trace
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.plugins import Settings
+from epochcast.regressor import Catalog, Gpu, load_catalog
 
 if TYPE_CHECKING:
-    from .operator_time import OperatorTimes
+    from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 
 # Far beyond any model that is trained; what is larger takes a worker's time and memory for nothing.
 _MOST = {
@@ -70,13 +76,13 @@ class Resolved:
         fitted = DistributedModel.load(question.calibration) if question.calibration else DistributedModel.load()
         links = load_links(question.links)
         intra, inter = (link_named(name, links) if name else None for name in (question.intra, question.inter))
-        from .graphs import ModelGraphs
+        from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
         graphs = ModelGraphs(_model(question), question.device or "cuda", _plan(question.tensor_plan), question.graph)
         self._model = graphs.model
         times = _times_of(question, catalog, self.progress)
         if question.device == "cpu":
-            from .this_machine import AS_MEASURED, NO_LINK, this_machine
+            from epochcast.analyzer.backends.distributed.this_machine import AS_MEASURED, NO_LINK, this_machine
 
             self.gpus, fitted, intra = [this_machine()], DistributedModel(AS_MEASURED), NO_LINK
         self.predictor = IterationPredictor(
@@ -185,7 +191,7 @@ class Resolved:
             notes=[*self.notes, *price_notes([rent])],
         )
         if question.device == "cpu":
-            from .this_machine import of_this_machine
+            from epochcast.analyzer.backends.distributed.this_machine import of_this_machine
 
             return of_this_machine(answer)
         if question.timeline is not None:
@@ -244,8 +250,8 @@ def _plan(path: Path | None) -> Mapping[str, str] | None:
 def _times_of(question: DistributedQuestion, catalog: Catalog, progress: Callable[[str], object] | None) -> TimesOf | None:
     """Operator times that were measured; None for the sources of the predictor's own."""
     if question.corpus is not None:
-        from .operator_time.corpus import read_corpus
-        from .operator_time.table import Table
+        from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
+        from epochcast.analyzer.backends.distributed.operator_time.table import Table
 
         rows = read_corpus(question.corpus, catalog)
         return lambda gpu, precision: Table(rows, gpu.name, precision.tf32)
@@ -253,8 +259,8 @@ def _times_of(question: DistributedQuestion, catalog: Catalog, progress: Callabl
         return None
 
     def measured(gpu: Gpu, precision: Precision) -> OperatorTimes:
-        from .operator_time.profile import ProfiledTimes
-        from .operator_time.profile_cache import ProfileCache
+        from epochcast.analyzer.backends.distributed.operator_time.profile import ProfiledTimes
+        from epochcast.analyzer.backends.distributed.operator_time.profile_cache import ProfileCache
 
         if question.device != "cpu":
             _require_here(gpu)

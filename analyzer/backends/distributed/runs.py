@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
-from ...errors import InputError
-from .job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.errors import InputError
 
 _VTRAIN = {
     "Parameters (billion)": "parameters",

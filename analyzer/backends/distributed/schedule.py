@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from ...errors import InputError
-from .job import ScheduleName
-from .timeline import PipelineTimeline, TimelineEvent
+from epochcast.analyzer.backends.distributed.job import ScheduleName
+from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline, TimelineEvent
+from epochcast.analyzer.errors import InputError
 
 
 class StageTimes(NamedTuple):

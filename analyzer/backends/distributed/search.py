@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ....regressor import Gpu
-from ...errors import InputError
-from .job import Recomputation, TrainingConfiguration
-from .precision import PRECISIONS, precision_named, require
-from .prediction import Iteration
-from .predictor import IterationPredictor
-from .rent import Rent
+from epochcast.analyzer.backends.distributed.job import Recomputation, TrainingConfiguration
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS, precision_named, require
+from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
+from epochcast.analyzer.backends.distributed.rent import Rent
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu
 
 RECOMPUTATIONS: tuple[Recomputation, ...] = ("none", "selective", "full")
 

@@ -6,14 +6,14 @@ from functools import cache
 from itertools import product
 from typing import Literal
 
-from ....regressor import Gpu
-from ...plugins.answer import Answer
-from ...tables import seconds_text, table
-from ...words import money
-from .answer import IterationPrediction, sentences
-from .rent import Rent, price_notes
-from .resolved import Resolved
-from .search import SearchResult, SearchSpace, search
+from epochcast.analyzer.backends.distributed.answer import IterationPrediction, sentences
+from epochcast.analyzer.backends.distributed.rent import Rent, price_notes
+from epochcast.analyzer.backends.distributed.resolved import Resolved
+from epochcast.analyzer.backends.distributed.search import SearchResult, SearchSpace, search
+from epochcast.analyzer.plugins.answer import Answer
+from epochcast.analyzer.tables import seconds_text, table
+from epochcast.analyzer.words import money
+from epochcast.regressor import Gpu
 
 _COUNTS = tuple(2**power for power in range(10))
 """GPUs that are tried within a budget: 1 to 512."""

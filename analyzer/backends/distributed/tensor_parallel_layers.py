@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...errors import InputError
+from epochcast.analyzer.errors import InputError
 
 SEQUENCE_AXIS = 1
 """Activations are (batch, sequence, hidden)."""

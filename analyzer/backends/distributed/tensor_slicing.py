@@ -15,9 +15,8 @@ from fnmatch import fnmatchcase
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...errors import InputError
-from .linear_pairs import linear_pairs
-from .tensor_parallel_layers import (
+from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs
+from epochcast.analyzer.backends.distributed.tensor_parallel_layers import (
     SEQUENCE_AXIS,
     ColumnParallelLinear,
     Region,
@@ -27,6 +26,7 @@ from .tensor_parallel_layers import (
     all_gather,
     scatter_sequence,
 )
+from epochcast.analyzer.errors import InputError
 
 RULES = ("column", "row", "vocabulary", "heads")
 """Split a linear layer's output features, or its input features; the rows of an embedding or the words of a head; divide a

@@ -7,11 +7,11 @@ import os
 
 import torch
 
-from ....regressor import Gpu
-from .answer import DistributedAnswer
-from .coefficients import Coefficients
-from .communication import Link
-from .operator_time.profile import copy_bandwidth, cpu_name
+from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Link
+from epochcast.analyzer.backends.distributed.operator_time.profile import copy_bandwidth, cpu_name
+from epochcast.regressor import Gpu
 
 NO_LINK = Link(name="this machine", kind="loopback", bandwidth=1.0, latency=0.0)
 """Over which one process sends nothing."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....common.files import write_whole
+from epochcast.common.files import write_whole
 
 
 class TimelineEvent(NamedTuple):

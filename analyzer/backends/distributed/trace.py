@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from ...errors import InputError
-from ..reader.aten_operators import Kind, kind_of
-from ..reader.failures import one_line, place_of, why_untraceable
-from ..reader.running_modules import storage_of
-from . import graph as g
-from .precision import Precision
-from .recording import ForwardRecording, TensorReference, record
-from .replay import Replay, ReplayedOperator, in_core
+from epochcast.analyzer.backends.distributed import graph as g
+from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.recording import ForwardRecording, TensorReference, record
+from epochcast.analyzer.backends.distributed.replay import Replay, ReplayedOperator, in_core
+from epochcast.analyzer.backends.reader.aten_operators import Kind, kind_of
+from epochcast.analyzer.backends.reader.failures import one_line, place_of, why_untraceable
+from epochcast.analyzer.backends.reader.running_modules import storage_of
+from epochcast.analyzer.errors import InputError
 
 
 def trace(

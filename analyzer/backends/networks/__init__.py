@@ -9,11 +9,11 @@ from functools import partial
 
 from torch import nn
 
-from ...errors import InputError
-from ..user_factory import IMPORT_PATH, import_factory, module_and_inputs, type_and_text
-from .inception import inception_resnet_v2, inception_v3
-from .plain import cifar10_cnn, lenet5, mnist_cnn, vgg
-from .residual import mobilenet_v2, resnet, resnet_small
+from epochcast.analyzer.backends.networks.inception import inception_resnet_v2, inception_v3
+from epochcast.analyzer.backends.networks.plain import cifar10_cnn, lenet5, mnist_cnn, vgg
+from epochcast.analyzer.backends.networks.residual import mobilenet_v2, resnet, resnet_small
+from epochcast.analyzer.backends.user_factory import IMPORT_PATH, import_factory, module_and_inputs, type_and_text
+from epochcast.analyzer.errors import InputError
 
 NETWORKS: Mapping[str, Callable[..., nn.Module]] = {
     **{f"VGG{depth}": partial(vgg, depth) for depth in (19, 16, 13, 11)},

@@ -17,11 +17,17 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils._pytree import tree_map_only
 
-from ....extras import how_to_install
-from ...errors import InputError
-from ..reader.failures import one_line
-from ..user_factory import IMPORT_PATH, import_factory, module_and_inputs, needed_arguments, type_and_text
-from . import NETWORKS, build
+from epochcast.analyzer.backends.networks import NETWORKS, build
+from epochcast.analyzer.backends.reader.failures import one_line
+from epochcast.analyzer.backends.user_factory import (
+    IMPORT_PATH,
+    import_factory,
+    module_and_inputs,
+    needed_arguments,
+    type_and_text,
+)
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 _LIBRARIES = ("torchvision", "timm")
 

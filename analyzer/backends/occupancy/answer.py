@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...errors import InputError
-from ...plugins.answer import Answer, AnswerPart
-from ...plugins.chart import Chart, Line, Panel
-from ...tables import percent, seconds_text, table
-from ...words import number
-from .batch_sweep import WITHIN
+from epochcast.analyzer.backends.occupancy.batch_sweep import WITHIN
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart
+from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from epochcast.analyzer.tables import percent, seconds_text, table
+from epochcast.analyzer.words import number
 
 LABEL_NAMES = {"sm_occupancy": "SM occupancy", "sm_active": "SM activity", "peak_memory": "peak memory"}
 

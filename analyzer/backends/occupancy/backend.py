@@ -7,16 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ....extras import how_to_install
-from ...errors import InputError
-from ...plugins import Settings
-from ...plugins.fitted_models import folders
-from . import SHIPPED
-from .answer import OccupancyAnswer
-from .question import OccupancyQuestion, answer
+from epochcast.analyzer.backends.occupancy import SHIPPED
+from epochcast.analyzer.backends.occupancy.answer import OccupancyAnswer
+from epochcast.analyzer.backends.occupancy.question import OccupancyQuestion, answer
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import Settings
+from epochcast.analyzer.plugins.fitted_models import folders
+from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
-    from .predictor import OccupancyPredictor
+    from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 
 
 class Occupancy:
@@ -57,7 +57,7 @@ class Occupancy:
 
     def answer(self, question: OccupancyQuestion) -> OccupancyAnswer:
         """Answer from measured trainings; raises InputError."""
-        from ....regressor import load_catalog
+        from epochcast.regressor import load_catalog
 
         # Graphs of other sizes than the usual would let questions fill the disk.
         return answer(question, _predictor(question.model or SHIPPED), load_catalog(self._gpus), cache=not question.sizes)
@@ -72,6 +72,6 @@ def _installed(library: str) -> bool:
 
 @cache
 def _predictor(folder: Path) -> OccupancyPredictor:
-    from .predictor import OccupancyPredictor
+    from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 
     return OccupancyPredictor.load(folder)

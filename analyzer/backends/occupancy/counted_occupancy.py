@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import InputError
-from ...traces.trace import Trace
-from .launch.timeline import OccupancyTimeline
+from epochcast.analyzer.backends.occupancy.launch.timeline import OccupancyTimeline
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.trace import Trace
 
 OCCUPANCY = "sm_occupancy"
 UTILISATION = ("gpu_utilization", "gr_engine_active")

@@ -8,20 +8,28 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ....regressor import load_catalog
-from ....regressor.scoring import Scores
-from ...errors import InputError
-from ...evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
-from ...evaluation.report import columns
-from ...plugins import Plugin
-from ...plugins.answer import AnswerPart, Known
-from ...plugins.question import Option
-from ...plugins.types import one_of
-from .evaluation import FOLDS, PROTOCOLS, Answers, OutOfMemory, cross_validate, peak_memory, train_and_test
-from .fit import TrainingsQuestion
-from .models import MODELS, Model
-from .predictor import DEFAULT_MODEL, unfitted
-from .training_jobs import Label, TrainingJobs
+from epochcast.analyzer.backends.occupancy.evaluation import (
+    FOLDS,
+    PROTOCOLS,
+    Answers,
+    OutOfMemory,
+    cross_validate,
+    peak_memory,
+    train_and_test,
+)
+from epochcast.analyzer.backends.occupancy.fit import TrainingsQuestion
+from epochcast.analyzer.backends.occupancy.models import MODELS, Model
+from epochcast.analyzer.backends.occupancy.predictor import DEFAULT_MODEL, unfitted
+from epochcast.analyzer.backends.occupancy.training_jobs import Label, TrainingJobs
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
+from epochcast.analyzer.evaluation.report import columns
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import AnswerPart, Known
+from epochcast.analyzer.plugins.question import Option
+from epochcast.analyzer.plugins.types import one_of
+from epochcast.regressor import load_catalog
+from epochcast.regressor.scoring import Scores
 
 PEAK_MEMORY = "peak-memory"
 """The recipe that knows torch's allocator, of peak memory alone."""

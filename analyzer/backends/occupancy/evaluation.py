@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....regressor.scoring import Scores, score
-from ...errors import InputError
-from ...evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out, random_folds
-from .models import Model
-from .peak_memory import PeakMemory
-from .training_jobs import TrainingJobs
+from epochcast.analyzer.backends.occupancy.models import Model
+from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
+from epochcast.analyzer.backends.occupancy.training_jobs import TrainingJobs
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation import HeldOut, Progress, Rows, Split, hold_out, leave_each_out, random_folds
+from epochcast.regressor.scoring import Scores, score
 
 FOLDS = 8
 """Of equal networks; by choice."""

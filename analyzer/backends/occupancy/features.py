@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....regressor import Gpu
-from ...errors import InputError
-from .graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES
-from .graph.vocabulary import VOCABULARY
-from .sample import Sample
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, HYPER_PARAMETERS, SIZES
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu
 
 Rows = NDArray[np.float32]
 

@@ -9,17 +9,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ....regressor import Catalog, load_catalog
-from ....regressor.model_folder import require_place
-from ...plugins import Plugin
-from ...plugins.answer import Answer
-from ...plugins.question import Option, Question
-from ...plugins.types import one_of
-from .answer import FittedModel
-from .models import EPOCHS, MODELS
-from .predictor import DEFAULT_MODEL, OccupancyManifest, OccupancyPredictor
-from .question import fitted_model
-from .training_jobs import TrainingJobs, read_training_jobs
+from epochcast.analyzer.backends.occupancy.answer import FittedModel
+from epochcast.analyzer.backends.occupancy.models import EPOCHS, MODELS
+from epochcast.analyzer.backends.occupancy.predictor import DEFAULT_MODEL, OccupancyManifest, OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.question import fitted_model
+from epochcast.analyzer.backends.occupancy.training_jobs import TrainingJobs, read_training_jobs
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import Answer
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.analyzer.plugins.types import one_of
+from epochcast.regressor import Catalog, load_catalog
+from epochcast.regressor.model_folder import require_place
 
 
 class TrainingsQuestion(Question):

@@ -11,13 +11,13 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ....extras import how_to_install
-from ...errors import InputError
-from ..cache_folder import cache_folder
-from .configuration import NetworkConfiguration
-from .graph.computation_graph import ComputationGraph, read_graph, write_graph
-from .graph.from_onnx import graph_of_onnx
-from .networks import complete
+from epochcast.analyzer.backends.cache_folder import cache_folder
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, read_graph, write_graph
+from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx
+from epochcast.analyzer.backends.occupancy.networks import complete
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 _LIBRARIES = ("torch", "torchvision", "timm", "transformers")
 _OUR_CODE = ("graph/*.py", "networks/*.py", "graph_of.py", "../reader/*.py")
@@ -69,8 +69,8 @@ def _kept(configuration: NetworkConfiguration, cache: bool) -> ComputationGraph:
 
 def _export(configuration: NetworkConfiguration) -> ComputationGraph:
     try:
-        from .graph.from_module import graph_of_module
-        from .networks.build_network import build_network
+        from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
+        from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
     except ImportError as error:
         raise InputError(
             f"{configuration.network} must be exported by PyTorch, which cannot be loaded ({error}); "

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ....extras import how_to_install
-from ....regressor import load_catalog
-from ...errors import InputError
-from ...plugins import Plugin
-from ...plugins.answer import TableMeasured
-from ...plugins.question import Option, Question
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins import Plugin
+from epochcast.analyzer.plugins.answer import TableMeasured
+from epochcast.analyzer.plugins.question import Option, Question
+from epochcast.extras import how_to_install
+from epochcast.regressor import load_catalog
 
 
 class MeasureQuestion(Question):
@@ -94,13 +94,13 @@ class OccupancyMeasurement(Plugin):
         try:
             import torch
 
-            from .configuration import NetworkConfiguration
-            from .measurement.collection import BATCHES, collect, plan
-            from .networks import NETWORKS
-            from .networks.build_network import build_network
+            from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+            from epochcast.analyzer.backends.occupancy.measurement.collection import BATCHES, collect, plan
+            from epochcast.analyzer.backends.occupancy.networks import NETWORKS
+            from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
         except ImportError as error:
             raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('occupancy')}") from error
-        from ...recording.device import choose_device
+        from epochcast.analyzer.recording.device import choose_device
 
         if not torch.cuda.is_available():
             raise InputError("torch finds no CUDA device here; measure where the GPU is")

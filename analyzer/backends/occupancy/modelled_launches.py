@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .modelled_kernels import ModelledStep, kernels_of, occupancy_of
-from .sample import Sample
+from epochcast.analyzer.backends.occupancy.modelled_kernels import ModelledStep, kernels_of, occupancy_of
+from epochcast.analyzer.backends.occupancy.sample import Sample
 
 _MANY = 0.05
 """Share of launches with an assumed configuration from which on it is said."""

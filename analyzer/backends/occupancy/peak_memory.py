@@ -12,16 +12,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ....regressor.arrays import under
-from ....regressor.scoring import conformal_quantile
-from ....regressor.trees import Trees
-from ...errors import InputError
-from ...evaluation import random_folds
-from ..distributed.operator_time.boosting import fit_boosting
-from .caching_allocator import CachingAllocator, MemoryBlock
-from .graph.computation_graph import EDGE_TYPES
-from .sample import Sample
-from .training_jobs import TrainingJobs
+from epochcast.analyzer.backends.distributed.operator_time.boosting import fit_boosting
+from epochcast.analyzer.backends.occupancy.caching_allocator import CachingAllocator, MemoryBlock
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.training_jobs import TrainingJobs
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation import random_folds
+from epochcast.regressor.arrays import under
+from epochcast.regressor.scoring import conformal_quantile
+from epochcast.regressor.trees import Trees
 
 Floats = NDArray[np.float64]
 Tensor = tuple[int, ...]

@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from ....regressor import Catalog
-from ....regressor import InputError as RegressorInputError
-from ....regressor.arrays import part, under
-from ....regressor.model_folder import Manifest, load, save
-from ....regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
-from ...errors import InputError
-from ...evaluation import Progress, leave_each_out, random_folds
-from . import SHIPPED
-from .answer import Errors, Interval, Training
-from .evaluation import cross_validate
-from .features import EDGE_NAMES, NODE_NAMES
-from .fitted_range import FittedRange
-from .models import MODELS, Model, make
-from .peak_memory import PeakMemory
-from .sample import Sample
-from .training_jobs import LABELS, TrainingJobs
+from epochcast.analyzer.backends.occupancy import SHIPPED
+from epochcast.analyzer.backends.occupancy.answer import Errors, Interval, Training
+from epochcast.analyzer.backends.occupancy.evaluation import cross_validate
+from epochcast.analyzer.backends.occupancy.features import EDGE_NAMES, NODE_NAMES
+from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
+from epochcast.analyzer.backends.occupancy.models import MODELS, Model, make
+from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.training_jobs import LABELS, TrainingJobs
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation import Progress, leave_each_out, random_folds
+from epochcast.regressor import Catalog
+from epochcast.regressor import InputError as RegressorInputError
+from epochcast.regressor.arrays import part, under
+from epochcast.regressor.model_folder import Manifest, load, save
+from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 
 RATIOS = tuple(label for label in LABELS if label != "peak_memory")
 """Labels that a model of ``models.MODELS`` learns; :class:`.peak_memory.PeakMemory` learns the other."""

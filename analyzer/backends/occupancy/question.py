@@ -10,19 +10,19 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
-from ....regressor import Catalog, Gpu
-from ...errors import InputError
-from ...plugins.question import Http, ModelFolder, NetworkQuestion, Option
-from ...plugins.types import GpuName
-from .answer import BestBatch, Filled, FittedModel, Modelled, OccupancyAnswer
-from .batch_sweep import LARGEST, batches_that_fit, best_batch
-from .configuration import NetworkConfiguration
-from .graph.computation_graph import ComputationGraph
-from .graph_of import graph_of
-from .modelled_launches import modelled_notes, modelled_step
-from .networks import complete
-from .predictor import OccupancyPredictor
-from .sample import Sample
+from epochcast.analyzer.backends.occupancy.answer import BestBatch, Filled, FittedModel, Modelled, OccupancyAnswer
+from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_that_fit, best_batch
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph_of import graph_of
+from epochcast.analyzer.backends.occupancy.modelled_launches import modelled_notes, modelled_step
+from epochcast.analyzer.backends.occupancy.networks import complete
+from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
+from epochcast.analyzer.plugins.types import GpuName
+from epochcast.regressor import Catalog, Gpu
 
 USUAL_BATCH = 32
 
@@ -111,7 +111,7 @@ class _Network:
         self._predictor, self._catalog = predictor, catalog
         sizes = NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes)
         if question.network.endswith(".onnx"):
-            from .graph.from_onnx import graph_of_onnx
+            from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx
 
             self.configuration = sizes
             graph = graph_of_onnx(Path(question.network), sizes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....regressor import Gpu
-from .configuration import NetworkConfiguration
-from .graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.regressor import Gpu
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....regressor import Catalog, Gpu
-from ...csv_text import numeric_column, parse_csv, read_text
-from ...errors import InputError
-from .configuration import NetworkConfiguration
-from .graph.from_layers import ListedLayer, graph_of_layers
-from .graph_of import graph_of
-from .measurement import COLUMNS, CONFIGURATION, FIGURES, SUCCESSFUL
-from .sample import Sample
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer, graph_of_layers
+from epochcast.analyzer.backends.occupancy.graph_of import graph_of
+from epochcast.analyzer.backends.occupancy.measurement import COLUMNS, CONFIGURATION, FIGURES, SUCCESSFUL
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Catalog, Gpu
 
 Label = Literal["sm_occupancy", "sm_active", "peak_memory"]
 LABELS: tuple[str, ...] = get_args(Label)

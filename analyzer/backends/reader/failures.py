@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ...errors import InputError
+from epochcast.analyzer.errors import InputError
 
 _BACKENDS = Path(__file__).parents[1]
 _TRACERS = {_BACKENDS / folder for folder in ("reader", "distributed", "convmeter", "occupancy/graph")}

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...csv_text import one_line
-from ...errors import InputError
-from .onnx_fusions import OnnxCall, calls_of
-from .onnx_values import MOST_KNOWN, Value, laid_out, views
+from epochcast.analyzer.backends.reader.onnx_fusions import OnnxCall, calls_of
+from epochcast.analyzer.backends.reader.onnx_values import MOST_KNOWN, Value, laid_out, views
+from epochcast.analyzer.csv_text import one_line
+from epochcast.analyzer.errors import InputError
 
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _LIKE_THEIR_INPUT = {

@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ....extras import how_to_install
-from ...csv_text import one_line
-from ...errors import InputError
+from epochcast.analyzer.csv_text import one_line
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 _LARGEST_KEPT = 1024
 """Elements of a weight up to which its values may decide shapes."""

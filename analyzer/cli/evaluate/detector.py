@@ -10,10 +10,18 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from ....detector import METHODS, Detection
-from ....detector import InputError as DetectorInputError
-from ....detector import detect as find_epochs
-from ....detector.evaluation import (
+from epochcast.analyzer.cli import progress, terminal
+from epochcast.analyzer.cli.evaluate.detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
+from epochcast.analyzer.cli.old_names import method_option
+from epochcast.analyzer.cli.shared_options import json_option
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.evaluation.comparison import ALL
+from epochcast.analyzer.plain_json import plain_json
+from epochcast.analyzer.traces.trace import Trace
+from epochcast.detector import METHODS, Detection
+from epochcast.detector import InputError as DetectorInputError
+from epochcast.detector import detect as find_epochs
+from epochcast.detector.evaluation import (
     RESOLVED,
     Labels,
     TraceScore,
@@ -25,14 +33,6 @@ from ....detector.evaluation import (
     score_regimes,
     summarise,
 )
-from ...errors import InputError
-from ...evaluation.comparison import ALL
-from ...plain_json import plain_json
-from ...traces.trace import Trace
-from .. import progress, terminal
-from ..old_names import method_option
-from ..shared_options import json_option
-from .detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
 _INTERVALS = {"up to 0.5 s": 0.5, "0.5 to 5 s": 5.0, "5 to 20 s": 20.0, "over 20 s": float("inf")}
@@ -129,7 +129,7 @@ def detector(
 
 
 def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, _Load]]:
-    from ...traces.labels import held, labelled_files, mlperf_runs
+    from epochcast.analyzer.traces.labels import held, labelled_files, mlperf_runs
 
     if protocol == "labels":
         if events is not None:
@@ -173,7 +173,7 @@ def _usable(
 
 
 def _regimes(folder: Path, method: str, clock: Literal["auto", "wall", "work"]) -> dict[str, Any]:
-    from ...traces.labels import labelled_files
+    from epochcast.analyzer.traces.labels import labelled_files
 
     def detected(name: str, trace: Trace, labels: Labels) -> tuple[str, tuple[Detection, Labels]]:
         return name, (find_epochs(trace.time, trace.metrics(), method=method, clock=clock), labels)

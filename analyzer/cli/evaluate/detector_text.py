@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from ....detector.evaluation import TraceScore
-from ...evaluation.report import Line, lines, number, of, paragraphs, percent
-from ...tables import figure
+from epochcast.analyzer.evaluation.report import Line, lines, number, of, paragraphs, percent
+from epochcast.analyzer.tables import figure
+from epochcast.detector.evaluation import TraceScore
 
 _NAMED = 3
 """Skipped traces that are named."""

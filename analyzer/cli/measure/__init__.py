@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..group import PluginGroup
+from epochcast.analyzer.cli.group import PluginGroup
 
 _COMMANDS = {
     "convmeter": "Time inference and the phases of training of networks and blocks.",

@@ -4,6 +4,6 @@
 it, and `write_fleet` writes all of it. Everything derived from it must be marked *simulated*.
 """
 
-from .write_fleet import FleetSettings, FleetSummary, write_fleet
+from epochcast.analyzer.fleet.simulated.write_fleet import FleetSettings, FleetSummary, write_fleet
 
 __all__ = ["FleetSettings", "FleetSummary", "write_fleet"]

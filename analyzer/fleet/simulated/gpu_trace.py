@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ....detector.simulator.devices import SimulatedDevice
-from ....detector.simulator.scenario import RecordingFaults, record
-from ....detector.simulator.telemetry import measure
-from ....detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline
-from ....detector.simulator.workload import SimulatedWorkload
-from .job_timelines import SPIN, JobDrawn
+from epochcast.analyzer.fleet.simulated.job_timelines import SPIN, JobDrawn
+from epochcast.detector.simulator.devices import SimulatedDevice
+from epochcast.detector.simulator.scenario import RecordingFaults, record
+from epochcast.detector.simulator.telemetry import measure
+from epochcast.detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline
+from epochcast.detector.simulator.workload import SimulatedWorkload
 
 Array = NDArray[np.float64]
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ....detector.simulator import other_jobs
-from ....detector.simulator.devices import SimulatedDevice
-from ....detector.simulator.draws import draw_training, log_uniform
-from ....detector.simulator.scenario import draw_noise
-from ....detector.simulator.telemetry import Noise
-from ....detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
-from ....detector.simulator.training import train
-from ....detector.simulator.workload import SimulatedWorkload, draw
-from .layout import Work
+from epochcast.analyzer.fleet.simulated.layout import Work
+from epochcast.detector.simulator import other_jobs
+from epochcast.detector.simulator.devices import SimulatedDevice
+from epochcast.detector.simulator.draws import draw_training, log_uniform
+from epochcast.detector.simulator.scenario import draw_noise
+from epochcast.detector.simulator.telemetry import Noise
+from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
+from epochcast.detector.simulator.training import train
+from epochcast.detector.simulator.workload import SimulatedWorkload, draw
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ....detector.simulator.devices import DEVICES, SimulatedDevice
+from epochcast.detector.simulator.devices import DEVICES, SimulatedDevice
 
 GPUS_PER_NODE = 8
 

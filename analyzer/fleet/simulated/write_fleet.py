@@ -30,12 +30,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ....common.files import write_whole
-from ...errors import InputError
-from ...traces.trace import Trace, write_trace
-from .gpu_trace import draw_recording, faults, readings
-from .job_timelines import JobDrawn, draw_job, idle_seconds, on_gpu
-from .layout import NodeBlock, SimulatedNode, Slot, blocks
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.fleet.simulated.gpu_trace import draw_recording, faults, readings
+from epochcast.analyzer.fleet.simulated.job_timelines import JobDrawn, draw_job, idle_seconds, on_gpu
+from epochcast.analyzer.fleet.simulated.layout import NodeBlock, SimulatedNode, Slot, blocks
+from epochcast.analyzer.traces.trace import Trace, write_trace
+from epochcast.common.files import write_whole
 
 START = 1_750_000_000.0
 """When all traces begin [unix s]."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ....regressor.profile import RATIOS, Profile
-from ...answers.job_schema import GpuAnswer
-from ...words import count, number
-from . import states
-from .job_page import ReadEpochs, no_epochs
-from .plots import epoch_plot
+from epochcast.analyzer.answers.job_schema import GpuAnswer
+from epochcast.analyzer.service.page import states
+from epochcast.analyzer.service.page.job_page import ReadEpochs, no_epochs
+from epochcast.analyzer.service.page.plots import epoch_plot
+from epochcast.analyzer.words import count, number
+from epochcast.regressor.profile import RATIOS, Profile
 
 if TYPE_CHECKING:
-    from ..analysis import Snapshot
+    from epochcast.analyzer.service.analysis import Snapshot
 
 _MOST_EPOCHS = 500
 _MOST_LISTED = 100

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...answers.cycles import waits
-from ...answers.job_schema import GpuAnswer, JobAnswer
-from ...telemetry.gpu_report import EpochRecord
-from ..listing import gpu_place
-from . import states
-from .overview import gpu_row, hardware, where
-from .plots import EpochPlot, cost_plot, epoch_plot, interval_plot
+from epochcast.analyzer.answers.cycles import waits
+from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer
+from epochcast.analyzer.service.listing import gpu_place
+from epochcast.analyzer.service.page import states
+from epochcast.analyzer.service.page.overview import gpu_row, hardware, where
+from epochcast.analyzer.service.page.plots import EpochPlot, cost_plot, epoch_plot, interval_plot
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 
 if TYPE_CHECKING:
-    from ..analysis import Snapshot
+    from epochcast.analyzer.service.analysis import Snapshot
 
 MOST_MARKS = 600
 """Epochs of all GPUs of a job in a plot: more would be a smear, and slow to read from the store."""

@@ -7,14 +7,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
-from ...answers.job_schema import State
-from ...live.health import SourceStatus
-from ..listing import ListPage, gpu_place, gpus_of, job_place, jobs_of, list_page, source_place, sources_of
-from .nodes import by_node, node_row
-from .overview import gpu_row, job_row, source_row
+from epochcast.analyzer.answers.job_schema import State
+from epochcast.analyzer.live.health import SourceStatus
+from epochcast.analyzer.service.listing import (
+    ListPage,
+    gpu_place,
+    gpus_of,
+    job_place,
+    jobs_of,
+    list_page,
+    source_place,
+    sources_of,
+)
+from epochcast.analyzer.service.page.nodes import by_node, node_row
+from epochcast.analyzer.service.page.overview import gpu_row, job_row, source_row
 
 if TYPE_CHECKING:
-    from ..analysis import Snapshot
+    from epochcast.analyzer.service.analysis import Snapshot
 
 _ROWS = 100
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...answers.job_schema import GpuAnswer
-from . import states
+from epochcast.analyzer.answers.job_schema import GpuAnswer
+from epochcast.analyzer.service.page import states
 
 if TYPE_CHECKING:
-    from ..analysis import Snapshot
+    from epochcast.analyzer.service.analysis import Snapshot
 
 MOST_JOBS = 3
 """Jobs of a node that its row names."""

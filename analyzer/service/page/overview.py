@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ....extras import how_to_install
-from ...answers.job_schema import GpuAnswer, JobAnswer, JobSummary
-from ...live.health import SourceStatus
-from ...telemetry.gpu_report import Report
-from ...words import count
-from ..listing import ListPage, gpus_of, jobs_of, sources_of
-from . import states
-from .nodes import by_node, node_row
-from .plots import trend
-from .states import State
+from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, JobSummary
+from epochcast.analyzer.live.health import SourceStatus
+from epochcast.analyzer.service.listing import ListPage, gpus_of, jobs_of, sources_of
+from epochcast.analyzer.service.page import states
+from epochcast.analyzer.service.page.nodes import by_node, node_row
+from epochcast.analyzer.service.page.plots import trend
+from epochcast.analyzer.service.page.states import State
+from epochcast.analyzer.telemetry.gpu_report import Report
+from epochcast.analyzer.words import count
+from epochcast.extras import how_to_install
 
 if TYPE_CHECKING:
-    from ..analysis import Snapshot
-    from ..health import Health
+    from epochcast.analyzer.service.analysis import Snapshot
+    from epochcast.analyzer.service.health import Health
 
 
 MOST = 50

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import Request
 from pydantic import ValidationError
 
-from ...answers.job_schema import JobAnswer, JobPlan
-from ...instances import Instance
+from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan
+from epochcast.analyzer.instances import Instance
 
 FIELDS = {"epochs": "Epochs of the whole job", "instance": "Instance it runs on", "cloud": "Cloud", "region": "Region"}
 """Keys of a plan, with their labels."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ....detector.confidence import ANSWERS
-from ....regressor.prediction import basis
-from ...answers.answer_schema import PredictionAnswer, TargetAnswer
-from ...answers.recommendation_schema import CurrentInstance, InstanceAnswer, RecommendationAnswer
-from ...telemetry.gpu_report import EpochRecord
-from ...words import TimeUnit, count, length, number, time_unit
-from .axis import Axis, axis_around, axis_between, axis_from_zero
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer, TargetAnswer
+from epochcast.analyzer.answers.recommendation_schema import CurrentInstance, InstanceAnswer, RecommendationAnswer
+from epochcast.analyzer.service.page.axis import Axis, axis_around, axis_between, axis_from_zero
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord
+from epochcast.analyzer.words import TimeUnit, count, length, number, time_unit
+from epochcast.detector.confidence import ANSWERS
+from epochcast.regressor.prediction import basis
 
 
 @dataclass(frozen=True)

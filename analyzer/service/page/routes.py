@@ -18,21 +18,29 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from .... import __version__
-from ... import words
-from ...answers.recommendation_schema import RecommendationAnswer
-from ...style import style_sheet, templates
-from ..change_streams import PATH as CHANGES
-from ..change_streams import ChangeStreams
-from ..parts import Parts, Served
-from ..routes.query import After, Words
-from ..workers import WorkersBusyError
-from .gpu_page import gpu_page
-from .job_page import job_page
-from .lists import GpuState, JobState, SourceState, gpus_list, jobs_list, nodes_list, sources_list
-from .overview import overview
-from .plan_form import is_cross_site, plan_form, plan_of, read_plan
-from .upload import answer_page, form_page, read_form, source_of_form
+from epochcast import __version__
+from epochcast.analyzer import words
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.service.change_streams import PATH as CHANGES
+from epochcast.analyzer.service.change_streams import ChangeStreams
+from epochcast.analyzer.service.page.gpu_page import gpu_page
+from epochcast.analyzer.service.page.job_page import job_page
+from epochcast.analyzer.service.page.lists import (
+    GpuState,
+    JobState,
+    SourceState,
+    gpus_list,
+    jobs_list,
+    nodes_list,
+    sources_list,
+)
+from epochcast.analyzer.service.page.overview import overview
+from epochcast.analyzer.service.page.plan_form import is_cross_site, plan_form, plan_of, read_plan
+from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
+from epochcast.analyzer.service.parts import Parts, Served
+from epochcast.analyzer.service.routes.query import After, Words
+from epochcast.analyzer.service.workers import WorkersBusyError
+from epochcast.analyzer.style import style_sheet, templates
 
 router = APIRouter(include_in_schema=False)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ....detector.confidence import SURE
-from ...answers.job_schema import GpuAnswer, JobSummary
-from ...live.health import SourceStatus
-from ...words import length
-from ..health import Health
+from epochcast.analyzer.answers.job_schema import GpuAnswer, JobSummary
+from epochcast.analyzer.live.health import SourceStatus
+from epochcast.analyzer.service.health import Health
+from epochcast.analyzer.words import length
+from epochcast.detector.confidence import SURE
 
 Kind = Literal["good", "wait", "quiet", "bad"]
 

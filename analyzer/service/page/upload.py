@@ -9,16 +9,16 @@ from typing import Any
 from fastapi import Request
 from starlette.datastructures import UploadFile
 
-from ....regressor.profile import Profile
-from ...answers.job_json import prediction_answer, recommendation_answer
-from ...answers.job_result import JobQuestion
-from ...answers.sources import Source
-from ...errors import InputError
-from ..limits import crowded
-from ..parts import Parts
-from ..uploads import source_of_upload
-from .job_page import RATIO_ONLY
-from .plots import interval_plot
+from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.answers.job_result import JobQuestion
+from epochcast.analyzer.answers.sources import Source
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.service.limits import crowded
+from epochcast.analyzer.service.page.job_page import RATIO_ONLY
+from epochcast.analyzer.service.page.plots import interval_plot
+from epochcast.analyzer.service.parts import Parts
+from epochcast.analyzer.service.uploads import source_of_upload
+from epochcast.regressor.profile import Profile
 
 _MOST_GPUS = 4096
 

@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ...answers.black_box import BlackBox, PredictionBody, predicted
-from ...errors import InputError
-from ...plugins.registry import Installed, Registry, ask, body, schema
-from ..limits import JsonRoute, PredictingRoute
-from ..parts import Parts, Served
-from ..problems import answers
+from epochcast.analyzer.answers.black_box import BlackBox, PredictionBody, predicted
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.plugins.registry import Installed, Registry, ask, body, schema
+from epochcast.analyzer.service.limits import JsonRoute, PredictingRoute
+from epochcast.analyzer.service.parts import Parts, Served
+from epochcast.analyzer.service.problems import answers
 
 _BLACK_BOX = f"{BlackBox.__module__}:{BlackBox.__qualname__}"
 

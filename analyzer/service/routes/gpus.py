@@ -8,13 +8,13 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ...answers.answer_schema import AnswerModel
-from ...answers.job_schema import GpuAnswer, State
-from ...telemetry.gpu_report import epoch_to_json
-from ..listing import gpu_place, gpus_of, list_page
-from ..parts import Parts, Served
-from ..problems import answers
-from .query import After, Limit, Node, Words, next_page
+from epochcast.analyzer.answers.answer_schema import AnswerModel
+from epochcast.analyzer.answers.job_schema import GpuAnswer, State
+from epochcast.analyzer.service.listing import gpu_place, gpus_of, list_page
+from epochcast.analyzer.service.parts import Parts, Served
+from epochcast.analyzer.service.problems import answers
+from epochcast.analyzer.service.routes.query import After, Limit, Node, Words, next_page
+from epochcast.analyzer.telemetry.gpu_report import epoch_to_json
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 

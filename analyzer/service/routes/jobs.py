@@ -10,14 +10,14 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ...answers.answer_schema import PredictionAnswer
-from ...answers.job_schema import JobAnswer, JobPlan, JobSummary
-from ...answers.recommendation_schema import RecommendationAnswer
-from ..limits import JsonRoute
-from ..listing import job_place, jobs_of, list_page
-from ..parts import Served
-from ..problems import answers
-from .query import After, Limit, Node, Targets, Wanted, WholeEpochs, Words, next_page
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
+from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan, JobSummary
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.service.limits import JsonRoute
+from epochcast.analyzer.service.listing import job_place, jobs_of, list_page
+from epochcast.analyzer.service.parts import Served
+from epochcast.analyzer.service.problems import answers
+from epochcast.analyzer.service.routes.query import After, Limit, Node, Targets, Wanted, WholeEpochs, Words, next_page
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from ..health import Health
-from ..parts import Served
-from ..problems import answers
+from epochcast.analyzer.service.health import Health
+from epochcast.analyzer.service.parts import Served
+from epochcast.analyzer.service.problems import answers
 
 router = APIRouter(tags=["Operation"])
 

@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request
 
-from ...answers.answer_schema import Objective
-from ...answers.question_schema import GpuName
-from ...instances import Market
-from ...recommendation import JobLimits
-from ..parts import Served
+from epochcast.analyzer.answers.answer_schema import Objective
+from epochcast.analyzer.answers.question_schema import GpuName
+from epochcast.analyzer.instances import Market
+from epochcast.analyzer.recommendation import JobLimits
+from epochcast.analyzer.service.parts import Served
 
 _CONFIGURED = "(default: as configured)"
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
-from ..listing import list_page, source_place, sources_of
-from ..parts import Served
-from ..problems import answers
-from .query import After, Limit, Words, next_page
+from epochcast.analyzer.service.listing import list_page, source_place, sources_of
+from epochcast.analyzer.service.parts import Served
+from epochcast.analyzer.service.problems import answers
+from epochcast.analyzer.service.routes.query import After, Limit, Words, next_page
 
 router = APIRouter(prefix="/api/v1/sources", tags=["Operation"])
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from ...answers.question_schema import GpuName
-from ...instances import Instance, is_stale, price_age
-from ..parts import Served
-from ..problems import answers
+from epochcast.analyzer.answers.question_schema import GpuName
+from epochcast.analyzer.instances import Instance, is_stale, price_age
+from epochcast.analyzer.service.parts import Served
+from epochcast.analyzer.service.problems import answers
 
 router = APIRouter(prefix="/api/v1", tags=["Tables"])
 

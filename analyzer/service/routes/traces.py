@@ -9,22 +9,22 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from ....detector import Cycle, Reason, Unit
-from ....regressor.precision import Precision
-from ...answers.answer_schema import PredictionAnswer, Verdict
-from ...answers.black_box import PredictionBody, predicted
-from ...answers.job_json import prediction_answer, recommendation_answer
-from ...answers.job_result import JobQuestion
-from ...answers.question_schema import GpuName, RecommendationQuestion
-from ...answers.recommendation_schema import RecommendationAnswer
-from ...answers.recommendations import Renting
-from ...answers.sources import Source, with_precision
-from ...recommendation import JobLimits, Work
-from ..limits import PredictingRoute
-from ..parts import Parts, Served
-from ..problems import answers
-from ..uploads import Kind, detection_of_upload, source_of_upload
-from .query import Targets, Wanted, WholeEpochs
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer, Verdict
+from epochcast.analyzer.answers.black_box import PredictionBody, predicted
+from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
+from epochcast.analyzer.answers.job_result import JobQuestion
+from epochcast.analyzer.answers.question_schema import GpuName, RecommendationQuestion
+from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.answers.recommendations import Renting
+from epochcast.analyzer.answers.sources import Source, with_precision
+from epochcast.analyzer.recommendation import JobLimits, Work
+from epochcast.analyzer.service.limits import PredictingRoute
+from epochcast.analyzer.service.parts import Parts, Served
+from epochcast.analyzer.service.problems import answers
+from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
+from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
+from epochcast.detector import Cycle, Reason, Unit
+from epochcast.regressor.precision import Precision
 
 profiles = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=PredictingRoute)
 router = APIRouter(prefix="/api/v1/traces", tags=["Predictions"])

@@ -10,19 +10,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import clock as clocks
-from ...clock import Clock
-from ...confidence import ANSWERS
-from ...epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
-from ...errors import InputError
-from ...signals import Signals
-from .boundaries import CLOSE, change, typical
-from .cycle import TrackedCycle, again, find
-from .cycles import name_cycles, name_steps
-from .grid import FEWEST_SAMPLES, Grid, build, busy_stretches
-from .periods import SAME, same
-from .regimes import DIFFERENT, parts
-from .second_job import drifts, remainder
+from epochcast.detector import clock as clocks
+from epochcast.detector.clock import Clock
+from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
+from epochcast.detector.errors import InputError
+from epochcast.detector.methods.track.boundaries import CLOSE, change, typical
+from epochcast.detector.methods.track.cycle import TrackedCycle, again, find
+from epochcast.detector.methods.track.cycles import name_cycles, name_steps
+from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
+from epochcast.detector.methods.track.periods import SAME, same
+from epochcast.detector.methods.track.regimes import DIFFERENT, parts
+from epochcast.detector.methods.track.second_job import drifts, remainder
+from epochcast.detector.signals import Signals
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
 # by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import running_max
-from .periods import autocorrelation, level, pooled
-from .template import Matching, boundary_phase, median_window, seeds, windows
+from epochcast.detector.filters import running_max
+from epochcast.detector.methods.track.periods import autocorrelation, level, pooled
+from epochcast.detector.methods.track.template import Matching, boundary_phase, median_window, seeds, windows
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .boundaries import PeriodFit, Track
-from .contrast import stands_out
-from .folding import Folded
-from .grid import Grid
+from epochcast.detector.methods.track.boundaries import PeriodFit, Track
+from epochcast.detector.methods.track.contrast import stands_out
+from epochcast.detector.methods.track.folding import Folded
+from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
 # by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.

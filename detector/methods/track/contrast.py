@@ -7,8 +7,8 @@ nothing to do with the cycle: random walks and bursts give those as much, and no
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import best_third, running_mean
-from .grid import Grid
+from epochcast.detector.filters import best_third, running_mean
+from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
 # by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.

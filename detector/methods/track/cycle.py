@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import running_mean
-from .boundaries import Track, follow, refined, typical
-from .confidence import MOST, confidence, is_multiple, of_fold, of_track
-from .ends import with_ends
-from .folding import Folded, fold
-from .grid import Grid
-from .periods import candidates, is_new, same
+from epochcast.detector.filters import running_mean
+from epochcast.detector.methods.track.boundaries import Track, follow, refined, typical
+from epochcast.detector.methods.track.confidence import MOST, confidence, is_multiple, of_fold, of_track
+from epochcast.detector.methods.track.ends import with_ends
+from epochcast.detector.methods.track.folding import Folded, fold
+from epochcast.detector.methods.track.grid import Grid
+from epochcast.detector.methods.track.periods import candidates, is_new, same
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by

@@ -8,8 +8,8 @@ device rests for longer than it does within a cycle.
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import runs
-from .grid import Grid
+from epochcast.detector.filters import runs
+from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
 # by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.

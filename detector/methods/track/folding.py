@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import best_third, running_mean, running_median, runs
-from .grid import Grid
-from .template import boundary_phase
+from epochcast.detector.filters import best_third, running_mean, running_median, runs
+from epochcast.detector.methods.track.grid import Grid
+from epochcast.detector.methods.track.template import boundary_phase
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
 # by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.

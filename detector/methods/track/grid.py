@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...clock import ACTIVITY, Clock
-from ...filters import running_mean
-from ...signals import Signals
+from epochcast.detector.clock import ACTIVITY, Clock
+from epochcast.detector.filters import running_mean
+from epochcast.detector.signals import Signals
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import best_third, prominent_peaks, quick_length, running_mean, running_median
+from epochcast.detector.filters import best_third, prominent_peaks, quick_length, running_mean, running_median
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by

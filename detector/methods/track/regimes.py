@@ -5,11 +5,11 @@ from itertools import product
 
 import numpy as np
 
-from ...confidence import ANSWERS
-from ...filters import runs
-from .boundaries import EVEN, follow
-from .cycle import TrackedCycle, find
-from .grid import Grid
+from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.filters import runs
+from epochcast.detector.methods.track.boundaries import EVEN, follow
+from epochcast.detector.methods.track.cycle import TrackedCycle, find
+from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
 # by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.

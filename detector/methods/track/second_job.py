@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .grid import Grid
+from epochcast.detector.methods.track.grid import Grid
 
 # All by choice, set by hand; benchmarks/detector/second_jobs.py measures what they find together.
 

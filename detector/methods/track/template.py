@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...filters import circular_runs, quick_length
+from epochcast.detector.filters import circular_runs, quick_length
 
 #: Windows tried as the first template, from ../shared/research/detector.md, 4.
 SEEDS = 24

@@ -9,13 +9,13 @@ from typing import Protocol
 
 import pandas as pd
 
-from ....csv_text import parse_csv, read_text
-from ....errors import InputError
-from ..metrics import COLUMNS
-from ..points import KEYS, TIMES, read_points
-from . import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
-from .families import Families, read_families
-from .layer_features import read_layer_features
+from epochcast.analyzer.backends.convmeter.adapters import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
+from epochcast.analyzer.backends.convmeter.adapters.families import Families, read_families
+from epochcast.analyzer.backends.convmeter.adapters.layer_features import read_layer_features
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
+from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES, read_points
+from epochcast.analyzer.csv_text import parse_csv, read_text
+from epochcast.analyzer.errors import InputError
 
 NO_METRICS = "metrics unknown"
 NO_FAMILY = "family unknown"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from ....csv_text import numeric_column
-from ..known_metrics import known_metrics, with_family
-from ..points import KEYS, TIMES
-from .layer_features import metrics_of
+from epochcast.analyzer.backends.convmeter.adapters.layer_features import metrics_of
+from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics, with_family
+from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
+from epochcast.analyzer.csv_text import numeric_column
 
 NAME = "cpu_phases.csv"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....csv_text import parse_csv, read_text
-from ....errors import InputError
+from epochcast.analyzer.csv_text import parse_csv, read_text
+from epochcast.analyzer.errors import InputError
 
 _CONVNET = {"true": True, "false": False, "1": True, "0": False}
 

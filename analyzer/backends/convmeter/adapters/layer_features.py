@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ....csv_text import numeric_column, parse_csv, read_text
-from ....errors import InputError
-from ..metrics import COLUMNS, COMPUTING_KINDS, KINDS
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, KINDS
+from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text
+from epochcast.analyzer.errors import InputError
 
 _SHORT = {
     "spatial": "sp",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from ....csv_text import numeric_column
-from ....errors import InputError
-from ..known_metrics import known_metrics, with_family, with_metrics
-from ..points import KEYS, TIMES
+from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics, with_family, with_metrics
+from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
+from epochcast.analyzer.csv_text import numeric_column
+from epochcast.analyzer.errors import InputError
 
 NAME = "torchvision_step_times.csv"
 

@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor.arrays import Arrays
-from ..terms import Columns
-from .boosting import Boosting
-from .corrected import Corrected
-from .default import Default
-from .equations import Equations
-from .layers import Layers
-from .paleo import Paleo
-from .pooled import Pooled
-from .single_metric import SingleMetric
-from .sum_of_phases import SumOfPhases
+from epochcast.analyzer.backends.convmeter.forms.boosting import Boosting
+from epochcast.analyzer.backends.convmeter.forms.corrected import Corrected
+from epochcast.analyzer.backends.convmeter.forms.default import Default
+from epochcast.analyzer.backends.convmeter.forms.equations import Equations
+from epochcast.analyzer.backends.convmeter.forms.layers import Layers
+from epochcast.analyzer.backends.convmeter.forms.paleo import Paleo
+from epochcast.analyzer.backends.convmeter.forms.pooled import Pooled
+from epochcast.analyzer.backends.convmeter.forms.single_metric import SingleMetric
+from epochcast.analyzer.backends.convmeter.forms.sum_of_phases import SumOfPhases
+from epochcast.analyzer.backends.convmeter.terms import Columns
+from epochcast.regressor.arrays import Arrays
 
 
 class Form(Protocol):

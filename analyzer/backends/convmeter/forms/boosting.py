@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import InputError
+from epochcast.analyzer.errors import InputError
 
 _METRICS = ("flops", "conv_inputs", "conv_outputs", "weights", "layers", "operators", "parameter_tensors")
 _FEWEST = 20

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
-from .....regressor.arrays import Arrays, part, under
-from ..description import describe
-from ..terms import Columns
-from .pooled import Pooled
+from epochcast.analyzer.backends.convmeter.description import describe
+from epochcast.analyzer.backends.convmeter.forms.pooled import Pooled
+from epochcast.analyzer.backends.convmeter.terms import Columns
+from epochcast.regressor.arrays import Arrays, part, under
 
 Array = NDArray[np.float64]
 

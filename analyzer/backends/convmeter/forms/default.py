@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor.arrays import Arrays, part, under
-from ....errors import InputError
-from ..terms import Columns
-from .corrected import Corrected
-from .equations import Equations
-from .layers import Layers
-from .out_of_fold import out_of_fold
+from epochcast.analyzer.backends.convmeter.forms.corrected import Corrected
+from epochcast.analyzer.backends.convmeter.forms.equations import Equations
+from epochcast.analyzer.backends.convmeter.forms.layers import Layers
+from epochcast.analyzer.backends.convmeter.forms.out_of_fold import out_of_fold
+from epochcast.analyzer.backends.convmeter.terms import Columns
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor.arrays import Arrays, part, under
 
 Array = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor.arrays import Arrays, part, parts_of
-from ....errors import InputError
-from ..terms import Columns, column, paper_terms, update_terms
-from .least_squares import SHORTEST, ordinary, relative
+from epochcast.analyzer.backends.convmeter.forms.least_squares import SHORTEST, ordinary, relative
+from epochcast.analyzer.backends.convmeter.terms import Columns, column, paper_terms, update_terms
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor.arrays import Arrays, part, parts_of
 
 Array = NDArray[np.float64]
 

@@ -8,10 +8,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor.arrays import Arrays
-from ....errors import InputError
-from ..terms import Columns, compute_terms, exchange_terms, network_terms, traffic_terms, update_terms
-from .least_squares import SHORTEST, relative
+from epochcast.analyzer.backends.convmeter.forms.least_squares import SHORTEST, relative
+from epochcast.analyzer.backends.convmeter.terms import (
+    Columns,
+    compute_terms,
+    exchange_terms,
+    network_terms,
+    traffic_terms,
+    update_terms,
+)
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor.arrays import Arrays
 
 Array = NDArray[np.float64]
 _FEWEST = 10

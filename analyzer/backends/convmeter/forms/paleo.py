@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor import Gpu, load_catalog
-from .....regressor import InputError as UnknownGpu
-from ....errors import InputError
-from ...paleo import Layer, fit_percent_of_peak, predict_forward_seconds, predict_step_seconds
-from ..metrics import COMPUTING_KINDS
+from epochcast.analyzer.backends.convmeter.metrics import COMPUTING_KINDS
+from epochcast.analyzer.backends.paleo import Layer, fit_percent_of_peak, predict_forward_seconds, predict_step_seconds
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu, load_catalog
+from epochcast.regressor import InputError as UnknownGpu
 
 _BYTES = {"fp64": 8, "fp32": 4, "tf32": 4}
 _HALF = 2

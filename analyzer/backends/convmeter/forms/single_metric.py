@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ....errors import InputError
-from .least_squares import SHORTEST, ordinary
+from epochcast.analyzer.backends.convmeter.forms.least_squares import SHORTEST, ordinary
+from epochcast.analyzer.errors import InputError
 
 
 class SingleMetric:

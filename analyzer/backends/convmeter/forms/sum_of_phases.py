@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor.arrays import Arrays, part, parts_of, under
-from ..terms import Columns
-from .default import Default
+from epochcast.analyzer.backends.convmeter.forms.default import Default
+from epochcast.analyzer.backends.convmeter.terms import Columns
+from epochcast.regressor.arrays import Arrays, part, parts_of, under
 
 Array = NDArray[np.float64]
 _PARTS = ("forward", "backward", "update")

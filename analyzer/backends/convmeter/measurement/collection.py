@@ -14,18 +14,26 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ....errors import InputError
-from ...distributed.operator_time.profile import cpu_name, tf32
-from ...distributed.operator_time.timing import Timing
-from ...reader.failures import failure_reason
-from ..points import PHASES
-from ..training_memory import training_memory
-from .memory import free_bytes
-from .networks import Networks
-from .phases import CudaTimeline, HostTimeline, Optimizer, PhaseTimeline, inference, time_phases, training
-from .plan import Device, MeasurementPlan, PlannedPoint
-from .points_file import points_file
-from .workers import WorkerGroup
+from epochcast.analyzer.backends.convmeter.measurement.memory import free_bytes
+from epochcast.analyzer.backends.convmeter.measurement.networks import Networks
+from epochcast.analyzer.backends.convmeter.measurement.phases import (
+    CudaTimeline,
+    HostTimeline,
+    Optimizer,
+    PhaseTimeline,
+    inference,
+    time_phases,
+    training,
+)
+from epochcast.analyzer.backends.convmeter.measurement.plan import Device, MeasurementPlan, PlannedPoint
+from epochcast.analyzer.backends.convmeter.measurement.points_file import points_file
+from epochcast.analyzer.backends.convmeter.measurement.workers import WorkerGroup
+from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.distributed.operator_time.profile import cpu_name, tf32
+from epochcast.analyzer.backends.distributed.operator_time.timing import Timing
+from epochcast.analyzer.backends.reader.failures import failure_reason
+from epochcast.analyzer.errors import InputError
 
 _MOST_OF_FREE = 0.5
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ....errors import InputError
-from ...distributed.precision import Precision
-from ..metrics import NetworkMetrics
-from ..network_metrics import metrics_of
+from epochcast.analyzer.backends.convmeter.metrics import NetworkMetrics
+from epochcast.analyzer.backends.convmeter.network_metrics import metrics_of
+from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.errors import InputError
 
 Device = Literal["cpu", "cuda"]
 

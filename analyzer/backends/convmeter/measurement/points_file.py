@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...growing_table import GrowingTable
-from ..metrics import COLUMNS
-from ..points import KEYS, PHASES, TIMES
+from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
+from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
+from epochcast.analyzer.backends.growing_table import GrowingTable
 
 SPREADS = tuple(f"{phase}_iqr" for phase in PHASES)
 """Interquartile ranges of :data:`TIMES`, seconds."""

@@ -1,14 +1,20 @@
 """What communication costs: links and clusters, collectives over them, measured all-reduces where there are some."""
 
-from .cluster import Cluster, cluster_for
-from .collectives import (
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
+from epochcast.analyzer.backends.distributed.communication.collectives import (
     all_gather_seconds,
     all_reduce_seconds,
     point_to_point_seconds,
     reduce_scatter_seconds,
 )
-from .links import Link, link_named, load_links
-from .measured import AllReduceFit, AllReduceTable, fit_all_reduce, fitted_all_reduces, read_all_reduces
+from epochcast.analyzer.backends.distributed.communication.links import Link, link_named, load_links
+from epochcast.analyzer.backends.distributed.communication.measured import (
+    AllReduceFit,
+    AllReduceTable,
+    fit_all_reduce,
+    fitted_all_reduces,
+    read_all_reduces,
+)
 
 __all__ = [
     "AllReduceFit",

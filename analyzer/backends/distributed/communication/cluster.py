@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .....regressor import Gpu, load_catalog
-from .....regressor import InputError as RegressorInputError
-from ....errors import InputError
-from .links import Link, link_named
-from .measured import AllReduceTime, fitted_all_reduces
+from epochcast.analyzer.backends.distributed.communication.links import Link, link_named
+from epochcast.analyzer.backends.distributed.communication.measured import AllReduceTime, fitted_all_reduces
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu, load_catalog
+from epochcast.regressor import InputError as RegressorInputError
 
 # Per step of NCCL's ring with the Simple protocol (NCCL 2.10, src/graph/tuning.cc, hwLat).
 _NVLINK_LATENCY = 3.4e-6

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from .cluster import Cluster
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 
 LAUNCH_SECONDS = 8.4e-6
 """Start of a collective (NCCL 2.10, src/graph/tuning.cc, baseLat of ring and Simple)."""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ....errors import InputError
+from epochcast.analyzer.errors import InputError
 
 _SEVERAL = re.compile(r"(\d+)\s*[x×]\s*(?=[^\d\s])", re.IGNORECASE)
 

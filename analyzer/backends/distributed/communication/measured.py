@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.optimize import nnls
 
-from ....errors import InputError
+from epochcast.analyzer.errors import InputError
 
 _COLUMNS = ["bytes", "gpu", "gpus", "time_ns"]
 

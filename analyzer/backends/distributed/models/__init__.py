@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .architecture import Architecture
-from .huggingface import read_config
-from .named import NAMED, from_text, named
-from .user_module import UserModule, load
+from epochcast.analyzer.backends.distributed.models.architecture import Architecture
+from epochcast.analyzer.backends.distributed.models.huggingface import read_config
+from epochcast.analyzer.backends.distributed.models.named import NAMED, from_text, named
+from epochcast.analyzer.backends.distributed.models.user_module import UserModule, load
 
 _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

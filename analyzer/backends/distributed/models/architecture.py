@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ....errors import InputError
+from epochcast.analyzer.errors import InputError
 
 Style = Literal["llama", "gpt2", "opt", "bert", "vit", "resnet"]
 Activation = Literal["silu", "gelu", "gelu_tanh", "relu"]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..job import Attention as AttentionKind
-from .architecture import Architecture
+from epochcast.analyzer.backends.distributed.job import Attention as AttentionKind
+from epochcast.analyzer.backends.distributed.models.architecture import Architecture
 
 ROTARY_BASE = 10_000.0
 """Su et al. 2021, section 3.2.2; models differ in it, their times do not."""

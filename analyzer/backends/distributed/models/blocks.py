@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..job import Attention as AttentionKind
-from .architecture import Activation, Architecture
-from .attention import Attention, JointAttention
+from epochcast.analyzer.backends.distributed.job import Attention as AttentionKind
+from epochcast.analyzer.backends.distributed.models.architecture import Activation, Architecture
+from epochcast.analyzer.backends.distributed.models.attention import Attention, JointAttention
 
 _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ....errors import InputError
-from ..job import Attention
-from .architecture import Architecture
-from .resnet import ResNet
-from .transformer import Transformer
+from epochcast.analyzer.backends.distributed.job import Attention
+from epochcast.analyzer.backends.distributed.models.architecture import Architecture
+from epochcast.analyzer.backends.distributed.models.resnet import ResNet
+from epochcast.analyzer.backends.distributed.models.transformer import Transformer
+from epochcast.analyzer.errors import InputError
 
 
 def build(of: Architecture, attention: Attention = "fused", layers: int | None = None, device: str = "meta") -> nn.Module:

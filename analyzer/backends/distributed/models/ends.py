@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .architecture import BERT_TYPES, OPT_SPARE_POSITIONS, Architecture
-from .blocks import RMSNorm
+from epochcast.analyzer.backends.distributed.models.architecture import BERT_TYPES, OPT_SPARE_POSITIONS, Architecture
+from epochcast.analyzer.backends.distributed.models.blocks import RMSNorm
 
 
 class CrossEntropy(nn.Module):

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ....errors import InputError
-from .architecture import Activation, Architecture
+from epochcast.analyzer.backends.distributed.models.architecture import Activation, Architecture
+from epochcast.analyzer.errors import InputError
 
 _LARGEST_FILE = 4_000_000
 """Bytes; the longest configurations are those that name 21,843 classes of images."""

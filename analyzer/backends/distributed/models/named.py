@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, get_type_hints
 
-from ....errors import InputError
-from .architecture import Architecture
+from epochcast.analyzer.backends.distributed.models.architecture import Architecture
+from epochcast.analyzer.errors import InputError
 
 # Defaults of each style. Dropout: GPT-2's config.json ("attn_pdrop", "resid_pdrop"), OPT's
 # ("attention_dropout" 0), BERT's ("hidden_dropout_prob"); LLaMA has none, ViT none in torchvision.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ...networks.blocks import Residual, classifier, conv_norm
-from .architecture import BOTTLENECK, RESNET_WIDTHS, Architecture
-from .ends import CrossEntropy
+from epochcast.analyzer.backends.distributed.models.architecture import BOTTLENECK, RESNET_WIDTHS, Architecture
+from epochcast.analyzer.backends.distributed.models.ends import CrossEntropy
+from epochcast.analyzer.backends.networks.blocks import Residual, classifier, conv_norm
 
 
 class Classifier(nn.Module):

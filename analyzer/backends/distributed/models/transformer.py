@@ -6,11 +6,17 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from ..job import Attention
-from .architecture import Architecture, Style
-from .attention import Rotary
-from .blocks import LlamaBlock, PostNormBlock, PreNormBlock
-from .ends import ClassHead, MaskedTokenHead, PatchEmbedding, TokenEmbedding, TokenHead
+from epochcast.analyzer.backends.distributed.job import Attention
+from epochcast.analyzer.backends.distributed.models.architecture import Architecture, Style
+from epochcast.analyzer.backends.distributed.models.attention import Rotary
+from epochcast.analyzer.backends.distributed.models.blocks import LlamaBlock, PostNormBlock, PreNormBlock
+from epochcast.analyzer.backends.distributed.models.ends import (
+    ClassHead,
+    MaskedTokenHead,
+    PatchEmbedding,
+    TokenEmbedding,
+    TokenHead,
+)
 
 _PARTS: dict[Style, tuple[Callable[..., nn.Module], Callable[..., nn.Module], Callable[..., nn.Module]]] = {
     "llama": (TokenEmbedding, LlamaBlock, TokenHead),

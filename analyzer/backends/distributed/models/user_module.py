@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from ....errors import InputError
-from ...user_factory import import_factory, module_and_inputs, needed_arguments, type_and_text
+from epochcast.analyzer.backends.user_factory import import_factory, module_and_inputs, needed_arguments, type_and_text
+from epochcast.analyzer.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn

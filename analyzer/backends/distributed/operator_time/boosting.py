@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .....regressor.trees import Trees
+from epochcast.regressor.trees import Trees
 
 # Chosen by leaving each GPU of the public operators out in turn: small trees, and few of them, carry over best.
 _TREES = 120

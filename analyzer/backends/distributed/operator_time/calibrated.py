@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .....regressor import Gpu
-from ..coefficients import Coefficients
-from ..graph import Operator
-from ..precision import Precision, peak_flops
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops
+from epochcast.regressor import Gpu
 
 _TILE = 128
 _NARROW = 64

@@ -15,16 +15,16 @@ from typing import Any
 import pandas as pd
 import torch
 
-from .....common.files import write_whole
-from ....errors import InputError
-from ..attention_operator import attention_flops
-from ..graph import Operator, Tensor
-from ..models import Architecture, resolve
-from ..models.building import build, example_inputs
-from ..precision import Precision
-from ..trace import trace
-from .operator_text import operator_text
-from .profile import Device, ProfiledTimes, device_name
+from epochcast.analyzer.backends.distributed.attention_operator import attention_flops
+from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.models import Architecture, resolve
+from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_text
+from epochcast.analyzer.backends.distributed.operator_time.profile import Device, ProfiledTimes, device_name
+from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.trace import trace
+from epochcast.analyzer.errors import InputError
+from epochcast.common.files import write_whole
 
 _SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between
 _HEAD_DIMS = (64, 96, 128)

@@ -9,12 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .....regressor import Catalog
-from .....regressor import InputError as RegressorInputError
-from ....errors import InputError
-from ....gpu_scripts import op_bench
-from .operator_text import operator_from_text
-from .shapes import SHAPE_COLUMNS, check_finite, pass_row, product_row, shapes_of
+from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_from_text
+from epochcast.analyzer.backends.distributed.operator_time.shapes import (
+    SHAPE_COLUMNS,
+    check_finite,
+    pass_row,
+    product_row,
+    shapes_of,
+)
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.gpu_scripts import op_bench
+from epochcast.regressor import Catalog
+from epochcast.regressor import InputError as RegressorInputError
 
 CORPUS_COLUMNS = ("gpu", "op", "pass", *SHAPE_COLUMNS, "seconds")
 """``gpu`` is the catalogue's name; ``pass`` is forward or backward; the others as in :mod:`.shapes`."""

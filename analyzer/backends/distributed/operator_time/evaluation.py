@@ -14,17 +14,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor import Catalog
-from .....regressor import InputError as RegressorInputError
-from .....regressor.scoring import absolute_percentage_errors, score
-from ....errors import InputError
-from ..evidence import inside
-from ..graph import Operator
-from .fitting import fit_operators
-from .learned import LearnedTimes
-from .probe import choose_probe, correct
-from .roofline import Roofline
-from .shapes import places_by, shapes_of
+from epochcast.analyzer.backends.distributed.evidence import inside
+from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
+from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
+from epochcast.analyzer.backends.distributed.operator_time.probe import choose_probe, correct
+from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
+from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Catalog
+from epochcast.regressor import InputError as RegressorInputError
+from epochcast.regressor.scoring import absolute_percentage_errors, score
 
 DRAWS = 10
 """Probes per GPU, seeds 0 to 9."""

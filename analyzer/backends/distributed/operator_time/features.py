@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .....regressor import Gpu
-from ....errors import InputError
-from ..precision import peak_flops
-from .shapes import PRODUCTS
+from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS
+from epochcast.analyzer.backends.distributed.precision import peak_flops
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu
 
 # Output tiles of matrix product kernels and the share of the peak that one reaches: smaller tiles read their operands more
 # often. A first guess of ours, which the boosted trees correct.

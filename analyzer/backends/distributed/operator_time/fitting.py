@@ -7,12 +7,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from .....regressor import Catalog
-from ....errors import InputError
-from .boosting import fit_boosting
-from .features import Ideal, Rates, features_of, ideal_of, width
-from .learned import Board, FamilyModel, OperatorModel
-from .shapes import FAMILIES, is_typical, places_by
+from epochcast.analyzer.backends.distributed.operator_time.boosting import fit_boosting
+from epochcast.analyzer.backends.distributed.operator_time.features import Ideal, Rates, features_of, ideal_of, width
+from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
+from epochcast.analyzer.backends.distributed.operator_time.shapes import FAMILIES, is_typical, places_by
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Catalog
 
 _ROUNDS = 2
 _OUTLIER = 0.1

@@ -16,12 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from .....regressor import Gpu
-from .....regressor.trees import Trees
-from ....errors import InputError
-from ..graph import Operator
-from .features import Rates, features_of, ideal_of
-from .shapes import PRODUCTS, places_by, shapes_of
+from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.operator_time.features import Rates, features_of, ideal_of
+from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu
+from epochcast.regressor.trees import Trees
 
 _REACH = 0.25
 """Distance at which a GPU's weight falls to 1/e; see :func:`distance`."""

@@ -13,12 +13,12 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from ..graph import Operator
-from ..models.architecture import Architecture
-from ..models.building import build, example_inputs
-from ..models.named import NAMED, from_numbers
-from ..precision import precision_named
-from ..trace import repeat_block, trace
+from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.models.architecture import Architecture
+from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+from epochcast.analyzer.backends.distributed.models.named import NAMED, from_numbers
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.trace import repeat_block, trace
 
 # GPT-3 XL with the 24 heads of 128 that table 2.1 of Brown et al. 2020 gives it, hence 3072 wide: only so do the FLOPs fit
 # the published roofline predictions, which are those of 2.7B times 1.01.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, cast, get_args
 
-from ....errors import InputError
-from ...reader.aten_operators import Kind
-from ..graph import DTYPE_BYTES, Operator, Phase, Tensor
+from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator, Phase, Tensor
+from epochcast.analyzer.backends.reader.aten_operators import Kind
+from epochcast.analyzer.errors import InputError
 
 
 def operator_text(operator: Operator) -> str:

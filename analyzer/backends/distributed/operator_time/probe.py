@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .learned import LearnedTimes
-from .shapes import PRODUCTS, is_typical
+from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
+from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, is_typical
 
 # What a training spends its time in counts more.
 _SHARES = {"linear": 0.4, "bmm": 0.3, "normalisation": 0.1, "softmax": 0.1, "elementwise": 0.1}

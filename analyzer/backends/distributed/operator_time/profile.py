@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ....errors import InputError
-from ..graph import Operator, Weight
-from ..precision import Precision
-from .arguments import RandomMemory, runnable
-from .operator_text import operator_text
-from .profile_cache import ProfileCache
-from .timing import DeviceClock, Timing, clock_of, time_in_rounds
+from epochcast.analyzer.backends.distributed.graph import Operator, Weight
+from epochcast.analyzer.backends.distributed.operator_time.arguments import RandomMemory, runnable
+from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_text
+from epochcast.analyzer.backends.distributed.operator_time.profile_cache import ProfileCache
+from epochcast.analyzer.backends.distributed.operator_time.timing import DeviceClock, Timing, clock_of, time_in_rounds
+from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.errors import InputError
 
 Device = Literal["cpu", "cuda"]
 

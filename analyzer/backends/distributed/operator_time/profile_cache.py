@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from ....errors import InputError
-from ...cache_folder import cache_folder
-from .timing import Timing
+from epochcast.analyzer.backends.cache_folder import cache_folder
+from epochcast.analyzer.backends.distributed.operator_time.timing import Timing
+from epochcast.analyzer.errors import InputError
 
 _TABLE = """CREATE TABLE IF NOT EXISTS operator_times (
     device TEXT NOT NULL, operator TEXT NOT NULL, seconds REAL NOT NULL, iqr REAL NOT NULL, rounds INTEGER NOT NULL,

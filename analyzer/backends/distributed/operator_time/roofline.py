@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .....regressor import Gpu
-from ..graph import Operator
-from ..precision import peak_flops
+from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.precision import peak_flops
+from epochcast.regressor import Gpu
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..graph import DTYPE_BYTES, Operator
-from .calibrated import products_of
+from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator
+from epochcast.analyzer.backends.distributed.operator_time.calibrated import products_of
 
 FAMILIES = ("linear", "bmm", "normalisation", "softmax", "elementwise")
 """Operators whose times follow one law. ``linear``: one matrix product; ``bmm``: a batch of them; ``elementwise``: everything

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from ....errors import InputError
-from ..graph import Operator
-from .shapes import PRODUCTS, places_by, shapes_of
+from epochcast.analyzer.backends.distributed.graph import Operator
+from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by, shapes_of
+from epochcast.analyzer.errors import InputError
 
 _NEIGHBOURS = 4
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ..coefficients import Coefficients
-from ..communication import Cluster
-from ..graph import Graph
-from ..job import TrainingConfiguration
-from ..operator_time import OperatorTimes
-from ..prediction import Iteration
-from . import default, neusight_style, roofline, seed, vtrain_style
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.graph import Graph
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
+from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.recipes import default, neusight_style, roofline, seed, vtrain_style
 
 
 class Graphs(Protocol):

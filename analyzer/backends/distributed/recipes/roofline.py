@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..coefficients import Coefficients
-from ..communication import Cluster
-from ..iteration import iteration, prepare
-from ..job import TrainingConfiguration
-from ..operator_time import OperatorTimes
-from ..operator_time.calibrated import CalibratedTimes
-from ..precision import precision_named
-from ..prediction import Iteration
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
+from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.prediction import Iteration
 
 if TYPE_CHECKING:
-    from . import Graphs
+    from epochcast.analyzer.backends.distributed.recipes import Graphs
 
 IDEAL = Coefficients(
     gemm=1.0,

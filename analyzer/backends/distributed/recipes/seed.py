@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..coefficients import Coefficients
-from ..communication import Cluster
-from ..graph import DTYPE_BYTES
-from ..iteration import prepare, rank_compute
-from ..job import TrainingConfiguration
-from ..operator_time import OperatorTimes
-from ..operator_time.calibrated import CalibratedTimes
-from ..partition import Stage
-from ..precision import precision_named
-from ..prediction import Iteration
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES
+from epochcast.analyzer.backends.distributed.iteration import prepare, rank_compute
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
+from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
+from epochcast.analyzer.backends.distributed.partition import Stage
+from epochcast.analyzer.backends.distributed.precision import precision_named
+from epochcast.analyzer.backends.distributed.prediction import Iteration
 
 if TYPE_CHECKING:
-    from . import Graphs
+    from epochcast.analyzer.backends.distributed.recipes import Graphs
 
 
 def predict(

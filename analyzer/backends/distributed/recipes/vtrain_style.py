@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..coefficients import Coefficients
-from ..communication import Cluster
-from ..job import TrainingConfiguration
-from ..operator_time import OperatorTimes
-from ..prediction import Iteration
-from . import default
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
+from epochcast.analyzer.backends.distributed.prediction import Iteration
+from epochcast.analyzer.backends.distributed.recipes import default
 
 if TYPE_CHECKING:
-    from . import Graphs
+    from epochcast.analyzer.backends.distributed.recipes import Graphs
 
 
 def predict(

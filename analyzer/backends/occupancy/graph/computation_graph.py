@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .vocabulary import VOCABULARY
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from ....errors import InputError
-from .computation_graph import ComputationGraph
-from .graph_builder import Delivery, Elements, GraphBuilder
-from .vocabulary import word_of_aten
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import word_of_aten
+from epochcast.analyzer.errors import InputError
 
 _GROWTH = 32
 """Channels that a layer of a dense block adds, in all networks of the tables that are read."""

@@ -18,15 +18,15 @@ from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from ....errors import InputError
-from ...reader.failures import why_untraceable
-from ...reader.onnx_values import Value, laid_out
-from ...reader.running_modules import storage_of
-from .computation_graph import ComputationGraph
-from .graph_builder import SAMPLES, GraphBuilder
-from .hyper_parameters import hyper_parameters
-from .operator_work import RECURRENT
-from .vocabulary import word_of_aten
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.graph_builder import SAMPLES, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.hyper_parameters import hyper_parameters
+from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import word_of_aten
+from epochcast.analyzer.backends.reader.failures import why_untraceable
+from epochcast.analyzer.backends.reader.onnx_values import Value, laid_out
+from epochcast.analyzer.backends.reader.running_modules import storage_of
+from epochcast.analyzer.errors import InputError
 
 
 def graph_of_module(module: nn.Module, inputs: tuple[Any, ...], name: str, batch: int) -> ComputationGraph:

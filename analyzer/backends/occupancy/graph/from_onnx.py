@@ -7,17 +7,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from ....errors import InputError
-from ...reader.onnx_graph import OnnxGraph, OnnxOperator
-from ...reader.onnx_model import load_onnx
-from ...reader.onnx_values import FLOATS, SHAPED
-from ..configuration import NetworkConfiguration
-from ..networks.known_networks import SIZES
-from .computation_graph import ComputationGraph, join
-from .graph_builder import SAMPLES, GraphBuilder
-from .hyper_parameters import hyper_parameters, onnx_settings
-from .operator_work import RECURRENT
-from .vocabulary import word_of_onnx
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, join
+from epochcast.analyzer.backends.occupancy.graph.graph_builder import SAMPLES, GraphBuilder
+from epochcast.analyzer.backends.occupancy.graph.hyper_parameters import hyper_parameters, onnx_settings
+from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import word_of_onnx
+from epochcast.analyzer.backends.occupancy.networks.known_networks import SIZES
+from epochcast.analyzer.backends.reader.onnx_graph import OnnxGraph, OnnxOperator
+from epochcast.analyzer.backends.reader.onnx_model import load_onnx
+from epochcast.analyzer.backends.reader.onnx_values import FLOATS, SHAPED
+from epochcast.analyzer.errors import InputError
 
 _ROLES = {
     "image_size": ("height", "width", "image", "pixel"),

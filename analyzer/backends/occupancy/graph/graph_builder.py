@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....errors import InputError
-from ...reader.onnx_values import Value, distinct
-from .computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
-from .operator_work import flops, temporary
-from .vocabulary import UNKNOWN
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.operator_work import flops, temporary
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import UNKNOWN
+from epochcast.analyzer.backends.reader.onnx_values import Value, distinct
+from epochcast.analyzer.errors import InputError
 
 SAMPLES = 1009
 """The batch that is read where one may be chosen: tensors that grow with the batch are those whose elements this prime divides.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...reader.onnx_values import Value
-from .vocabulary import ELEMENTWISE
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import ELEMENTWISE
+from epochcast.analyzer.backends.reader.onnx_values import Value
 
 Hyper = Mapping[str, float]
 Shape = tuple[int, ...]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from ....csv_text import one_line, source_name
-from ....errors import InputError
-from ....gpu_scripts.occupancy_bench import has_kernels
-from . import kineto_trace, ncu_csv, tables
-from .kernel_file import KernelFile
+from epochcast.analyzer.backends.occupancy.kernel_files import kineto_trace, ncu_csv, tables
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import KernelFile
+from epochcast.analyzer.csv_text import one_line, source_name
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.gpu_scripts.occupancy_bench import has_kernels
 
 __all__ = ["KernelFile", "read_any"]
 

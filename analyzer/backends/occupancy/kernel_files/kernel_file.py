@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from .....regressor.gpus import Catalog, Gpu
-from ....errors import InputError
-from ..launch.gpu_limits import GpuLimits, limits_of
-from ..launch.kernel_table import has_configuration, with_occupancy
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_of
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import has_configuration, with_occupancy
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor.gpus import Catalog, Gpu
 
 
 @dataclass(frozen=True)

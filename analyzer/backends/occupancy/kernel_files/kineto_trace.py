@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....errors import InputError
-from ..launch.gpu_limits import WARP_SIZE, GpuLimits, limits_by_capability
-from ..launch.kernel_table import kernel_table
-from .kernel_file import KernelFile
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import KernelFile
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import WARP_SIZE, GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table
+from epochcast.analyzer.errors import InputError
 
 # The second of each until PyTorch 1.9, with other names of some properties.
 _ESTIMATE = ("est. achieved occupancy %", "theoretical occupancy %")

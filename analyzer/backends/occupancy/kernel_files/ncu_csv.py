@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ....errors import InputError
-from ..launch.gpu_limits import GpuLimits, limits_by_capability
-from ..launch.kernel_table import kernel_table
-from .kernel_file import KernelFile
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import KernelFile
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table
+from epochcast.analyzer.errors import InputError
 
 HEADER = re.compile(r'^[ \t]*("ID"|ID),', re.MULTILINE)
 """What a line of column names begins with."""

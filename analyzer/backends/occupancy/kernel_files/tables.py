@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from ....csv_text import numeric_column
-from ....gpu_scripts.occupancy_bench import devices, kernels
-from ..launch.calculator import CONFIGURATION
-from ..launch.gpu_limits import GpuLimits, limits_by_capability
-from ..launch.kernel_table import kernel_table
-from .kernel_file import KernelFile
+from epochcast.analyzer.backends.occupancy.kernel_files.kernel_file import KernelFile
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table
+from epochcast.analyzer.csv_text import numeric_column
+from epochcast.analyzer.gpu_scripts.occupancy_bench import devices, kernels
 
 _SIZES = CONFIGURATION[:6]
 _KINETO_NUMBERS = ("sms", *_SIZES, "regs_per_thread", "shared_mem", "dur_us", "est_achieved_occupancy_pct")

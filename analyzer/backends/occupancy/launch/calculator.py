@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .gpu_limits import (
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import (
     MAX_REGISTERS_PER_THREAD,
     MAX_THREADS_PER_BLOCK,
     REGISTER_CHECK_PARTITIONS,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .....architectures import architectures
-from .....regressor.gpus import Gpu
-from ....errors import InputError
+from epochcast.analyzer.errors import InputError
+from epochcast.architectures import architectures
+from epochcast.regressor.gpus import Gpu
 
 WARP_SIZE = 32
 MAX_THREADS_PER_BLOCK = 1024

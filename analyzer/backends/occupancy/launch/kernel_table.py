@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .calculator import CONFIGURATION, LIMITERS, RATIOS, occupancies
-from .gpu_limits import GpuLimits
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, LIMITERS, RATIOS, occupancies
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
 
 _TEXTS = ("workload", "gpu", "kernel")
 

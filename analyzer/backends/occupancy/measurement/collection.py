@@ -16,15 +16,15 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from ....errors import InputError
-from ....recording.device import TrainingDevice
-from ....recording.record import record
-from ....traces.trace import read_trace
-from ...convmeter.measurement.collection import CollectionResult
-from ...growing_table import GrowingTable
-from ..configuration import NetworkConfiguration
-from ..networks import complete
-from . import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
+from epochcast.analyzer.backends.convmeter.measurement.collection import CollectionResult
+from epochcast.analyzer.backends.growing_table import GrowingTable
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.measurement import COLUMNS, CONFIGURATION, FIGURES, OUT_OF_MEMORY, SUCCESSFUL
+from epochcast.analyzer.backends.occupancy.networks import complete
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.recording.device import TrainingDevice
+from epochcast.analyzer.recording.record import record
+from epochcast.analyzer.traces.trace import read_trace
 
 BATCHES = (8, 32, 128)
 """The public tables' convolutional networks have 1 to 62, their perceptrons up to about 1000."""

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from ...convmeter.measurement.phases import HostTimeline, training
-from ...distributed.precision import PRECISIONS
-from ...reader.failures import failure_reason
-from ..configuration import NetworkConfiguration
-from ..networks import NETWORKS
-from ..networks.build_network import build_network
+from epochcast.analyzer.backends.convmeter.measurement.phases import HostTimeline, training
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.networks import NETWORKS
+from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
+from epochcast.analyzer.backends.reader.failures import failure_reason
 
 NVML_WINDOW_S = 1.0
 """NVML's utilisation is of the past second at most (the agent's metrics.toml)."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
-from .memory_bound import strided
-from .operator import Kernel, ModelledOperator, Target, ceil_div
-from .products import fastest, product, tile_blocks
+from epochcast.analyzer.backends.occupancy.modelled_kernels.memory_bound import strided
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target, ceil_div
+from epochcast.analyzer.backends.occupancy.modelled_kernels.products import fastest, product, tile_blocks
 
 _WINOGRAD_OUTPUT = 4
 _WINOGRAD_POINTS = 36

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from .....regressor import Gpu
-from ....errors import InputError
-from ..graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
-from ..graph.operator_work import RECURRENT
-from ..launch.calculator import CONFIGURATION
-from ..launch.gpu_limits import limits_of
-from ..launch.kernel_table import Aggregate, kernel_table, summarise, with_occupancy
-from . import memory_bound, products
-from .convolution import convolution
-from .launch_configurations import LaunchConfigurations, launch_configurations
-from .operator import WIDTHS, Kernel, ModelledOperator, Target
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import Aggregate, kernel_table, summarise, with_occupancy
+from epochcast.analyzer.backends.occupancy.modelled_kernels import memory_bound, products
+from epochcast.analyzer.backends.occupancy.modelled_kernels.convolution import convolution
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import (
+    LaunchConfigurations,
+    launch_configurations,
+)
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import WIDTHS, Kernel, ModelledOperator, Target
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Gpu
 
 LAUNCH_ON_CPU = 5e-6
 """Seconds that PyTorch's eager mode spends on the CPU for one kernel; assumed.

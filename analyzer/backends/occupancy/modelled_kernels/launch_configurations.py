@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..launch.calculator import CONFIGURATION, occupancies
-from ..launch.gpu_limits import GpuLimits
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, occupancies
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
 
 MEASURED = files(__package__) / "launch_configurations.toml"
 _ASSUMED = files(__package__) / "assumed_configurations.toml"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .operator import Kernel, ModelledOperator, Target, ceil_div
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target, ceil_div
 
 _CLASSES = {
     "index": ("index", 4),

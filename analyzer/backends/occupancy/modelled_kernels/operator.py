@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .....regressor import Gpu
-from ..launch.gpu_limits import GpuLimits
-from .launch_configurations import LaunchConfiguration, LaunchConfigurations
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits
+from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import (
+    LaunchConfiguration,
+    LaunchConfigurations,
+)
+from epochcast.regressor import Gpu
 
 WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2}
 """Bytes of a number, by precision."""

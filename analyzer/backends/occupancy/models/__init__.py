@@ -10,11 +10,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .....extras import how_to_install
-from ....errors import InputError
-from ..sample import Sample
-from .mean import Mean
-from .trees import StepTrees
+from epochcast.analyzer.backends.occupancy.models.mean import Mean
+from epochcast.analyzer.backends.occupancy.models.trees import StepTrees
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 EPOCHS = 50
 """Of networks; the DNN-occu paper names no number."""

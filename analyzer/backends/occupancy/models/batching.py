@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..features import Standardiser, edge_features, node_features
-from ..sample import Sample
-from .structure import FAR, RELATIONS, Structure, structure_of
+from epochcast.analyzer.backends.occupancy.features import Standardiser, edge_features, node_features
+from epochcast.analyzer.backends.occupancy.models.structure import FAR, RELATIONS, Structure, structure_of
+from epochcast.analyzer.backends.occupancy.sample import Sample
 
 PADDING = RELATIONS
 """The relation to an operator that is not there."""

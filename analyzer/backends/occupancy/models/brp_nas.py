@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
-from ..features import WORD_COLUMNS
-from .batching import GraphBatch, mean_over_present
+from epochcast.analyzer.backends.occupancy.features import WORD_COLUMNS
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch, mean_over_present
 
 
 class BrpNas(nn.Module):

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .anee import AneeLayer
-from .batching import GraphBatch
-from .structure import MOST_EDGES, RELATIONS
+from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
+from epochcast.analyzer.backends.occupancy.models.structure import MOST_EDGES, RELATIONS
 
 
 class DnnOccu(nn.Module):

@@ -11,13 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ....errors import InputError
-from ..features import EDGE_FEATURES, NODE_FEATURES, Standardiser, edge_features, node_features
-from ..sample import Sample
-from .batching import EncodedGraph, encode
-from .output import Floats, Output
-from .structure import refuse_large
-from .training import FitSettings, answers_of, train
+from epochcast.analyzer.backends.occupancy.features import (
+    EDGE_FEATURES,
+    NODE_FEATURES,
+    Standardiser,
+    edge_features,
+    node_features,
+)
+from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, encode
+from epochcast.analyzer.backends.occupancy.models.output import Floats, Output
+from epochcast.analyzer.backends.occupancy.models.structure import refuse_large
+from epochcast.analyzer.backends.occupancy.models.training import FitSettings, answers_of, train
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.errors import InputError
 
 _AT_ONCE = 64
 """Samples whose features are in memory together when predicting."""

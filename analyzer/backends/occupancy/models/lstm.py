@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .batching import GraphBatch
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
 
 
 class Lstm(nn.Module):

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..sample import Sample
-from .output import Floats, Output
+from epochcast.analyzer.backends.occupancy.models.output import Floats, Output
+from epochcast.analyzer.backends.occupancy.sample import Sample
 
 
 class Mean:

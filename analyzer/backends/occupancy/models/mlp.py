@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from .batching import GraphBatch, mean_over_present
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch, mean_over_present
 
 
 class GraphMlp(nn.Module):

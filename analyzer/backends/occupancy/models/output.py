@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import InputError
+from epochcast.analyzer.errors import InputError
 
 Floats = NDArray[np.float64]
 

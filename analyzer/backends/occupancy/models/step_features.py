@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features import element_bytes, peak_flops
-from ..sample import Sample
+from epochcast.analyzer.backends.occupancy.features import element_bytes, peak_flops
+from epochcast.analyzer.backends.occupancy.sample import Sample
 
 _LAUNCH = 1e-5
 """Seconds that a host takes to launch a kernel, by order of magnitude; it only scales a feature."""

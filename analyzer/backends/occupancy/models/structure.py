@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from ....errors import InputError
-from ..graph.computation_graph import EDGE_TYPES, ComputationGraph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES, ComputationGraph
+from epochcast.analyzer.errors import InputError
 
 FARTHEST = 20
 """Hops that are distinguished."""

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ....errors import InputError
-from .batching import EncodedGraph, collate, like_sizes
+from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, like_sizes
+from epochcast.analyzer.errors import InputError
 
 Progress = Callable[[int, int, float], object]
 

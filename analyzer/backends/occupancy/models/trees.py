@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from .....regressor.arrays import under
-from .....regressor.trees import Trees
-from ....errors import InputError
-from ..sample import Sample
-from .output import Floats, Output
-from .step_features import step_features
+from epochcast.analyzer.backends.occupancy.models.output import Floats, Output
+from epochcast.analyzer.backends.occupancy.models.step_features import step_features
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor.arrays import under
+from epochcast.regressor.trees import Trees
 
 # By choice, between a few values on folds of equal networks: many small steps, and columns that are much alike take turns.
 _TREES = 600

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from .....extras import how_to_install
-from ....errors import InputError
-from ...networks.find_network import built, find_network, import_torchvision
-from ...networks.plain import lenet5
-from ...reader.failures import one_line
-from ...user_factory import import_factory, module_and_inputs
-from ..configuration import NetworkConfiguration
-from .known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
+from epochcast.analyzer.backends.networks.find_network import built, find_network, import_torchvision
+from epochcast.analyzer.backends.networks.plain import lenet5
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.networks.known_networks import IMAGE, NETWORKS, SIZES, STEPS, complete
+from epochcast.analyzer.backends.reader.failures import one_line
+from epochcast.analyzer.backends.user_factory import import_factory, module_and_inputs
+from epochcast.analyzer.errors import InputError
+from epochcast.extras import how_to_install
 
 Built = tuple[nn.Module, tuple[Any, ...]]
 

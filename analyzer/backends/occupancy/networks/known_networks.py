@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ....errors import InputError
-from ..configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.errors import InputError
 
 SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
 """Fields of NetworkConfiguration that apply to some networks only."""

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from .job import PackedJob
-from .policies import Policy
-from .simulation import Outcome, simulate
-from .slowdown import Slowdown
+from epochcast.analyzer.backends.occupancy.packing.job import PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import Policy
+from epochcast.analyzer.backends.occupancy.packing.simulation import Outcome, simulate
+from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
 
 BASELINE = "slot"
 """The policy that gains are against."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....errors import InputError
-from .job import JobKind, PackedJob
+from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
+from epochcast.analyzer.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .....regressor import Catalog, Gpu
-from ....csv_text import numeric_column, parse_csv, read_text, source_name
-from ....errors import InputError
-from ..measurement import SUCCESSFUL
-from ..training_jobs import GPU
-from .job import JobKind, PackedJob
+from epochcast.analyzer.backends.occupancy.measurement import SUCCESSFUL
+from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
+from epochcast.analyzer.backends.occupancy.training_jobs import GPU
+from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text, source_name
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Catalog, Gpu
 
 _TEXTS = ("name", "key", "network", "batch", "gpu", "status")
 _SHORTEST = 1e-6  # seconds; nothing runs shorter, and results divide by it

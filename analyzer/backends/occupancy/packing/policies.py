@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .job import PackedGpu, PackedJob
+from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
 
 Placement = tuple[int, int]
 """Position in the queue, position of the GPU."""

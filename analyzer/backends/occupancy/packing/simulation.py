@@ -22,10 +22,10 @@ from typing import Any
 
 import simpy
 
-from ....errors import InputError
-from .job import PackedGpu, PackedJob
-from .policies import Policy
-from .slowdown import Slowdown
+from epochcast.analyzer.backends.occupancy.packing.job import PackedGpu, PackedJob
+from epochcast.analyzer.backends.occupancy.packing.policies import Policy
+from epochcast.analyzer.backends.occupancy.packing.slowdown import Slowdown
+from epochcast.analyzer.errors import InputError
 
 
 @dataclass(frozen=True)

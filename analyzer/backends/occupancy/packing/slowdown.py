@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .job import PackedJob
+from epochcast.analyzer.backends.occupancy.packing.job import PackedJob
 
 Slowdown = Callable[[Sequence[PackedJob]], Sequence[float]]
 

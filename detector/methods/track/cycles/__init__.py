@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ....clock import GPU_METRICS
-from ....epochs import Cycle, Kind
-from ....signals import Signals
-from .activity import TraceActivity, activity
-from .events import UNEVEN, CycleEvent, events_of
-from .mean_cycle import MeanCycle, mean_cycle, work_metrics
-from .recurrence import recurring, saves_of
-from .steps import step
+from epochcast.detector.clock import GPU_METRICS
+from epochcast.detector.epochs import Cycle, Kind
+from epochcast.detector.methods.track.cycles.activity import TraceActivity, activity
+from epochcast.detector.methods.track.cycles.events import UNEVEN, CycleEvent, events_of
+from epochcast.detector.methods.track.cycles.mean_cycle import MeanCycle, mean_cycle, work_metrics
+from epochcast.detector.methods.track.cycles.recurrence import recurring, saves_of
+from epochcast.detector.methods.track.cycles.steps import step
+from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 

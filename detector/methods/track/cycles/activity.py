@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....signals import Signals
+from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....filters import circular_runs, running_mean
-from .mean_cycle import FLOWS, MeanCycle
+from epochcast.detector.filters import circular_runs, running_mean
+from epochcast.detector.methods.track.cycles.mean_cycle import FLOWS, MeanCycle
 
 Bins = NDArray[np.bool_]
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ....clock import ACTIVITY, LEVELS
-from ....filters import running_mean
-from ....signals import Signals
-from ..grid import DISKS, SLOWER
-from ..template import minority
-from .activity import TraceActivity
+from epochcast.detector.clock import ACTIVITY, LEVELS
+from epochcast.detector.filters import running_mean
+from epochcast.detector.methods.track.cycles.activity import TraceActivity
+from epochcast.detector.methods.track.grid import DISKS, SLOWER
+from epochcast.detector.methods.track.template import minority
+from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ....filters import runs
-from ....signals import Signals
-from .activity import TraceActivity
+from epochcast.detector.filters import runs
+from epochcast.detector.methods.track.cycles.activity import TraceActivity
+from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 

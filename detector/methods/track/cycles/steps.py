@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ....filters import best_third, prominent_peaks, running_mean
-from ....signals import Signals
-from ..periods import autocorrelation, vertex
+from epochcast.detector.filters import best_third, prominent_peaks, running_mean
+from epochcast.detector.methods.track.periods import autocorrelation, vertex
+from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
