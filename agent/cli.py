@@ -28,7 +28,8 @@ EPILOG = """examples:
 """
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the agent's command line."""
     parser = Parser(
         prog="epochcast-agent",
         description="Read GPUs at 10 Hz, keep every sample, and export them over HTTP.",
@@ -76,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status: 0, 2 (one sentence on stderr) for bad input, 130 if interrupted at the start."""
-    parser = _parser()
+    parser = build_parser()
     settings = vars(parser.parse_args(arguments))
     command = settings.pop("command", None)
     try:
