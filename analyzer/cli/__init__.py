@@ -45,7 +45,6 @@ _COMMANDS = {
     cls=LazyGroup,
     package=__name__,
     summaries=_COMMANDS,
-    old_names={"train": "fit", "benchmark": "measure"},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(package_name="epochcast")

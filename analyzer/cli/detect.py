@@ -15,7 +15,6 @@ from epochcast.analyzer.answers.cycles import NO_STEP, Throughput, cycle_lines, 
 from epochcast.analyzer.answers.cycles import rates as rates_of
 from epochcast.analyzer.answers.reasons import REASONS, no_answer
 from epochcast.analyzer.cli import terminal
-from epochcast.analyzer.cli.old_names import method_option
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_of
@@ -36,7 +35,14 @@ def _above_zero(_: click.Context, option: click.Parameter, value: float | None) 
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@method_option(list(METHODS), "Detection method.")
+@click.option(
+    "--method",
+    type=click.Choice(list(METHODS)),
+    metavar="NAME",
+    default="track",
+    show_default=True,
+    help=f"Detection method: {', '.join(METHODS)}.",
+)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Search only this metric (repeatable).")
 @click.option(
     "--clock",

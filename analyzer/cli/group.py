@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.plugins import GROUP as BACKENDS
 
 if TYPE_CHECKING:
@@ -34,22 +33,12 @@ class LazyGroup(Group):
 
     Every command is the function of its name (a dash as an underscore) in the file of its name in ``package``. ``summaries``
     has a line on each, in the order of the help, so that it need not import them all: `epochcast record` must not wait for
-    scikit-learn, nor `epochcast predict-model --help` for the backends. ``old_names``: of commands that have another name now;
-    they work, and say so.
+    scikit-learn, nor `epochcast predict-model --help` for the backends.
     """
 
-    def __init__(
-        self, package: str, summaries: Mapping[str, str], old_names: Mapping[str, str] | None = None, **of_click: Any
-    ) -> None:
+    def __init__(self, package: str, summaries: Mapping[str, str], **of_click: Any) -> None:
         super().__init__(**of_click)
-        self._package, self._summaries, self._old_names = package, summaries, old_names or {}
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take an old name for the new one."""
-        if name := self._old_names.get(args[0]):
-            terminal.note(f"`{ctx.command_path} {args[0]}` is now `{ctx.command_path} {name}`; the old name still works")
-            args = [name, *args[1:]]
-        return super().resolve_command(ctx, args)
+        self._package, self._summaries = package, summaries
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, as the help has them."""

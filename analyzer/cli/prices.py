@@ -12,7 +12,7 @@ import click
 
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.group import Group
-from epochcast.analyzer.cli.prices_update import import_prices, update_prices
+from epochcast.analyzer.cli.prices_update import update_prices
 from epochcast.analyzer.cli.shared_options import gpus_option
 from epochcast.analyzer.instances import Instance, is_stale, load_instances, price_age, stale_note
 from epochcast.analyzer.tables import table
@@ -21,15 +21,7 @@ from epochcast.regressor import load_catalog
 _HEADER = ("instance", "cloud", "region", "gpu", "per hour", "spot per hour", "vCPUs", "memory GiB", "days old")
 
 
-class _Prices(Group):
-    """With an old name of a command, which is not in the help."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """See click."""
-        return import_prices if cmd_name == "import" else super().get_command(ctx, cmd_name)
-
-
-@click.group(cls=_Prices)
+@click.group(cls=Group)
 def prices() -> None:
     """List instances and their prices, and bring them up to date."""
 

@@ -69,21 +69,6 @@ def update_prices(source: str, gpus: Path | None, out: Path, dry_run: bool, as_j
     return 0
 
 
-def _import_prices(vms: Path, **given: Any) -> int:
-    assert update_prices.callback is not None
-    status: int = update_prices.callback(source=str(vms), **given)
-    terminal.note("`epochcast prices import FILE` is now `epochcast prices update --from FILE`; the old name still works")
-    return status
-
-
-import_prices = click.Command(
-    "import",
-    callback=_import_prices,
-    params=[click.Argument(["vms"], type=click.Path(path_type=Path), metavar="VMS.csv"), *update_prices.params[1:]],
-    help="Old name of `epochcast prices update`.",
-)
-
-
 def _of_skypilot(
     prices: PriceList, catalog: Catalog, *, cloud: str | None, regions: Sequence[str], day: str | None, origin: str | None
 ) -> tuple[list[Instance], list[str]]:

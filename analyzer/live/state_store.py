@@ -37,7 +37,6 @@ CREATE TABLE IF NOT EXISTS heard (
     gpu TEXT PRIMARY KEY, reported_at REAL NOT NULL, by_node INTEGER NOT NULL, last_sample REAL,
     samples INTEGER, dropped INTEGER
 ) WITHOUT ROWID;
-INSERT OR IGNORE INTO heard SELECT uuid, told, by_node, NULL, NULL, NULL FROM gpu;
 CREATE TABLE IF NOT EXISTS plan (job TEXT PRIMARY KEY, plan TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job (id TEXT PRIMARY KEY, told REAL NOT NULL, record BLOB NOT NULL);
 """
@@ -233,7 +232,7 @@ class StateStore:
 
     def jobs(self) -> dict[str, tuple[float, Any]]:
         """What was last published of each job, and when [unix s], by id."""
-        rows = self._rows("SELECT id, told, record FROM job WHERE typeof(record) = 'blob'")  # an older version wrote text
+        rows = self._rows("SELECT id, told, record FROM job")
         return {job: (reported_at, json.loads(zlib.decompress(record))) for job, reported_at, record in rows}
 
     def plans(self) -> dict[str, dict[str, Any]]:
@@ -272,11 +271,10 @@ def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:
     return gpu, epoch.start, epoch.end, epoch.confidence, epoch.job_since, profile
 
 
-def _profile(gpu: str, packed: bytes | str) -> Profile | None:
+def _profile(gpu: str, packed: bytes) -> Profile | None:
     """The profile, or None of one that another version wrote: its epoch is read all the same."""
     try:
-        # An older version wrote text.
-        return Profile.from_json(json.loads(packed if isinstance(packed, str) else zlib.decompress(packed)))
+        return Profile.from_json(json.loads(zlib.decompress(packed)))
     except (ValueError, zlib.error) as error:
         log.warning("the state's profile of an epoch of %s is skipped: %s", gpu, error)
         return None

@@ -26,11 +26,6 @@ from .inputs import TINY
 FITTED, NEURAL = 1e-4, 1e-3
 
 DISTRIBUTED = f'predict-model distributed --model {TINY} --json --gpu "A100 SXM4 80GB"'
-PACKING = "simulate-packing --jobs jobs.csv --memory 16e9 --gpus-total 2 --json"
-SPLIT = "evaluate regressor --train old-profiles --test new-profiles --json"
-FORMS = ("paper", "relative", "layers", "pooled", "corrected")
-NETWORKS = ("mlp", "lstm", "transformer", "dnnperf", "brp-nas", "dnn-occu")
-
 
 @dataclass(frozen=True)
 class Case:
@@ -56,108 +51,26 @@ def case(name: str, *commands: str, **more: Any) -> Case:
     return Case(name, commands, **more)
 
 
-def each(command: str, *names: str) -> list[str]:
-    return [command.format(name) for name in names]
-
-
 CASES = [
     case("agent_check", "epochcast-agent --replay run.parquet check --json"),
-    case("agent_check_shape", "epochcast-agent --replay run.parquet check --json", measured=True),
-    case(
-        "detect",
-        "detect run.parquet --json",
-        "detect run.csv --metric power --metric sm_active --json",
-        "detect answer.json --json",
-        "detect steps.parquet --samples-per-step 256 --tokens-per-step 4096 --json",
-        "detect idle.parquet --json",
-        "detect serving.parquet --json",
-    ),
+    case("detect", "detect run.parquet --json", "detect steps.parquet --samples-per-step 256 --tokens-per-step 4096 --json"),
     case("detect_job", "detect run.gpu0.parquet run.gpu1.parquet --json"),
-    case(
-        "detect_cpu",
-        "detect data/process_training/again_mlp_line.csv --json",
-        "detect data/cpu_training/cnn_b128_val.csv --clock wall --json",
-        "detect data/cpu_demo/numpy_1.csv --clock work --json",
-        "detect data/cpu_training/autoencoder_b256_val.csv --json",
-    ),
-    case("detect_methods", *each("detect run.parquet --method {} --json", "paper", "notebook", "autocorrelation", "harmonic")),
-    case(
-        "detect_change_points",
-        *each("detect run.parquet --metric power --method {} --json", "pelt", "dynp", "binseg", "jenks"),
-        needs=("ruptures", "jenkspy"),
-    ),
     case("profile", "profile run.parquet --workload 'resnet50|64|224' --group resnet50"),
-    case(
-        "predict",
-        "predict run.parquet --json",
-        "predict run.parquet --target A10G --target 'H100 SXM5' --epochs 90 --explain --json",
-        "predict run.gpu0.parquet run.gpu1.parquet --precision fp32 --target T4 --target L4 --json",
-        "predict run.json --target 'H100 SXM5' --target-gpus 8 --tokens-per-step 4096 --json",
-        "predict run.json --target 'A100 SXM4 80GB' --batch-may-grow --samples-per-step 64 --json",
-        "predict run.csv --gpu T4 --gpus my-gpus.toml --target 'My GPU' --json",
-        "predict idle.parquet --target T4 --json",
-    ),
-    case(
-        "recommend",
-        "recommend run.parquet --epochs 90 --deadline 10h --startup 5m --json",
-        "recommend run.json --epochs 200 --spot --region us-east-1 --memory 8 --idle-share 0.1 --checkpoint-share 0.05 --json",
-        "recommend run.gpu0.parquet run.gpu1.parquet --cloud aws --objective time --budget 1 --json",
-        "recommend run.json --data-parallel --batch-may-grow --precision mixed --deadline 1 --json",
-    ),
+    case("predict", "predict run.parquet --json"),
+    case("recommend", "recommend run.parquet --epochs 90 --deadline 10h --startup 5m --json"),
     case("gpus", "gpus --json"),
-    case(
-        "anchors",
-        "anchors --gpu L4 --k 5 --json",
-        "anchors --gpu 'My GPU' --gpus my-gpus.toml --data my-profiles --k 3 --json",
-    ),
-    case(
-        "prices",
-        "prices list --json",
-        "prices list --gpu T4 --json",
-        "prices import vms.csv --cloud aws --region us-east-1 --date 2025-01-02 --out prices.csv --json",
-        "prices list --prices prices.csv --json",
-        "recommend run.json --epochs 200 --prices prices.csv --json",
-    ),
+    case("anchors", "anchors --gpu L4 --k 5 --json"),
+    case("prices", "prices list --gpu T4 --json"),
     case(
         "regressor",
         "fit regressor --data my-profiles --precision tf32 --out model --json",
-        "predict run.json --model model --target A10G --json",
         "calibrate default --data anchors-on-t4 --data anchors-on-mine --gpus my-gpus.toml --out calibrated --json",
-        "predict run.json --model calibrated --gpus my-gpus.toml --target 'My GPU' --json",
         "evaluate regressor --data my-profiles --protocol P3 --json",
         rel=FITTED,
     ),
-    # Not extra-trees: its answer cannot be written as JSON.
-    case("regressor_paper_recipe", SPLIT + " --recipe paper", rel=FITTED),
-    case("regressor_members", *each(SPLIT + " --recipe {}", "random-forest", "catboost"), slow=True, rel=FITTED),
-    case("regressor_simple_recipes", *each(SPLIT + " --recipe {}", "speeds", "prior", "latency-only"), rel=FITTED),
-    case("regressor_other_recipes", *each(SPLIT + " --recipe {}", "hist-gradient-boosting", "gaussian-process"), rel=FITTED),
-    case(
-        "regressor_paper",
-        "fit regressor --recipe paper --data my-profiles --out paper --json",
-        "predict run.json --recipe paper --model paper --target A10G --target T4 --json",
-        slow=True,
-        rel=FITTED,
-    ),
-    case(
-        "evaluate_rates", "evaluate regressor --data rates.csv.gz --protocol new-gpu --recipe prior --json", needs=("shared",)
-    ),
-    case("evaluate_detector", *each("evaluate detector --data traces --method {} --json", "track", "paper")),
-    case(
-        "evaluate_mlperf",
-        "evaluate detector --protocol mlperf --data mlperf_v4.0_power.csv.gz --events mlperf_v4.0_events.csv.gz"
-        " --method notebook --json",
-        needs=("shared",),
-    ),
+    case("evaluate_detector", "evaluate detector --data traces --json"),
     case("corpus", "corpus report data/cpu_campaign --json", "corpus merge data/cpu_campaign --out merged --json"),
-    case(
-        "corpus_import",
-        "corpus import wandb/a1 wandb/t4 wandb/none --out corpus --json",
-        "corpus report corpus --json",
-        "corpus merge corpus data/cpu_campaign --out merged --json",
-        "corpus report merged --json",
-        needs=("wandb",),
-    ),
+    case("corpus_import", "corpus import wandb/a1 wandb/t4 wandb/none --out corpus --json", needs=("wandb",)),
     case("campaign_plans", "campaign plans --json"),
     case("campaign", "campaign run plan.toml --device cpu --out corpus --json", needs=("torch",), measured=True, slow=True),
     case("record", 'record --out rec.parquet --json -- python -c "import time; time.sleep(1)"', measured=True),
@@ -165,45 +78,18 @@ CASES = [
         "fleet",
         "fleet simulate --out fleet --gpus 2 --minutes 2 --json",
         "fleet analyze fleet/traces --nodes fleet/nodes.csv --out findings --processes 1 --json",
-        "fleet analyze traces --out found --processes 1 --objective time --spot --cloud aws --json",
     ),
     case(
         "convmeter",
         "fit convmeter --data points.csv --out cpu --json",
         "predict-model convmeter --network resnet18 --model cpu --image-size 64 --batch 1 --batch 8 --json",
-        "predict-model convmeter --network resnet50 --model cpu --block layer2.0 --batch 4 --json",
-        *each("fit convmeter --data points.csv --form {0} --out {0} --json", *FORMS),
-        *each("predict-model convmeter --network mobilenet_v2 --model {} --batch 8 --json", *FORMS),
-        needs=("torch",),  # blocks are counted
         rel=FITTED,
     ),
-    case("convmeter_shipped", "predict-model convmeter --network resnet50 --device rtx3090 --batch 256 --json", rel=FITTED),
     # All forms: the others are the baselines.
     case("evaluate_convmeter", "evaluate convmeter --data few-points.csv --protocol model --recipe paper --json", rel=FITTED),
     case(
-        "convmeter_devices",
-        "fit convmeter --data torchvision_step_times.csv.gz --out gpus --json",
-        "predict-model convmeter --network efficientnet_b0 --model gpus --device A100-SXM4-40GB --precision fp16 --batch 12"
-        " --devices 1 --devices 2 --devices 4 --dataset-size 1281167 --epochs 90 --json",
-        "predict-model convmeter --network resnet50 --model gpus --device A100-SXM4-40GB --precision fp32"
-        " --global-batch 64 --devices 1 --devices 4 --json",
-        needs=("shared",),
-        rel=FITTED,
-    ),
-    case(
-        "evaluate_convmeter_timm",
-        "evaluate convmeter --data few-timm.csv --features timm_layer_features.csv.gz --families timm_families.csv --json",
-        needs=("shared",),
-        rel=FITTED,
-    ),
-    case(
         "distributed",
         DISTRIBUTED,
-        f"{DISTRIBUTED} --dp 2 --tp 2 --pp 2 --micro-batch 2 --global-batch 32 --precision fp16 --iterations 1000",
-        f"{DISTRIBUTED} --dp 16 --inter mine --links links.toml --zero 1 --recomputation full --overlap",
-        *each(DISTRIBUTED + " --dp 2 --recipe {}", "seed", "roofline", "neusight-style", "vtrain-style"),
-        f"{DISTRIBUTED} --operators learned --precision fp32",
-        f"{DISTRIBUTED} --tp 2 --graph fx",
         f"{DISTRIBUTED} --search --gpus-total 4 --global-batch 16 --top 5",
         f"{DISTRIBUTED} --compare --strategies '4,1,1 2,2,1 1,2,2' --global-batch 16",
         needs=("torch",),
@@ -211,53 +97,19 @@ CASES = [
     case(
         "distributed_fitted",
         "fit distributed --data tiny-runs.csv --out fitted --json",
-        f"{DISTRIBUTED} --calibration fitted --dp 2",
-        "calibrate distributed --data tiny-runs.csv --out calibrated --json",
-        f"{DISTRIBUTED} --calibration calibrated --dp 2",
-        "fit distributed --operators operators --out learned --json",
-        f"{DISTRIBUTED} --calibration learned --operators learned --precision fp32",
         "evaluate distributed --data tiny-runs.csv --json",
-        "evaluate distributed --data tiny-runs.csv --protocol rows --rows 6 --json",
         needs=("torch",),
         rel=FITTED,
     ),
-    case(
-        "evaluate_vtrain",
-        "evaluate distributed --data vtrain_multi_node.csv --recipe all --json",
-        needs=("torch", "shared"),
-        slow=True,
-        rel=FITTED,
-    ),
-    case(
-        "occupancy_of",
-        "occupancy-of trace.json --json",
-        "occupancy-of trace.json --gpu T4 --by launch --top 2 --json",
-        "occupancy-of run.parquet --json",
-    ),
-    case(
-        "packing",
-        f"{PACKING} --slowdown none",
-        f"{PACKING} --slowdown fig7 --slowdown utilisation",
-        "simulate-packing --configurations trainings.csv --runs 5 --stream-jobs 10 --load 0.8 --seed 3 --slowdown fig7 --json",
-    ),
+    case("occupancy_of", "occupancy-of trace.json --json"),
+    case("packing", "simulate-packing --jobs jobs.csv --memory 16e9 --gpus-total 2 --json --slowdown none"),
     case(
         "occupancy",
         "predict-model occupancy --network alexnet --batch 32 --json",
-        "predict-model occupancy --network lenet --gpu T4 --gpu 'A100 SXM4 80GB' --batch 32 --json",
         "predict-model occupancy --network lenet --gpu T4 --precision fp16 --sweep-batches --json",
-        "predict-model occupancy --network lstm --gpu 'H100 SXM5' --sequence 16 --hidden 128 --layers 1 --batch 8 --json",
         "fit occupancy --data trainings.csv --out model --json",
-        "predict-model occupancy --network alexnet --model model --batch 32 --json",
         "evaluate occupancy --data trainings.csv --json",
-        "evaluate occupancy --data trainings.csv --label peak_memory --protocol architecture --json",
         needs=("torch", "transformers"),
-        rel=NEURAL,
-    ),
-    case(
-        "occupancy_models",
-        *each("fit occupancy --data trainings.csv --model {0} --epochs 1 --out {0} --json", "mean", *NETWORKS),
-        *each("predict-model occupancy --network alexnet --model {} --batch 32 --json", "mean", *NETWORKS),
-        needs=("torch_geometric", "transformers"),
         rel=NEURAL,
     ),
     case(

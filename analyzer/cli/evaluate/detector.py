@@ -12,7 +12,6 @@ import click
 
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.evaluate.detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
-from epochcast.analyzer.cli.old_names import method_option
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.evaluation.comparison import ALL
@@ -66,7 +65,14 @@ _Result = TypeVar("_Result")
     show_default=True,
     help="Compare with each trace's epoch marks, or with MLPerf runs from their node power.",
 )
-@method_option([*METHODS, ALL], "Detection method")
+@click.option(
+    "--recipe",
+    type=click.Choice([*METHODS, ALL]),
+    metavar="NAME",
+    default="track",
+    show_default=True,
+    help=f"Detection method: {', '.join(METHODS)} or {ALL} (compares them).",
+)
 @click.option(
     "--clock",
     type=click.Choice(["auto", "wall", "work"]),
@@ -80,7 +86,7 @@ def detector(
     events: Path | None,
     regimes: Path | None,
     protocol: str,
-    method: str,
+    recipe: str,
     clock: Literal["auto", "wall", "work"],
     as_json: bool,
 ) -> int:
@@ -94,7 +100,7 @@ def detector(
     """
     if not data and regimes is None:
         raise InputError("nothing to evaluate: give --data PATH, --regimes DIR, or both")
-    methods = list(METHODS) if method == ALL else [method]
+    methods = list(METHODS) if recipe == ALL else [recipe]
     changing = {} if regimes is None else {"regimes": _regimes(regimes, methods[0], clock)}
     if not data:
         terminal.say(plain_json(changing) if as_json else regimes_text(changing["regimes"]), as_is=as_json)
@@ -108,7 +114,7 @@ def detector(
     scores = {name: [own[number] for own in each_trace] for number, name in enumerate(methods)}
     rows = scores[methods[0]]
     if len(methods) == 1 and all(row.reason is not None for row in rows):
-        raise InputError(f"method {method!r} refused each of the {len(rows)} traces, {rows[0].name!r} with: {rows[0].reason}")
+        raise InputError(f"method {recipe!r} refused each of the {len(rows)} traces, {rows[0].name!r} with: {rows[0].reason}")
     answer = {"labels": _labels_answer, "mlperf": _mlperf_answer}[protocol]
     answers = [
         {"recipe": name, "protocol": protocol, "clock": clock, **answer(scored), "unusable": unusable, **changing}

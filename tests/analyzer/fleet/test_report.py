@@ -126,7 +126,7 @@ def test_every_column_is_explained(root: Path) -> None:
     assert parts.keys() == schemas.keys()
     for name, schema in schemas.items():
         assert set(re.findall(r"`(\w+)`", parts[name])) >= set(schema.names), name
-        assert schema.metadata == {b"schema": f"epochcast.fleet-{name}/v1".encode()}  # docs/policy.md: tables of a fleet
+        assert schema.metadata == {b"schema": f"epochcast.fleet-{name}/v1".encode()}
 
 
 class _Page(HTMLParser):

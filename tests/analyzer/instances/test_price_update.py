@@ -1,7 +1,6 @@
 """``epochcast prices update``: from a file or an address, what it shows, and that a failure loses nothing."""
 
 from collections.abc import Callable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -120,18 +119,6 @@ def test_a_file_of_skypilot_needs_its_day(tmp_path: Path, refusal: Callable[...,
     (tmp_path / "vms.csv").write_text(VMS)
     said = refusal("prices", "update", "--from", tmp_path / "vms.csv", "--cloud", "aws", "--out", tmp_path / "prices.csv")
     assert "does not say how old its prices are; give the day it was downloaded: --date YYYY-MM-DD" in said
-
-
-def test_the_old_name_works_and_says_what_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from epochcast.analyzer.cli import main
-
-    (tmp_path / "vms.csv").write_text(VMS)
-    out = tmp_path / "prices.csv"
-    assert (
-        main(["prices", "import", "--cloud", "aws", "--date", "2026-05-01", str(tmp_path / "vms.csv"), "--out", str(out)]) == 0
-    )
-    assert "`epochcast prices import FILE` is now `epochcast prices update --from FILE`" in capsys.readouterr().err
-    assert {one.date for one in load_instances(out, load_catalog())[0]} == {date(2026, 5, 1)}
 
 
 def test_of_many_changes_the_first_are_shown(tmp_path: Path, text: Callable[..., str]) -> None:
