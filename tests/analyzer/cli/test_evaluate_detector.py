@@ -90,12 +90,12 @@ def test_every_figure_of_a_right_answer(evaluated: Any) -> None:
 def test_methods_side_by_side(
     folder: Path, few_methods: tuple[str, ...], tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
 ) -> None:
-    answers = answer("evaluate", "detector", "--data", folder, "--method", "all")
+    answers = answer("evaluate", "detector", "--data", folder, "--recipe", "all")
     assert [found["recipe"] for found in answers] == list(few_methods)
     assert {found["n"] for found in answers} == {3}
     assert len({found["baseline_mape"] for found in answers}) == 1
     put(tmp_path, "a", "dram_active", 15, 1)
-    lines = text("evaluate", "detector", "--data", tmp_path, "--method", "all").splitlines()
+    lines = text("evaluate", "detector", "--data", tmp_path, "--recipe", "all").splitlines()
     assert [line.split("  ")[0] for line in lines[1:5]] == [*few_methods, "length / 10"]
 
 
@@ -110,7 +110,7 @@ def test_several_corpora_may_hold_runs_of_one_name(tmp_path: Path, answer: Calla
 
 
 def test_the_report_names_classes_confidence_and_cost(folder: Path, text: Callable[..., str]) -> None:
-    printed = text("evaluate", "detector", "--data", folder, "--method", "notebook")
+    printed = text("evaluate", "detector", "--data", folder, "--recipe", "notebook")
     for words in ("even", "host", "all", "length/10", "confidence from", "expected calibration error", "CPU: "):
         assert words in printed
 
@@ -118,7 +118,7 @@ def test_the_report_names_classes_confidence_and_cost(folder: Path, text: Callab
 def test_a_refusal_is_no_answer_and_its_reason_is_shown(
     folder: Path, answer: Callable[..., Any], text: Callable[..., str]
 ) -> None:
-    work = ["evaluate", "detector", "--data", folder, "--method", "paper", "--clock", "work"]
+    work = ["evaluate", "detector", "--data", folder, "--recipe", "paper", "--clock", "work"]
     found = answer(*work)
     assert found["refused"] == 4
     assert "the work clock needs" in found["by"]["trace"]["a"]["reason"]
@@ -222,10 +222,10 @@ def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
     assert found["macro"]["within_5"] == pytest.approx(np.mean([line["within_5"] for line in cells.values()]))
     assert found["rest"]["n"] == 1
     assert found["by"]["trace"]["one/slow/r1"]["true_period"] == pytest.approx(40)
-    printed = text("evaluate", "detector", *arguments, "--method", "notebook")
+    printed = text("evaluate", "detector", *arguments, "--recipe", "notebook")
     assert "one/slow" in printed
     assert "fewer than three samples in a period): 1 runs" in printed
-    assert "rest answered" in text("evaluate", "detector", *arguments, "--method", "all")
+    assert "rest answered" in text("evaluate", "detector", *arguments, "--recipe", "all")
 
 
 def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, refusal: Callable[..., str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from epochcast.agent.cli import _parser as agent_parser
+from epochcast.agent.cli import build_parser as agent_parser
 from epochcast.analyzer.cli import cli
 from epochcast.analyzer.node.cli import _parser as node_parser
 
