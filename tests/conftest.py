@@ -46,9 +46,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Note for ``--skipped-before`` what skipped."""
+    """Note for ``--skipped-before`` what skipped; say how many tests of what the owner asked for ran."""
     if cache := getattr(config, "cache", None):  # not with -p no:cacheprovider
         cache.set("epochcast/skipped", sorted(report.nodeid for report in terminalreporter.stats.get("skipped", ())))
+    owner = {
+        outcome: sum(report.nodeid.startswith("tests/owner/") for report in terminalreporter.stats.get(outcome, ()))
+        for outcome in ("passed", "failed", "skipped")
+    }
+    if any(owner.values()):
+        ran = owner["passed"] + owner["failed"]
+        terminalreporter.write_line(f"owner: {ran} tests ran, {owner['failed']} failed, {owner['skipped']} skipped")
 
 
 def pytest_collection_finish() -> None:
@@ -237,12 +244,12 @@ def database(tmp_path: Path, until: Any) -> Iterator[Callable[..., Program]]:
     """Start a database by its program's name; Prometheus scrapes an agent where its port is given."""
     databases: list[Program] = []
 
-    def start(program: str, agent_port: int | None = None) -> Program:
+    def start(program: str, agent_port: int | None = None, interval: str = "1s") -> Program:
         if shutil.which(program) is None:
             pytest.skip(f"no {program} on this machine (Debian: apt install {program})")
         port = free_port()
         target = f"{{job_name: epochcast, static_configs: [{{targets: ['127.0.0.1:{agent_port}']}}]}}"
-        scrape = "" if agent_port is None else f"global: {{scrape_interval: 1s}}\nscrape_configs: [{target}]\n"
+        scrape = "" if agent_port is None else f"global: {{scrape_interval: {interval}}}\nscrape_configs: [{target}]\n"
         (tmp_path / "prometheus.yml").write_text(scrape)
         options = {
             "prometheus": [

@@ -2,26 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.signal import find_peaks, savgol_filter
+from scipy.signal import savgol_filter
 
 from epochcast.detector import InputError, detect, luminol
 
 TIME = 1.7e9 + 0.1 * np.arange(2400)
 LEVEL = (np.arange(2400) % 240 < 200) * 0.6 + np.random.default_rng(3).normal(scale=0.02, size=2400)
-
-
-def test_is_the_recipe_word_by_word_with_the_package_itself() -> None:
-    values = LEVEL
-    for _ in range(3):
-        values = savgol_filter(luminol.package_scores(values), 61, 2)
-    peaks, _ = find_peaks(values)
-    found = detect(TIME, {"dram_active": LEVEL}, method="paper")
-    assert np.allclose(found.scores["pass3"], values)
-    assert found.period_s == pytest.approx(np.mean(np.diff(TIME[peaks])))
-    assert [epoch.start for epoch in found.epochs] == pytest.approx(TIME[peaks[:-1]].tolist())
-    assert [epoch.end for epoch in found.epochs] == pytest.approx(TIME[peaks[1:]].tolist())
-    assert list(found.scores) == ["luminol1", "pass1", "luminol2", "pass2", "luminol3", "pass3"]
-    assert np.allclose(found.scores["luminol1"], luminol.package_scores(LEVEL))
 
 
 def test_uses_dram_active_or_what_is_named() -> None:

@@ -30,26 +30,6 @@ def right(found: Detection, true: float) -> bool:
     return found.period_s is not None and abs(found.period_s / true - 1) < 0.05
 
 
-def test_idle_before_and_after_twelve_epochs_is_not_an_epoch(answered: Any, real_trace: Any) -> None:
-    numbers, ends = [], 0
-    for name in GTX:
-        found, true = answered(name)
-        assert found.verdict == "epochs", name
-        assert right(found, true), name
-        numbers.append(len(found.epochs))
-        labels = real_trace(name)[2]
-        first, last = found.epochs[0].start - labels["epoch_starts"][0], found.epochs[-1].end - labels["epoch_ends"][-1]
-        ends += max(abs(first), abs(last)) <= 0.05 * true
-    assert numbers.count(12) >= 11, numbers
-    assert ends >= 11
-
-
-@pytest.mark.parametrize("name", [*(f"h100_ckpt1_gpu{gpu}" for gpu in range(8)), "titanx_2025-12-04-01-22-31_gpu0"])
-def test_cycles_of_bursts(answered: Any, name: str) -> None:
-    found, true = answered(name)
-    assert right(found, true), found
-
-
 @pytest.mark.parametrize("gpu", range(0, 8, 2))
 def test_a_period_that_changes_is_two_stretches_and_no_answer_for_the_whole(answered: Any, gpu: int) -> None:
     """Five cycles of 41 s, one of 52 s, then cycles of 79.5 s: one period of 79.9 s was answered, with confidence 0.95."""

@@ -2,7 +2,6 @@
 
 import logging
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,12 +131,3 @@ def test_what_cannot_work_is_one_sentence(
         open_dcgm(Config(dcgm=dcgm))
     assert "\n" not in str(caught.value)
     assert not host.connections
-
-
-def test_a_whole_agent_on_dcgm(start_agent: Any, bindings: Path, until: Any) -> None:
-    agent = start_agent("--source", "dcgm", env={"DCGM_BINDINGS": str(bindings), "FAKE_DCGM_LIVE": "1"})
-    until(lambda: 'epochcast_gpu_sm_active_ratio{gpu="0"' in agent.text("/metrics"))
-    status, errors = agent.stop()
-    assert status == 0
-    assert "Traceback" not in errors
-    assert "Exception ignored" not in errors

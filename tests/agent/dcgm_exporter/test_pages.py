@@ -28,32 +28,6 @@ def labels(gpu: int, uuid: str = "UUID", host: str = "Hostname", more: str = "")
     return f'gpu="{gpu}",{uuid}="GPU-{gpu}",device="nvidia{gpu}",modelName="NVIDIA A100",{host}="node"{more}'
 
 
-def test_a_page_of_3_in_base_units(exporter: Any, read: Any, values: Any) -> None:
-    source = exporter.open()
-    assert [(device.index, device.uuid, device.name, device.source) for device in source.devices] == [
-        (0, "GPU-0", "NVIDIA A100", "dcgm-exporter"),
-        (1, "GPU-1", "NVIDIA A100", "dcgm-exporter"),
-    ]
-    assert source.devices[0].static["driver_version"].value == "550.54"
-    rows = read(source)
-    assert [(row.device, row.time) for row in rows] == [(0, 1000.0), (1, 1000.0)]
-    assert values(source, rows[0]) == {
-        "gr_engine_active": 0.75,
-        "dram_active": 0.25,
-        "pcie_tx": 123456789,
-        "gpu_utilization": 0.87,
-        "memory_utilization": 0.5,
-        "power_average": 61.538,
-        "energy": 1.5e9,
-        "sm_clock": 1410e6,
-        "memory_clock": 1593e6,
-        "temperature": 41,
-        "memory_used": 512 * MIB,
-        "memory_free": 40000 * MIB,
-        "last_xid": 0,
-    }
-
-
 def test_a_page_of_4_9_says_the_same(exporter: Any, read: Any, values: Any) -> None:
     old = exporter.open()
     before = [values(old, row) for row in read(old)]

@@ -15,7 +15,6 @@ from epochcast.analyzer.answers.reasons import REASONS
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection, Epoch, Reason, Stretch
-from epochcast.detector.simulator import simulate
 
 Printed = Callable[..., list[str]]
 
@@ -109,6 +108,7 @@ def test_methods_without_a_reason_answer_as_before(printed: Printed) -> None:
     found = replace(NOTHING, method="paper", confidence=0.2)
     assert printed(found, status=1) == ["no epochs found (method paper, wall clock, confidence 0.20)"]
     assert "samples" not in printed(replace(FOUND, samples_per_epoch=None))[0]
+    assert printed(FOUND, "--luminol", "package", status=2) == []  # which applies only to the paper's method
 
 
 def test_json_relates_its_times_to_the_first_sample(printed: Printed) -> None:
@@ -117,17 +117,3 @@ def test_json_relates_its_times_to_the_first_sample(printed: Printed) -> None:
     assert answer["epochs"][0]["start"] - answer["first_sample"] == pytest.approx(18.78)
     assert answer["stretches"][0]["epochs"] == 4 and isinstance(answer["stretches"][0]["epochs"], int)
     assert (answer["reason"], answer["samples_per_epoch"]) == (None, 103.12)
-
-
-def test_the_luminol_package_gives_the_same_epochs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drawn = simulate(3, epochs=6, epoch_s=10.0)
-    frame = pd.DataFrame({"time": drawn.time, "gpu_utilization": drawn.metrics["gpu_utilization"]})[::5]
-    write_trace(Trace(frame.reset_index(drop=True), gpu="Tesla T4"), tmp_path / "run.parquet")
-    command = ["detect", str(tmp_path / "run.parquet"), "--json"]
-    answers = []
-    for luminol in ([], ["--luminol", "exact"], ["--luminol", "package"]):
-        assert main([*command, "--method", "paper", *luminol]) == 0
-        answers.append(json.loads(capsys.readouterr().out))
-    assert answers[0] == answers[1] == answers[2]
-    assert main([*command, "--luminol", "package"]) == 2
-    assert "--luminol applies only to --method paper, not track" in capsys.readouterr().err

@@ -12,7 +12,6 @@ import joblib
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.regressor import load_catalog
 from epochcast.regressor.predictor import SHIPPED
 from epochcast.regressor.profile import feature_set
 from epochcast.regressor.recipes import PaperRecipe
@@ -42,30 +41,6 @@ def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -
         train = ["fit", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(folder / "model")]
         assert main([*train, "--json"]) == 0
     return folder
-
-
-def test_a_trace_and_its_profile_on_every_gpu(folder: Path, answer: Callable[..., Any], text: Callable[..., str]) -> None:
-    asked = ("--recipe", "paper", "--model", folder / "model")
-    of_trace, of_profile = (answer("predict", folder / name, *asked) for name in ("run.parquet", "run.json"))
-    assert of_trace["recipe"] == "paper" and of_trace["predictions"] == of_profile["predictions"]
-    by_gpu = {one["gpu"]: one for one in of_trace["predictions"]}
-    assert set(by_gpu) == set(load_catalog())
-    assert {name: by_gpu[name]["route"] for name in ("T4", "A10G", "L4")} == {
-        "T4": "measured",
-        "A10G": "stack",
-        "L4": "new-gpu",
-    }
-    assert by_gpu["T4"]["seconds"] == of_trace["epoch_s"]
-    for one in by_gpu.values():
-        assert one["low"] <= one["seconds"] <= one["high"] and one["energy"] is not None
-    (note,) = [note for note in of_trace["notes"] if "recipe paper" in note]
-    assert note == (
-        "recipe paper, fitted on 6 workloads on A10G, T4, V100 SXM2 16GB: its trees cannot extrapolate beyond the training "
-        "GPUs; it does not know the precision; the intervals are ours because the paper has none"
-    )
-    printed = text("predict", folder / "run.json", *asked, "--target", "L4", "--epochs", "3")
-    assert f"epochcast: {note}" in printed and "precision not known" not in printed
-    assert "L4: the paper's recipe: nothing was measured on L4; its trees" in printed
 
 
 def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]) -> None:

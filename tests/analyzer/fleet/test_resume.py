@@ -146,13 +146,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     cluster.stop()
 
 
-def test_dask_gives_the_same_tables(traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster) -> None:
-    told = analyze(traces, "--out", tmp_path, "--scheduler", cluster.address)
-    assert told["failed"] == 1
-    found = tables(tmp_path)
-    assert all(found[name].equals(once[name]) for name in once)
-
-
 @pytest.mark.soak
 def test_a_worker_that_is_lost_costs_no_trace(
     traces: Path, once: dict[str, pa.Table], tmp_path: Path, cluster: Cluster

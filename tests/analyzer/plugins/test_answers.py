@@ -107,10 +107,6 @@ def test_a_configuration_is_read_as_the_file_is(client: TestClient, told: Callab
 @pytest.mark.parametrize(
     ("question", "arguments"),
     [
-        (
-            {"batches": [1, 8], "image_size": 64, "dataset_size": 50000, "epochs": 2, "gpu": "T4"},
-            "--batch 1 --batch 8 --image-size 64 --dataset-size 50000 --epochs 2 --gpu T4",
-        ),
         ({"blocks": ["layer1.0", "Bottleneck4"]}, "--block layer1.0 --block Bottleneck4"),
     ],
 )
@@ -119,20 +115,6 @@ def test_convmeter_is_the_command_lines_answer(
 ) -> None:
     expected = told("convmeter", "--network", "resnet50", "--model", str(cpu_model), *arguments.split())
     assert ask(client, "convmeter", network="torchvision:resnet50", model="cpu", **question) == expected
-
-
-@pytest.mark.parametrize(
-    ("question", "arguments"),
-    [
-        ({"network": "lenet", "gpus": ["T4", "L4"], "batches": [8, 64]}, "--gpu T4 --gpu L4 --batch 8 --batch 64"),
-        ({"network": "lenet", "gpus": ["T4"], "sweep": True, "image_size": 64}, "--gpu T4 --sweep-batches --image-size 64"),
-    ],
-)
-def test_occupancy_is_the_command_lines_answer(
-    client: TestClient, told: Callable[..., Any], question: dict[str, Any], arguments: str
-) -> None:
-    expected = told("occupancy", "--network", question["network"], *arguments.split())
-    assert ask(client, "occupancy", **question) == expected
 
 
 @pytest.mark.parametrize("backend", ["convmeter", "occupancy"])

@@ -47,18 +47,6 @@ def makespans(told: Any) -> dict[tuple[str, str], float]:
     return {(one["slowdown"], one["policy"]): one["figures"]["makespan"]["mean"] for one in told["results"]}
 
 
-def test_a_table_of_jobs_by_hand(answer: Callable[..., Any], jobs: str) -> None:
-    """One GPU: in turn 35 s; all at once 20 s where sharing costs nothing; a and b alone stay within 100 % of NVML."""
-    told = answer("--jobs", jobs, "--memory", "16e9", "--gpus-total", "1", "--slowdown", "none")
-    assert makespans(told) == {("none", "slot"): 35, ("none", "nvml-util"): 25, ("none", "occu"): 20}
-    assert (told["runs"], told["jobs"], told["drawn_from"]) == (1, 3, {})
-    assert told["ordering"]["none"] == {"makespan": True, "utilisation": False, "makespan_runs": 1, "utilisation_runs": 0}
-    nvml = {one["policy"]: one["figures"]["nvml_utilisation"]["mean"] for one in told["results"]}
-    assert nvml == pytest.approx({"slot": 17.5 / 35, "nvml-util": 17.5 / 25, "occu": 13.5 / 20})  # three fill 5 s of 9
-    every = answer("--jobs", jobs, "--memory", "16e9", "--gpus-total", "1")
-    assert {slowdown for slowdown, _ in makespans(every)} == {"none", "fig7", "utilisation"}
-
-
 def test_memory_of_a_gpu_by_name(answer: Callable[..., Any], jobs: str, trainings: str) -> None:
     assert answer("--jobs", jobs, "--gpu", "P40")["memory"] == 24 * 2**30
     assert answer("--jobs", jobs, "--gpu", "P40", "--memory", "48e9")["memory"] == 48e9

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +18,6 @@ from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.service import change_streams
 
 from .conftest import Service
-from .test_words import read_length
 
 SIZES = {"phone": (390, 844), "desktop": (1440, 900)}
 PAGES = {
@@ -148,46 +146,6 @@ def test_a_job_is_found_and_left_by_keyboard(desktop: Watched) -> None:
     tab_to(page, "/")
     page.keyboard.press("Enter")
     page.wait_for_url(desktop.service.url + "/")
-
-
-def test_the_overview_tells_what_the_api_tells(desktop: Watched) -> None:
-    page = desktop.open("/")
-    jobs = desktop.service.api("/jobs")["jobs"]
-    assert page.locator(".jobs tbody tr").count() == len(jobs) == 6
-    for job in jobs:
-        row = page.locator(f"a[href='/jobs/{job['id']}']").first.locator("xpath=ancestor::tr")
-        text = row.text_content()
-        assert job["title"] in text
-        assert (job["cheapest"] or "–") in text
-        shown = [float(value) for value in row.locator("data").evaluate_all("all => all.map(one => one.value)")]
-        told = [job["epoch_s"], job["savings_cost_ratio"]]
-        assert all(any(math.isclose(one, value) for one in shown) for value in told if value is not None)
-    gpus = desktop.service.api("/gpus")["gpus"]
-    assert page.locator(".gpus tbody tr").count() == len(gpus) == 10
-    for gpu in gpus:
-        row = page.locator(f".gpus a[href='/gpus/{gpu['uuid']}']").locator("xpath=ancestor::tr")
-        text = row.text_content()
-        assert "simulated" in text
-        if gpu["period_s"] is not None:
-            assert read_length(text.replace(gpu["node"], "")[:80]) > 0
-            assert float(row.locator("data").first.get_attribute("value")) == pytest.approx(gpu["period_s"])
-
-
-def test_a_job_tells_what_the_api_tells(desktop: Watched) -> None:
-    page = desktop.open("/jobs/slurm-1234")
-    job = desktop.service.api("/jobs/slurm-1234")
-    [(value, text)] = numbers(page, "#epoch-length")
-    assert value == pytest.approx(job["epoch_s"])
-    assert read_length(text) == pytest.approx(job["epoch_s"], rel=0.005)
-    recommended = job["recommendation"]
-    for kind, told in (("best", recommended["cheapest"]), ("fast", recommended["fastest"])):
-        assert told["instance"] in page.locator(f".choice.{kind} .name").text_content()
-        shown = [value for value, _ in numbers(page, f".choice.{kind}")]
-        assert any(math.isclose(value, told["usd"]) for value in shown)
-        assert any(math.isclose(value, told["seconds"]) for value in shown)
-    epochs = [desktop.service.api(f"/gpus/{uuid}/epochs?limit=1000&since={job['since']}")["epochs"] for uuid in job["gpus"]]
-    assert page.locator(".epochs .mark").count() == sum(map(len, epochs)) == 4 * 19
-    assert page.locator(".epochs .mark.out").count() == (19 if job["straggler"] else 0)
 
 
 def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:

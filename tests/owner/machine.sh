@@ -1,5 +1,5 @@
 #!/bin/sh
-# A machine under systemd, in namespaces of its own (see test_units.py): this one's file system below an overlay that is
+# A machine under systemd, in namespaces of its own (see test_systemd.py): this one's file system below an overlay that is
 # forgotten, without its services. FOLDER/files is put into it, PACKAGES are Python's there at /opt/packages.
 # What it may not change of the kernel's is read-only, and nothing but its own loopback is on its network.
 set -e

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import HOLE_S
+from .chain import HOLE_S, make_chain
+
+__all__ = ["make_chain"]
 
 pytestmark = pytest.mark.soak
 

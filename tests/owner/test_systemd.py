@@ -22,8 +22,6 @@ import pytest
 SYSTEMD, PYTHON = Path("/lib/systemd/systemd"), Path("/usr/bin/python3")
 BIN = Path("/opt/epochcast/bin")
 AGENT, NODE, ANALYZER = "epochcast-agent", "epochcast-node", "epochcast-analyzer"
-PRICES = "epochcast-prices"
-VMS = "InstanceType,AcceleratorName,AcceleratorCount,Price,Region\ng4dn.xlarge,T4,1,{usd},us-east-1\n"
 PORTS = {AGENT: 9911, NODE: 9912, ANALYZER: 9913}
 FOLDERS = ("agent", "analyzer", "common", "detector", "regressor", "systemd", "src")
 FILES = ("README.md", "LICENSE", "MANIFEST.in")
@@ -244,22 +242,6 @@ def test_a_reload_goes_on_sampling_with_the_new_settings(machine: Machine) -> No
         settings.write_text(before)
 
 
-@pytest.mark.parametrize(("unit", "file"), [(AGENT, "agent.toml"), (NODE, "node.toml"), (ANALYZER, "analyzer.toml")])
-def test_a_start_succeeds_once_it_answers_and_fails_for_wrong_settings(machine: Machine, unit: str, file: str) -> None:
-    settings = machine.file(f"/etc/epochcast/{file}")
-    before = settings.read_text()
-    try:
-        settings.write_text("prot = 1\n")
-        assert machine("systemctl", "restart", unit, check=False).returncode == 1
-        assert machine.show(unit, "ExecMainStatus") == "2"
-        said = [message for message in machine.journal("--unit", unit, "--lines", "10") if "did you mean 'port'?" in message]
-        assert len(said) == 1
-    finally:
-        settings.write_text(before)
-        machine("systemctl", "restart", unit)
-    assert machine.get(unit, "/healthz")
-
-
 def test_a_token_that_only_root_may_read_comes_in_as_a_credential(machine: Machine) -> None:
     token, settings = machine.file("/etc/epochcast/token"), machine.file("/etc/epochcast/node.toml")
     token.touch(mode=0o600)
@@ -283,40 +265,6 @@ def test_the_watchdog_replaces_an_agent_that_hangs(machine: Machine) -> None:
         machine("kill", "-STOP", hung)
         _wait(lambda: machine.show(AGENT, "MainPID") not in (hung, "0") and machine.get(AGENT, "/healthz"))
     assert any("Watchdog timeout" in message for message in machine.journal())
-
-
-def test_newer_prices_reach_the_service_and_a_failure_leaves_them(machine: Machine) -> None:
-    site = next(machine.file("/opt/epochcast/lib").glob("python3*/site-packages"))
-    for name in (f"{PRICES}.service", f"{PRICES}.timer"):
-        shutil.copy(site / "epochcast/systemd" / name, machine.file("/etc/systemd/system"))
-    machine("systemctl", "daemon-reload")
-    assert machine("systemctl", "is-enabled", f"{PRICES}.timer", check=False).stdout.strip() == "disabled"
-    prices, settings = machine.file("/srv/vms.csv"), machine.file("/etc/epochcast/analyzer.toml")
-    before, table = settings.read_text(), "/var/lib/epochcast-analyzer/prices.csv"
-    prices.write_text(VMS.format(usd=0.5))
-    machine("systemd-run", "--unit=price-list", PYTHON, "-m", "http.server", "8099", "--bind=127.0.0.1", "--directory=/srv")
-    command = f"{BIN}/epochcast prices update --cloud aws --out prices.csv --from http://127.0.0.1:8099/vms.csv"
-    drop_in = machine.file(f"/etc/systemd/system/{PRICES}.service.d")
-    drop_in.mkdir()
-    (drop_in / "test.conf").write_text(f"[Service]\nExecStart=\nExecStart={command}\n")
-    machine("systemctl", "daemon-reload")
-    try:
-        for usd in (0.5, 0.75):
-            prices.write_text(VMS.format(usd=usd))
-            machine("systemctl", "start", PRICES)
-            settings.write_text(f'prices = "{table}"\n{before}')  # now that it is there
-            if usd == 0.5:
-                machine("systemctl", "restart", ANALYZER)
-            answer = json.loads(machine.get(ANALYZER, "/api/v1/prices"))
-            assert [one["usd_per_hour"] for one in answer["prices"]] == [usd]
-        kept = machine("cat", table).stdout
-        machine("systemctl", "stop", "price-list")
-        assert machine("systemctl", "start", PRICES, check=False).returncode == 1
-        assert any("does not answer" in message for message in machine.journal("--unit", PRICES, "--lines", "5"))
-        assert machine("cat", table).stdout == kept
-    finally:
-        settings.write_text(before)
-        machine("systemctl", "restart", ANALYZER)
 
 
 def test_an_upgrade_runs_the_new_version_and_keeps_what_was_learnt(machine: Machine) -> None:
