@@ -56,29 +56,6 @@ def device(
     return Device(index, uuid, "NVIDIA H200", source, metrics, instance, attributes)
 
 
-def test_cuda_tells_in_base_units(driver: Path) -> None:
-    facts, reason = read_cuda()
-    assert reason == ""
-    assert facts[H200] == {
-        "pci_bus_id": "0000:10:00.0",
-        "global_memory": 150_000_000_000,
-        "compute_capability": "9.0",
-        "sm_count": 132,
-        "boost_clock": 1.98e9,
-        "memory_clock": 3.201e9,
-        "memory_bus_width": 6144,
-        "l2_cache": 62_914_560,
-        "max_threads_per_sm": 2048,
-        "copy_engines": 3,
-        "shared_memory_per_sm": 233_472,
-        "fp32_to_fp64_ratio": 2,
-        "shared_memory_per_block": 232_448,
-        "max_blocks_per_sm": 32,
-    }
-    assert facts[T4]["compute_capability"] == "7.5"
-    assert "max_blocks_per_sm" not in facts[T4], "a driver that does not know an attribute leaves it out"
-
-
 def test_cuda_is_asked_without_what_hides_gpus_from_it(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, str]] = []
     true = subprocess.Popen

@@ -17,8 +17,8 @@ import pytest
 from ..processes import Program, free_port
 
 ROOT = Path(__file__).parents[2]
-# Where the public measurements, root and apt are, a test here can lack nothing but PyTorch and what is built on it: what skipped
-# without it, `.ci/run` runs in an environment that has it.
+# Where the public measurements, root and apt are, a test here can lack nothing but PyTorch and what is built on it. `.ci/run`
+# runs what skipped without it in an environment that has it.
 COMPLETE = (
     (Path(os.environ.get("EPOCHCAST_SHARED", ROOT.parent / "shared")) / "data").is_dir()
     and os.geteuid() == 0
@@ -64,7 +64,7 @@ def service(tmp_path: Path) -> Iterator[Callable[..., Program]]:
         def start(settings: str = "", *options: object) -> Program:
             port = free_port()
             config = tmp_path / "analyzer.toml"
-            config.write_text(f'port = {port}\nstate = "{tmp_path / "state.db"}"\n{settings}')
+            config.write_text(f'port = {port}\nstate = "{tmp_path / "state.db"}"\n{settings}[limits]\nseconds = 120\n')
             chosen = options or ("--config", config)
             command = [
                 Path(sys.executable).with_name("epochcast"),

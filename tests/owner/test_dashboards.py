@@ -18,7 +18,16 @@ AGREE = 0.01
 DETECTORS = 'epochcast_gpu_detector_state{node="node-a"}'
 
 
-def test_every_epoch_of_eight_gpus_is_found_once_with_its_profile_and_their_jobs(chain: Any) -> None:
+def test_service_prometheus_and_dashboards_tell_what_was_replayed(chain: Any, root: Path) -> None:
+    _epochs_and_jobs(chain)
+    _predictions(chain)
+    panels, playing = _panels(chain, root), Playing(chain)
+    _queries(panels, playing)
+    _measured(chain, panels, playing)
+
+
+def _epochs_and_jobs(chain: Any) -> None:
+    """Every epoch of eight GPUs is found once, with its profile; GPUs that train together are one job."""
     for gpu in chain.gpus:
         chain.assert_epochs(gpu)
         chain.assert_profiles(gpu)
@@ -38,7 +47,8 @@ def test_every_epoch_of_eight_gpus_is_found_once_with_its_profile_and_their_jobs
         assert job["epochs_seen"] == len(gpu.epochs)
 
 
-def test_predictions_and_the_recommendation_are_the_same_over_http_and_in_prometheus(chain: Any) -> None:
+def _predictions(chain: Any) -> None:
+    """They and the recommendation are the same over HTTP and in Prometheus."""
     job = chain.jobs()["four"]["id"]
 
     def agree() -> bool:
@@ -68,8 +78,7 @@ def test_predictions_and_the_recommendation_are_the_same_over_http_and_in_promet
     assert answer["savings"]["cost_ratio"] > 0
 
 
-@pytest.fixture(scope="module")
-def panels(chain: Any, root: Path) -> Panels:
+def _panels(chain: Any, root: Path) -> Panels:
     chain.wait(lambda: len(chain.query("epochcast_gpu_epoch_seconds")) == len(chain.gpus))
     chain.wait(lambda: len(chain.query('epochcast_job_savings_ratio{objective="cost"}')) == len(chain.jobs()) == 4)
     # Prometheus has scraped what the service tells since its last round.
@@ -78,12 +87,7 @@ def panels(chain: Any, root: Path) -> Panels:
     return Panels(chain, root / "dashboards" / "grafana")
 
 
-@pytest.fixture(scope="module")
-def playing(chain: Any) -> Playing:
-    return Playing(chain)
-
-
-def test_every_query_is_answered(panels: Panels, playing: Playing) -> None:
+def _queries(panels: Panels, playing: Playing) -> None:
     """None is refused, and each has data while the jobs run or at their end, but for what they have none of."""
     empty = {key for key in panels.queries if not _some(panels, key, None) and not _some(panels, key, playing.moment)}
     assert empty <= EMPTY
@@ -95,7 +99,8 @@ def _some(panels: Panels, key: tuple[str, str, str], moment: float | None) -> bo
     return bool(panels.ask(key[0].removeprefix("epochcast-"), *key[1:], by=labels, at=moment))
 
 
-def test_what_agents_measure_is_what_was_replayed(chain: Any, panels: Panels, playing: Playing) -> None:
+def _measured(chain: Any, panels: Panels, playing: Playing) -> None:
+    """What agents measured comes back by the panels' queries."""
     (gpu,) = (gpu for gpu in chain.gpus if gpu.uuid == GPU)
     activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active")
     # rate() is per second of the wall, of which there are fewer than of the recording.

@@ -87,16 +87,6 @@ def test_what_it_cannot_do_is_one_sentence(
     assert says in said and said.startswith("epochcast: ")
 
 
-def test_what_training_says(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: Callable[..., str]) -> None:
-    monkeypatch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 2, 5, 2, 0))
-    with joblib.parallel_config("threading"):
-        train = ["fit", "regressor", "--recipe", "paper", "--data", folder / "data", "--out", tmp_path / "m"]
-        printed = text(*train)
-    assert "fitted on 18 profiles of A10G, T4, V100 SXM2 16GB" in printed
-    assert "% on a new model" in printed and "% on a new GPU" in printed
-    assert printed.splitlines()[-1] == "metrics: gpu_utilization"
-
-
 def test_the_default_recipe_loads_nothing_of_the_paper_s(folder: Path) -> None:
     code = (
         "import sys; from epochcast.analyzer.cli import main; main(sys.argv[1:]);"

@@ -62,42 +62,6 @@ def test_examples_are_answered(client: TestClient, backend: str, question: dict[
     assert set(known["required"]) <= set(answer) <= set(known["properties"])
 
 
-ALL: dict[str, Any] = {
-    "dp": 2,
-    "tp": 2,
-    "pp": 2,
-    "micro_batch": 2,
-    "global_batch": 32,
-    "layers_per_stage": [5, 7],
-    "precision": "fp16",
-    "zero": 1,
-    "optimizer": "sgd",
-    "recomputation": "selective",
-    "attention": "eager",
-    "master_weights": False,
-    "overlap": True,
-    "fused_kernels": True,
-    "intra": "PCIe 4 x16",
-    "inter": "4x InfiniBand HDR",
-    "gpus_per_node": 2,
-    "sequence_length": 512,
-    "operators": "learned",
-    "iterations": 10,
-}
-ALL_WORDS = """
---dp 2 --tp 2 --pp 2 --micro-batch 2 --global-batch 32 --layers-per-stage 5,7 --precision fp16
---zero 1 --optimizer sgd --recomputation selective --attention eager --no-master-weights
---overlap --fused-kernels --gpus-per-node 2 --sequence-length 512 --operators learned --iterations 10
-"""
-
-
-def test_distributed_is_the_command_lines_answer(client: TestClient, told: Callable[..., Any]) -> None:
-    of = {"model": "GPT-2-small", "gpu": "A100 SXM4 80GB"}
-    links = ["--intra", "PCIe 4 x16", "--inter", "4x InfiniBand HDR"]
-    expected = told("distributed", "--model", of["model"], "--gpu", of["gpu"], *links, *ALL_WORDS.split())
-    assert ask(client, "distributed", **of, **ALL) == expected
-
-
 def test_a_configuration_is_read_as_the_file_is(client: TestClient, told: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "llama.json").write_text(json.dumps(CONFIG))
     expected = told("distributed", "--model", str(tmp_path / "llama.json"), "--gpu", "T4")

@@ -73,28 +73,6 @@ def test_command_http_and_fleet_give_one_document(found: str, client: TestClient
 
 
 # Of the commands before both documents were one with those of HTTP: programs may read them.
-_OLD = {
-    "predict": "recipe source epoch_s unit cycle samples_per_s tokens_per_s epoch_s_low epoch_s_high epochs first_epoch_s "
-    "stalls stall_s simulated feature_set precision notes predictions",
-    "recommend": "recipe source simulated gpus epochs unit cycle samples_per_s tokens_per_s precision objective market "
-    "memory_bytes memory_reserved cheapest fastest recommendations left_out decision verdict notes",
-}
-_OLD_ROWS = {
-    "predict": "gpu ratio seconds low high why ratio_low ratio_high route support features by_precision gpus batch waits fits "
-    "energy samples_per_s tokens_per_s",
-    "recommend": "instance cloud region gpu gpu_count instances gpus vcpus host_memory_bytes market ratio ratio_low ratio_high "
-    "seconds seconds_low seconds_high usd usd_low usd_high job usd_per_hour fits pareto deadline_chance budget_chance "
-    "price_source price_date why samples_per_s tokens_per_s",
-}
-
-
-def test_the_commands_still_have_their_old_keys(tmp_path: Path, capsys: Capture) -> None:
-    answers = of_commands(written(TRACES["epochs"](), tmp_path / "traces"), capsys)
-    for command, rows in (("predict", "predictions"), ("recommend", "recommendations")):
-        assert set(_OLD[command].split()) <= answers[command].keys()
-        assert set(_OLD_ROWS[command].split()) <= answers[command][rows][0].keys()
-
-
 def test_the_live_service_gives_the_same_document(
     tmp_path: Path, advisor: Advisor, workers: Workers, backends: Registry, capsys: Capture
 ) -> None:

@@ -128,19 +128,3 @@ def test_without_torch_what_needs_it_says_so(without_torch: Callable[..., Any]) 
     done = without_torch(*PREDICT, "lenet")
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert "torch" in done.stderr.lower() and "pip install" in done.stderr
-
-
-def test_real_networks_from_their_names_to_an_answer_of_the_shipped_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: Callable[..., Any]
-) -> None:
-    pytest.importorskip("torch")
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    asked = (*PREDICT, "lstm", "--gpu", "T4", "--hidden", "32", "--sequence", "4")
-    answer = answered(*asked, "--batch", "8", "--batch", "2")
-    assert answer["sizes"] == {"sequence": 4, "hidden": 32, "layers": 1} and answer["unknown_operators"] == {}
-    assert [row["batch"] for row in answer["predictions"]] == [2, 8]
-    assert [row["training"]["peak_memory"] for row in answer["predictions"]] == [None, None]
-    (row,) = answered(*PREDICT, "alexnet")["predictions"]
-    assert row["gpu"] == "A100 SXM4 40GB" and 0 < row["training"]["sm_occupancy"]["value"] < 1
-    assert 2e9 < row["training"]["peak_memory"]["value"] < 4e9
