@@ -71,7 +71,7 @@ def service(tmp_path: Path) -> Iterator[Callable[..., Program]]:
                 "serve",
                 *(port if one == "PORT" else one for one in chosen),
             ]
-            program = Program(command, f"http://127.0.0.1:{port}", tmp_path / "service.log")
+            program = Program(command, f"http://127.0.0.1:{port}", tmp_path / "service.log", {"TMPDIR": str(tmp_path)})
             stack.callback(program.stop)
             program.start()
             return program

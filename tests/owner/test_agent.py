@@ -80,7 +80,8 @@ def test_a_remote_write_store_has_every_sample_with_its_own_time(
     prometheus = database("prometheus")
     (tmp_path / "agent.toml").write_text(f'[push]\nurl = "{prometheus.url}/api/v1/write"\ninterval = 0.5\n')
     agent = start_agent("--config", tmp_path / "agent.toml", env=driver)
-    until(lambda: any(int(row["value"][1]) >= 60 for row in prometheus.query("count_over_time(epochcast_gpu_power_watts[1m])")))
+    count = "count_over_time(epochcast_gpu_power_watts[1m])"
+    until(lambda: [int(row["value"][1]) >= 60 for row in prometheus.query(count)] == [True, True])
     served = {gpu["uuid"]: gpu for gpu in agent.json("/api/v1/samples?metric=power")["gpus"]}
     assert agent.stop()[0] == 0
     stored = {series["metric"]["uuid"]: series["values"] for series in prometheus.query("epochcast_gpu_power_watts[1m]")}

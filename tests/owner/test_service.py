@@ -1,6 +1,7 @@
 """The service's page in headless Chromium, next to its API: ten simulated GPUs, real processes."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ def demo(service: Callable[..., Any], until: Any) -> Any:
     return running
 
 
-def test_the_page_shows_in_chromium_what_the_api_tells(chromium: Any, demo: Any, until: Any) -> None:
+def test_the_page_shows_in_chromium_what_the_api_tells(chromium: Any, demo: Any, until: Any, tmp_path: Path) -> None:
     page = chromium.new_page(viewport={"width": 1440, "height": 900})
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
@@ -65,3 +66,6 @@ def test_the_page_shows_in_chromium_what_the_api_tells(chromium: Any, demo: Any,
     assert page.evaluate("document.documentElement.scrollWidth") <= 390, "wider than a phone"
     assert complaints == []
     page.close()
+    assert list(tmp_path.glob("epochcast-demo-*"))
+    assert demo.stop() == 0
+    assert not list(tmp_path.glob("epochcast-demo-*")), "the demo left its state behind"

@@ -49,14 +49,6 @@ def test_an_upgrade_of_the_exporter_goes_unnoticed(exporter: Any, read: Any, val
     assert not source.outdated
 
 
-def test_old_blanks_are_no_values(exporter: Any, read: Any, values: Any) -> None:
-    source = exporter.open()
-    row = values(source, read(source)[1])
-    assert max(row.values()) == 40000 * MIB
-    assert source.devices[1].unmeasured["gpu_utilization"] == "the exporter has no value of it for this device"
-    assert source.devices[1].unmeasured["dram_active"] == "the exporter has no value of it for this device"
-
-
 @pytest.mark.parametrize("blank", ["9223372036854775792", "140737488355330.000000", "NaN", "-1", "+Inf"])
 def test_a_blank_that_comes_and_goes_is_counted_and_absent(exporter: Any, blank: str, read: Any, values: Any) -> None:
     source = exporter.open()

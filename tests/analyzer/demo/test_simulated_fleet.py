@@ -1,13 +1,6 @@
 """The demo's source of telemetry: whole, marked as simulated, the same after a restart; and the service that shows it."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -20,8 +13,6 @@ from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.settings import DemoSettings, opened
 from epochcast.regressor import load_catalog
-
-from ...processes import free_port
 
 BEGAN = 1_800_000_000.0
 GPUS = sum(len(jobs.nodes) for jobs in JOBS)
@@ -113,30 +104,3 @@ def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...], said: 
     result = CliRunner().invoke(cli, ["serve", *arguments])
     assert result.exit_code != 0
     assert said in f"{result.output}{result.exception}"
-
-
-def test_the_demo_shows_jobs_and_leaves_nothing_behind(tmp_path: Path, until: Callable[..., None]) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "epochcast.analyzer", "serve", "--demo", "--port", url.rpartition(":")[2]]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
-    )
-
-    def job() -> bool:
-        with urlopen(f"{url}/api/v1/jobs", timeout=10) as answer:
-            jobs = json.load(answer)["jobs"]
-        return any(job["simulated"] and job["epoch_s"] and job["cheapest"] for job in jobs)
-
-    try:
-        until(job, 120)
-        assert list(tmp_path.glob("epochcast-demo-*"))
-        with urlopen(f"{url}/changes", timeout=10) as stream:  # which does not hold up the end
-            assert stream.readline() == b"retry: 5000\n"
-            process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 0
-    assert f"open {url} in a browser" in output
-    assert not list(tmp_path.glob("epochcast-demo-*"))

@@ -1,4 +1,4 @@
-"""The node analyzer as it is run: next to a real agent that replays a simulated trace."""
+"""The node analyzer as it is run; what it finds next to an agent: tests/owner/test_dashboards.py."""
 
 import re
 import subprocess
@@ -6,13 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
-
-from epochcast.analyzer.telemetry.gpu_report import Report, epoch_from_json
-from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import SimulatedTrace, simulate
 
 from ...processes import Process
 
@@ -21,59 +15,6 @@ HEAVY = {
     *("pandas", "pyarrow", "sklearn", "catboost", "click", "requests", "pydantic", "fastapi", "starlette", "uvicorn"),
     *("matplotlib", "jinja2", "markupsafe", "torch", "joblib", "limits", "pebble"),
 }
-
-
-@pytest.fixture
-def trace() -> SimulatedTrace:
-    return simulate(1, epochs=12, epoch_s=8.0, validation_s=0.8)
-
-
-def replay(start_process: Start, trace: SimulatedTrace, folder: Path) -> Process:
-    # More metrics take longer to search, and say the same.
-    frame = pd.DataFrame({"time": trace.time} | {name: trace.metrics[name] for name in ("dram_active", "sm_active", "power")})
-    file = write_trace(Trace(frame, gpu=trace.gpu, uuid="GPU-r", source="replay", simulated=True), folder / "run.parquet")
-    return start_process("-m", "epochcast.agent", "--replay", file, "--speed", 20)
-
-
-def reports(node: Process) -> list[Report]:
-    return [Report.from_json(one) for one in node.json("/api/v1/reports")["reports"]]
-
-
-def test_epochs_and_profiles_of_a_replayed_trace(start_process: Start, trace: SimulatedTrace, tmp_path: Path) -> None:
-    agent = replay(start_process, trace, tmp_path)
-    config = tmp_path / "node.toml"
-    config.write_text(f'agent = "{agent.url}"\nstate = "{tmp_path / "state.db"}"\ninterval = 0.5\n')
-    node = start_process("-m", "epochcast.analyzer", "serve", "--node", "--config", config)
-    # A restart in the middle: the agent's ring and the state are all there is to go on from.
-    node.wait_for(lambda: any(report.epochs_seen >= 4 for report in reports(node)))
-    seen = reports(node)[0].epochs_seen
-    assert node.stop()[0] == 0
-    node = start_process("-m", "epochcast.analyzer", "serve", "--node", "--config", config, "--name", "gpu-node-7")
-    node.wait_for(lambda: any(report.last_sample == trace.time[-1] for report in reports(node)))
-    (report,) = reports(node)
-    assert report.device.node == "gpu-node-7"
-    period = float(np.median(np.diff(trace.epoch_starts)))
-    assert (report.verdict, report.device.name, report.device.simulated) == ("epochs", "Tesla T4", True)
-    assert report.period_s == pytest.approx(period, rel=0.02)
-    assert report.profile is not None
-    assert report.profile.epoch_s == pytest.approx(period, rel=0.02)
-    assert report.epochs_seen == 12 >= seen
-    node.wait_for(lambda: len(node.json(f"/api/v1/epochs?gpu={report.device.uuid}")["epochs"]) == 12)
-    told = node.json(f"/api/v1/epochs?gpu={report.device.uuid}")
-    epochs = [epoch_from_json(one) for one in told["epochs"]]
-    assert told["schema"] == "epochcast.epochs/v1"
-    assert [epoch.start for epoch in epochs] == pytest.approx(trace.epoch_starts.tolist(), abs=0.3)
-    assert all(epoch.profile is not None and epoch.profile.unit == "epoch" for epoch in epochs)
-    since = node.json(f"/api/v1/epochs?gpu={report.device.uuid}&since={epochs[8].end}&limit=2")["epochs"]
-    assert [one["start"] for one in since] == [epochs[10].start, epochs[11].start]
-    page, device = node.text("/metrics"), report.device
-    labels = f'gpu="0",name="Tesla T4",node="{device.node}",uuid="{device.uuid}"'
-    assert f"epochcast_gpu_epochs_total{{{labels}}} 12.0" in page
-    assert "epochcast_analyzer_store_errors_total 0.0" in page
-    assert node.json("/healthz")["status"] == "ok"
-    status, errors = node.stop()
-    assert status == 0
-    assert "Traceback" not in errors
 
 
 def test_without_an_agent_it_waits_and_says_so(start_process: Start, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Backends in the service's real worker processes: what one does to its process hurts neither the service nor the others."""
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
 
@@ -89,13 +88,6 @@ def test_whatever_a_backend_does_the_next_question_is_answered(
     assert status == 422 and "worker process died" in sentence
     status, other = odd("answer")
     assert status == 200 and other != process
-
-
-def test_torch_fits_into_a_worker(serve: Serve, workers: Workers) -> None:
-    if importlib.util.find_spec("torch") is None:  # to import it here takes seconds
-        pytest.skip("torch is not installed (extra torch)")
-    answered = serve(workers=workers).post("/api/v1/backends/distributed", json={"model": "BERT-base", "gpu": "T4"})
-    assert answered.status_code == 200 and answered.json()["seconds"] > 0
 
 
 def test_a_backend_that_hangs_is_ended(
