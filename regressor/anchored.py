@@ -132,7 +132,7 @@ class Anchoring:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
+        """Build what :meth:`state` described."""
         return cls(list(state["anchors"]), ScaledInterval(**state["interval"]), dict(state["mape"]))
 
 

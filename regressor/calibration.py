@@ -95,7 +95,7 @@ class Calibration:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Build what :meth:`state` described; KeyError or TypeError where a part is missing."""
+        """Build what :meth:`state` described."""
         into, out = (None if state[key] is None else ResidualProcess(**state[key]) for key in ("into", "out"))
         return cls(state["gpu"], state["workloads"], into, out)
 

@@ -33,16 +33,6 @@ class NormalImputer:
         covariance = around.T @ around / len(X)
         return cls(gpus, means, (1 - _SHRINKAGE) * covariance + _SHRINKAGE * np.diag(np.diag(covariance) + 1e-9))
 
-    def is_sound(self) -> bool:
-        """Whether the covariance can be one: symmetric and positive definite; :meth:`fill` solves with any part of it."""
-        if not np.allclose(self.covariance, self.covariance.T, rtol=1e-6, atol=0):
-            return False
-        try:
-            np.linalg.cholesky(self.covariance)
-        except np.linalg.LinAlgError:
-            return False
-        return True
-
     def fill(self, X: NDArray[np.float64], sources: NDArray[np.str_]) -> NDArray[np.float64]:
         """Return X, shape (n, features), with each NaN replaced; a GPU never seen gets the mean over the others."""
         filled = X.copy()

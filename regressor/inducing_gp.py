@@ -11,8 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from epochcast.regressor.arrays import Arrays, Shape, part, under
-from epochcast.regressor.errors import InputError
+from epochcast.regressor.arrays import Arrays, part, under
 
 Matrix = NDArray[np.float64]
 Names = NDArray[np.str_]
@@ -112,29 +111,13 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
         }
 
     @classmethod
-    def of_arrays(cls, arrays: Arrays, name: str, features: int) -> Self:
-        """Take the part ``name`` of a model's arrays for rows of ``features`` columns, with default hyper-parameters.
-
-        Raises:
-            InputError: an array is missing or not what it should be.
-        """
-        spec: dict[str, tuple[type, Shape]] = {
-            "points": (np.float64, ("points", features)),
-            "coefficients": (np.float64, ("points",)),
-            "factor": (np.float64, ("points", "points")),
-            "target": (np.float64, (2,)),
-        }
-        process, own = cls(), part(arrays, name, spec)
+    def of_arrays(cls, arrays: Arrays, name: str) -> Self:
+        """Take the part ``name`` of a model's arrays, with default hyper-parameters."""
+        process, own = cls(), part(arrays, name)
         process.points_, process.coefficients_, process.factor_ = own["points"], own["coefficients"], own["factor"]
         process.center_, process.spread_ = own["target"].tolist()
-        try:
-            process._factor_points()
-            sound = bool((np.diag(process.factor_) > 0).all())
-        except np.linalg.LinAlgError:
-            sound = False
-        if not sound:
-            raise InputError(f"the process {name!r} of the model is invalid; train the model again")
-        process.n_features_in_ = features
+        process._factor_points()
+        process.n_features_in_ = process.points_.shape[1]
         return process
 
     def _kernel(self, a: Matrix, b: Matrix) -> Matrix:
@@ -234,14 +217,6 @@ class PairProcesses:
         return list(self._processes)
 
     @classmethod
-    def restored(cls, names: list[tuple[str, str]], arrays: Arrays, features: int) -> Self:
-        """Processes of the part ``processes`` of a model's arrays.
-
-        Raises:
-            InputError: an array is missing, or not of these processes.
-        """
-        processes = {
-            pair: InducingGaussianProcess.of_arrays(arrays, f"processes.{number}", features)
-            for number, pair in enumerate(names)
-        }
-        return cls(processes)
+    def restored(cls, names: list[tuple[str, str]], arrays: Arrays) -> Self:
+        """Processes of the part ``processes`` of a model's arrays."""
+        return cls({pair: InducingGaussianProcess.of_arrays(arrays, f"processes.{row}") for row, pair in enumerate(names)})

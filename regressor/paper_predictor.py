@@ -213,14 +213,13 @@ class PaperPredictor:
             InputError: the folder is missing, of another recipe or version, or was changed after it was written.
         """
         manifest, arrays = load(Path(folder), PaperManifest)
-        state = manifest.model_dump()
         return cls(
             load_catalog() if catalog is None else catalog,
-            PaperRecipe(**state["parameters"]).restore(state["columns"], arrays),
-            state["accuracy"],
-            {str(route): interval for route, interval in manifest.intervals.items()},
-            state["training"],
-            state["seconds"],
+            PaperRecipe(**manifest.parameters).restore(manifest.columns, arrays),
+            manifest.accuracy,
+            manifest.intervals,
+            manifest.training,
+            manifest.seconds,
         )
 
 

@@ -15,7 +15,6 @@ from epochcast.regressor.answers import Answers
 from epochcast.regressor.calibration import ROUTE as CALIBRATED
 from epochcast.regressor.calibration import Calibration, calibrate
 from epochcast.regressor.derived import usable_metrics
-from epochcast.regressor.errors import InputError
 from epochcast.regressor.evidence import why
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.gpus import Catalog, Gpu, load_catalog
@@ -244,23 +243,19 @@ class LatencyPredictor:
         """
         folder = SHIPPED if folder is None else Path(folder)
         manifest, arrays = load(folder, RegressorManifest)
-        state = manifest.model_dump()
-        try:
-            return cls(
-                catalog=load_catalog() if catalog is None else catalog,
-                recipe=DefaultRecipe(**state["parameters"]).restore(state["recipe"], arrays),
-                reliability=Reliability(
-                    state["accuracy"],
-                    {str(route): interval for route, interval in manifest.intervals.items()},
-                    None if state["anchoring"] is None else Anchoring.from_state(state["anchoring"]),
-                ),
-                scaling=manifest.scaling,
-                training=state["training"],
-                calibrations=tuple(Calibration.from_state(calibration) for calibration in state["calibrations"]),
-                typical=state["typical"],
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"the model in {str(folder)!r} lacks a part ({error}); train it again") from error
+        return cls(
+            catalog=load_catalog() if catalog is None else catalog,
+            recipe=DefaultRecipe(**manifest.parameters).restore(manifest.recipe, arrays),
+            reliability=Reliability(
+                manifest.accuracy,
+                manifest.intervals,
+                None if manifest.anchoring is None else Anchoring.from_state(manifest.anchoring),
+            ),
+            scaling=manifest.scaling,
+            training=manifest.training,
+            calibrations=tuple(Calibration.from_state(calibration) for calibration in manifest.calibrations),
+            typical=manifest.typical,
+        )
 
 
 def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str, Any]:

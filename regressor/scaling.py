@@ -12,11 +12,10 @@ a job exchanges is not known, so that every job has the cost of a typical one an
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from scipy.optimize import least_squares
 
 from epochcast.regressor.gpus import Catalog, Gpu
@@ -73,11 +72,10 @@ class GpuCountScaling:
             doublings.
     """
 
-    # Bounds of what a model file may hold are by choice: far above what a training writes.
-    log_cost: Annotated[float, Field(ge=-20, le=20)] = -2.18
-    link: Annotated[float, Field(ge=0, le=1)] = 0.32
-    rate: Annotated[float, Field(ge=0, le=1)] = 0.41
-    half_width: Annotated[float, Field(ge=0, le=10)] = 0.25
+    log_cost: float = -2.18
+    link: float = 0.32
+    rate: float = 0.41
+    half_width: float = 0.25
 
     @classmethod
     def fit(cls, growths: Sequence[Growth]) -> Self:

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from epochcast.regressor.arrays import Arrays, Shape, part
-from epochcast.regressor.errors import InputError
+from epochcast.regressor.arrays import Arrays, part
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
 
@@ -68,9 +67,6 @@ _LEAST_NOISE, _MOST_NOISE = 0.03, 0.30
 # By choice.
 _FEWEST_RATES = 30
 _ROUNDS = 3
-
-# Of a fitted model none is above 1; a file with larger ones was forged. By choice.
-_LARGEST_COEFFICIENT = 10.0
 
 # A work's cost has no prior: a variance far above that of any log rate (e^±30). By choice.
 _FLAT = 1e3
@@ -273,22 +269,15 @@ class Speeds:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Speeds of the checked :meth:`state` and the part ``speeds`` of a model's arrays.
-
-        Raises:
-            InputError: an array is missing or of another model.
-        """
+        """Speeds of :meth:`state` and the part ``speeds`` of a model's arrays."""
         speeds = cls()
         speeds._jobs, speeds.noise_, speeds._measured = {}, dict(state["noise"]), state["measured"]
         speeds._gpus = {name: number for number, name in enumerate(state["gpus"])}
         speeds._architectures = {name: number for number, name in enumerate(state["architectures"])}
         speeds._centre = np.array(state["centre"])
-        size = len(speeds._shared_scales())
-        spec: dict[str, tuple[type, Shape]] = {"mean": (np.float64, (size,)), "covariance": (np.float64, (size, size))}
-        speeds._mean, speeds._covariance = part(arrays, "speeds", spec).values()
+        own = part(arrays, "speeds")
+        speeds._mean, speeds._covariance = own["mean"], own["covariance"]
         speeds._answered = {}
-        if np.linalg.eigvalsh(speeds._covariance).min() < 0 or np.abs(speeds._mean).max() > _LARGEST_COEFFICIENT:
-            raise InputError("the coefficients of the model's speeds are invalid; train the model again")
         return speeds
 
     def _shared(self, gpus: Sequence[Gpu], precisions: Sequence[Precision], batch: Vector | None = None) -> Matrix:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.model_selection import GroupKFold
 
 from epochcast.regressor.answers import Answers
-from epochcast.regressor.arrays import Arrays, Shape, part, under
-from epochcast.regressor.derived import STATIC_COLUMNS, SourceFeatures, static_features, usable_metrics
+from epochcast.regressor.arrays import Arrays, part, under
+from epochcast.regressor.derived import SourceFeatures, static_features, usable_metrics
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.features import BUSY
 from epochcast.regressor.gpu_range import GpuRange
@@ -192,29 +192,17 @@ class TelemetryCorrection:
         return {name: array for key, arrays in parts.items() for name, array in under(key, arrays).items()}
 
     def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Take the checked :meth:`state` and :meth:`arrays`.
-
-        Raises:
-            InputError: an array is missing or not what it should be.
-        """
+        """Take :meth:`state` and :meth:`arrays`."""
         self.features_ = SourceFeatures(tuple(state["metrics"]), tuple(state["columns"]), state["excluded"])
         self.kinds_ = frozenset(state["kinds"])
         self.pairs_seen_ = {(source, target): PairSeen(*seen) for source, target, *seen in state["pairs_seen"]}
         self.gpu_range_ = GpuRange({figure: (low, high) for figure, (low, high) in state["gpu_range"].items()})
         self.support_bound_ = state["support_bound"]
-        features, sources = len(self.features_.columns), list(state["sources"])
-        spec: dict[str, tuple[DTypeLike, Shape]] = {
-            "mean": (np.float64, (features,)),
-            "scale": (np.float64, (features,)),
-            "source_means": (np.float64, (len(sources), features)),
-            "covariance": (np.float64, (features, features)),
-        }
-        self.mean_, self.scale_, means, covariance = part(arrays, "columns", spec).values()
-        self.imputer_ = NormalImputer(sources, means, covariance)
-        if not ((self.scale_ > 0).all() and self.imputer_.is_sound()):
-            raise InputError("the columns of the model are invalid; train the model again")
-        self.processes_ = PairProcesses.restored([tuple(names) for names in state["processes"]], arrays, features)
-        self.forest_ = Trees.of_arrays(arrays, "forest", features + len(STATIC_COLUMNS))
+        columns = part(arrays, "columns")
+        self.mean_, self.scale_ = columns["mean"], columns["scale"]
+        self.imputer_ = NormalImputer(list(state["sources"]), columns["source_means"], columns["covariance"])
+        self.processes_ = PairProcesses.restored([tuple(names) for names in state["processes"]], arrays)
+        self.forest_ = Trees.of_arrays(arrays, "forest")
         return self
 
 

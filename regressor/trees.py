@@ -10,13 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.regressor.arrays import Shape, part
-from epochcast.regressor.errors import InputError
+from epochcast.regressor.arrays import part
 
 _LEAF = -1
-
-LARGEST_LOG = 20.0
-"""Trees mostly learn logs of ratios; a leaf beyond a factor of e^20 was forged. By choice."""
 
 
 @dataclass(frozen=True)
@@ -119,55 +115,11 @@ class Trees:
         return arrays
 
     @classmethod
-    def of_arrays(
-        cls,
-        arrays: Mapping[str, NDArray[Any]],
-        name: str,
-        features: int,
-        *,
-        boosted: bool = False,
-        dtype: type[np.floating[Any]] = np.float32,
-        largest: float = LARGEST_LOG,
-    ) -> Self:
-        """Take what :meth:`arrays` gave, for rows of ``features`` columns; every walk through it stays inside and ends.
-
-        Args:
-            arrays: of a model.
-            name: which part of them.
-            features: columns of a row.
-            boosted: whether they are to be boosted trees.
-            dtype: of ``value``.
-            largest: size of a leaf, beyond which it was forged.
-
-        Raises:
-            InputError: an array is missing or of another type or shape, points outside the trees, or a leaf is too large.
-        """
-        spec: dict[str, tuple[type, Shape]] = {
-            "roots": (np.int32, ("trees",)),
-            "feature": (np.int16, ("nodes",)),
-            "skip": (np.int32, ("nodes",)),
-            "value": (dtype, ("nodes",)),
-        }
-        fitted = part(arrays, name, {**spec, "start": (np.float64, (1,))} if boosted else spec)
-        start = fitted.pop("start").item() if boosted else None
-        trees = cls(**fitted, start=start)
-        if not trees._is_sound(features, largest):
-            raise InputError(f"the trees {name!r} of the model are invalid; train the model again")
-        return trees
-
-    def _is_sound(self, features: int, largest: float) -> bool:
-        """Whether children come after their parent and inside, splits name one of the columns, and no leaf is too large."""
-        nodes, leaf = np.arange(len(self.feature)), self.feature == _LEAF
-        return bool(
-            self.roots.size
-            and ((self.roots >= 0) & (self.roots < len(nodes))).all()
-            and ((self.feature >= _LEAF) & (self.feature < features)).all()
-            and (self.skip[~leaf] > 1).all()
-            and (self.skip[leaf] == 0).all()
-            and (np.abs(self.value[leaf]) <= largest).all()
-            and (self.skip < len(nodes) - nodes).all()
-            and abs(self.start or 0.0) <= largest
-        )
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str) -> Self:
+        """Take what :meth:`arrays` gave, the part ``name`` of a model's arrays."""
+        own = part(arrays, name)
+        start = own.pop("start", None)
+        return cls(**own, start=None if start is None else start.item())
 
     def predict(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return the answer for each row of X, shape (n, features) -> (n,)."""

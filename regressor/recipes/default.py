@@ -109,11 +109,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return under("speeds", self.speeds_.speeds_.arrays()) | corrections
 
     def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
-        """Take the checked :meth:`state` and :meth:`arrays`.
-
-        Raises:
-            InputError: an array is missing or not what it should be.
-        """
+        """Take :meth:`state` and :meth:`arrays`."""
         self.speeds_ = SpeedsRecipe.of(Speeds.restored(state["speeds"], arrays))
         empty = TelemetryCorrection(self.forest_share, self.residual_step)
         self.correction_ = None if state["correction"] is None else empty.restore(state["correction"], arrays)

@@ -15,9 +15,6 @@ from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.recipes.single_models import members
 from epochcast.regressor.trees import Trees
 
-# Seconds, or parts of them; a leaf beyond was forged. By choice.
-_LARGEST = 1e18
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -50,17 +47,9 @@ class Stack:
         return {name: array for key, trees in vars(self).items() for name, array in under(key, trees.arrays()).items()}
 
     @classmethod
-    def of_arrays(cls, arrays: Arrays, features: int) -> Self:
-        """Take :meth:`arrays`, for rows of ``features`` columns.
-
-        Raises:
-            InputError: an array is missing or not what it should be.
-        """
-
-        def trees(name: str, columns: int, boosted: bool) -> Trees:
-            return Trees.of_arrays(arrays, name, columns, boosted=boosted, dtype=np.float64, largest=_LARGEST)
-
-        return cls(trees("forest", features, False), trees("booster", features, True), trees("meta", 2, True))
+    def of_arrays(cls, arrays: Arrays) -> Self:
+        """Take :meth:`arrays`."""
+        return cls(*(Trees.of_arrays(arrays, name) for name in ("forest", "booster", "meta")))
 
 
 @dataclass(eq=False, repr=False)
@@ -95,11 +84,7 @@ class PaperRecipe(RawSecondsRecipe):
         return stack.arrays()
 
     def restore(self, columns: Sequence[str], arrays: Arrays) -> Self:
-        """Take :meth:`arrays` of a stack that was fitted on these features.
-
-        Raises:
-            InputError: an array is missing or not what it should be.
-        """
+        """Take :meth:`arrays` of a stack that was fitted on these features."""
         self.columns_ = list(columns)
-        self.regressor_ = Stack.of_arrays(arrays, len(columns))
+        self.regressor_ = Stack.of_arrays(arrays)
         return self

@@ -1,25 +1,19 @@
 """The paper's stack as a predictor: kept in a folder, asked on every GPU, and refused where it cannot answer."""
 
-import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import joblib
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from epochcast.regressor import Catalog, InputError, PaperPredictor, Profile
 from epochcast.regressor.features import paper_features
-from epochcast.regressor.manifest import PaperParameters
 from epochcast.regressor.model_folder import ARRAYS, MANIFEST
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.recipes import PaperRecipe
-
-from ..model_forgery import arrays_of, forge, manifest_of
 
 SMALL = PaperRecipe(trees=4, iterations=10, cv=3)
 
@@ -40,11 +34,6 @@ def kept(fitted: PaperPredictor, tmp_path_factory: pytest.TempPathFactory) -> Pa
 @pytest.fixture
 def model(kept: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(kept, tmp_path / "model"))
-
-
-def sign(folder: Path, **changes: object) -> None:
-    """Make what was changed in a folder look untouched."""
-    forge(folder, manifest_of(folder) | changes)
 
 
 def test_the_parts_answer_as_scikit_learn_s_stack_does(
@@ -106,57 +95,3 @@ def test_damage_is_noticed(model: Path, catalog: Catalog, name: str) -> None:
     (model / name).unlink()
     with pytest.raises(InputError, match=r"lacks|there is no model"):
         PaperPredictor.load(model, catalog)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("columns", ["latency", "price"]),
-        ("columns", []),
-        ("seconds", [0, 1]),
-        ("intervals", {}),
-        ("parameters", {"trees": 4}),
-        ("accuracy", {"P2": math.nan}),
-        ("recipe", "default"),
-    ],
-)
-def test_a_forged_manifest_is_refused(model: Path, catalog: Catalog, key: str, value: object) -> None:
-    sign(model, **{key: value})
-    with pytest.raises(InputError, match=rf"^model\.json in .*: .*\b{key}\b.*; train the model again$"):
-        PaperPredictor.load(model, catalog)
-
-
-@pytest.mark.parametrize("part", ["forest", "booster", "meta"])
-@pytest.mark.parametrize(
-    ("name", "change", "reason"),
-    [
-        ("skip", lambda array: array + 10**6, "are invalid"),
-        ("feature", lambda array: array.astype(np.int64), "not int16"),
-        ("feature", lambda array: array + 10**4, "are invalid"),
-        ("value", lambda array: np.full_like(array, 1e30), "are invalid"),
-        ("value", lambda array: array.astype(np.float32), "not float64"),
-    ],
-)
-def test_forged_trees_are_refused(
-    model: Path, catalog: Catalog, part: str, name: str, change: Callable[[NDArray[Any]], NDArray[Any]], reason: str
-) -> None:
-    arrays = arrays_of(model)
-    forge(model, arrays=arrays | {f"{part}.{name}": change(arrays[f"{part}.{name}"])})
-    with pytest.raises(InputError, match=rf"(?s){part}.*{reason}.*; train the model again$"):
-        PaperPredictor.load(model, catalog)
-
-
-@pytest.mark.parametrize(
-    ("start", "reason"), [([math.nan], "not finite"), ([1e30], "are invalid"), ([], "of shape"), (None, "lacks")]
-)
-def test_a_forged_start_of_boosted_trees_is_refused(
-    model: Path, catalog: Catalog, start: list[float] | None, reason: str
-) -> None:
-    arrays = {name: array for name, array in arrays_of(model).items() if name != "booster.start"}
-    forge(model, arrays=arrays if start is None else arrays | {"booster.start": np.array(start)})
-    with pytest.raises(InputError, match=rf"{reason}"):
-        PaperPredictor.load(model, catalog)
-
-
-def test_the_schema_knows_every_hyper_parameter() -> None:
-    assert set(PaperParameters.model_fields) == set(PaperRecipe().get_params())

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
 from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS, Form, KeptForm
@@ -23,7 +23,7 @@ from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import PHASES
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.arrays import part, under
-from epochcast.regressor.model_folder import Manifest, Name, Part, load, save
+from epochcast.regressor.model_folder import Manifest, load, save
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 
 Array = NDArray[np.float64]
@@ -34,7 +34,9 @@ NO_BLOCK = (
     "no block was measured separately, so each block's time includes a whole network's minimum and is too long; measure "
     "blocks with `epochcast measure convmeter --block`"
 )
-_UNIT_POINT: Mapping[str, NDArray[np.float64]] = {name: np.ones(1) for name in (*COLUMNS, "batch", "devices", "nodes")}
+
+_OrNan = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""NaN is null in JSON."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ class PhaseFit:
     points: int
     networks: int
     blocks: int
-    mape: float
-    factor: float
+    mape: _OrNan
+    factor: _OrNan
     ranges: Ranges
     source: str = ""
 
@@ -69,34 +71,13 @@ class Cell:
     fits: Mapping[str, PhaseFit]
 
 
-class _FitState(Part):
-    """A :class:`PhaseFit`; null for NaN."""
-
-    form: Name
-    points: Annotated[int, Field(ge=1)]
-    networks: Annotated[int, Field(ge=1)]
-    blocks: Annotated[int, Field(ge=0)]
-    mape: Annotated[float, Field(ge=0)] | None
-    factor: Annotated[float, Field(gt=0)] | None
-    ranges: dict[Name, tuple[float, float]]
-    source: Annotated[str, Field(max_length=200)]
-
-
-class _CellState(Part):
-    """A :class:`Cell`."""
-
-    device: Name
-    precision: Name
-    fits: Annotated[dict[Name, _FitState], Field(min_length=1)]
-
-
 class ConvmeterManifest(Manifest):
     """The content of ``model.json``."""
 
     SCHEMA = "epochcast.convmeter/v3"
     COMMAND = "epochcast fit convmeter"
 
-    cells: Annotated[list[_CellState], Field(min_length=1)]
+    cells: list[Cell]
 
 
 class ConvNetPredictor:
@@ -229,23 +210,12 @@ class ConvNetPredictor:
             InputError: a file is missing, damaged, or of another kind.
         """
         manifest, arrays = load(folder, ConvmeterManifest)
-        cells, forms = [], {}
-        for number, cell in enumerate(manifest.cells):
-            fits = {}
-            for phase, kept in cell.fits.items():
-                try:
-                    made = FORMS[kept.form](phase).restore(part(arrays, f"{number}.{phase}"))
-                    made.predict(_UNIT_POINT)  # fails if there are too few or too many coefficients
-                except (KeyError, TypeError, ValueError, AttributeError) as error:
-                    raise InputError(
-                        f"the model in {str(folder)!r} is damaged ({phase}: {type(error).__name__}: {error}); train it again "
-                        f"with `{ConvmeterManifest.COMMAND}`"
-                    ) from error
-                forms[cell.device, cell.precision, phase] = made
-                values: dict[str, Any] = {name: math.nan if value is None else value for name, value in kept}
-                fits[phase] = PhaseFit(**values)
-            cells.append(Cell(cell.device, cell.precision, fits))
-        return cls(cells, forms)
+        forms = {
+            (cell.device, cell.precision, phase): FORMS[fit.form](phase).restore(part(arrays, f"{number}.{phase}"))
+            for number, cell in enumerate(manifest.cells)
+            for phase, fit in cell.fits.items()
+        }
+        return cls(manifest.cells, forms)
 
 
 def fit_predict(train: pd.DataFrame, test: pd.DataFrame, phase: str, form: str) -> Array:

@@ -44,7 +44,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "network": (0.05, 1.5),
     "optimizer": (0.05, 1.5),
 }
-"""What a coefficient may be, fitted or read."""
+"""What a fitted coefficient may be."""
 
 SPREAD: Mapping[str, float] = {
     "gemm": 0.15,

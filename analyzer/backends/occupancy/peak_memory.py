@@ -229,15 +229,11 @@ class PeakMemory:
         return {"half_width": self._half_width, "risk": risk}, under("trees", self._trees.arrays())
 
     def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what :meth:`state` gave; trees that are not sound raise InputError."""
+        """Take what :meth:`state` gave."""
         self._half_width = float(settings["half_width"])
         self._risk = None if settings["risk"] is None else np.array(settings["risk"], dtype=float)
-        self._trees = Trees.of_arrays(arrays, "trees", _COLUMNS, boosted=True)
+        self._trees = Trees.of_arrays(arrays, "trees")
         return self
-
-
-_COLUMNS = 12
-"""Of :func:`_rows`."""
 
 
 def _estimates(samples: Sequence[Sample]) -> Floats:
@@ -245,7 +241,7 @@ def _estimates(samples: Sequence[Sample]) -> Floats:
 
 
 def _rows(samples: Sequence[Sample], memory: Floats) -> Floats:
-    """Sizes that matter to memory and what the estimate says of them, as logarithms, shape (n, _COLUMNS)."""
+    """Sizes that matter to memory and what the estimate says of them, as logarithms, shape (n, 12)."""
     added = []
     for sample in samples:
         graph = sample.graph

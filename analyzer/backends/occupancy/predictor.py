@@ -22,7 +22,6 @@ from epochcast.analyzer.backends.occupancy.training_jobs import LABELS, Training
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.evaluation import Progress, leave_each_out, random_folds
 from epochcast.regressor import Catalog
-from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor.arrays import part, under
 from epochcast.regressor.model_folder import Manifest, load, save
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
@@ -215,20 +214,14 @@ class OccupancyPredictor:
             InputError: a file is missing, damaged, or of another kind or version.
         """
         kept, arrays = load(folder, OccupancyManifest)
-        again = f"train it again with `{OccupancyManifest.COMMAND}`"
         if kept.features != _FEATURES:
             raise InputError(
                 f"the model in {str(folder)!r} was fitted by epochcast {kept.epochcast:.20} on other features of graphs than "
-                f"this version has; {again}"
+                f"this version has; train it again with `{OccupancyManifest.COMMAND}`"
             )
-        try:
-            parts = {label: (state, part(arrays, label)) for label, state in kept.states.items()}
-            memory = PeakMemory().restore(*parts.pop("peak_memory"))
-            ratios = {label: make(kept.model, **kept.settings).restore(*own) for label, own in parts.items()}
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
-            if isinstance(error, InputError | RegressorInputError):
-                raise
-            raise InputError(f"the model in {str(folder)!r} is damaged ({type(error).__name__}: {error}); {again}") from error
+        parts = {label: (state, part(arrays, label)) for label, state in kept.states.items()}
+        memory = PeakMemory().restore(*parts.pop("peak_memory"))
+        ratios = {label: make(kept.model, **kept.settings).restore(*own) for label, own in parts.items()}
         return cls(kept.model, kept.settings, kept.gpus, kept.rows, kept.errors, kept.range, ratios, memory)
 
 

@@ -21,11 +21,7 @@ from epochcast.analyzer.backends.distributed.operator_time.probe import choose_p
 from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, pass_row, product_row, shapes_of
 from epochcast.analyzer.errors import InputError
-from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
-from epochcast.regressor.model_folder import MANIFEST
-
-from ...model_forgery import arrays_of, forge, manifest_of
 
 CATALOG = load_catalog()
 DISPATCH = 20e-6
@@ -140,33 +136,6 @@ def test_a_model_on_disk_answers_the_same(model, tmp_path: Path) -> None:  # typ
     again = whole.operators
     rows = synthetic("T4", rows=30)
     assert again.kernel_seconds(rows, CATALOG["T4"]) == pytest.approx(model.kernel_seconds(rows, CATALOG["T4"]), rel=1e-12)
-
-
-def _without_a_board(folder: Path) -> None:
-    manifest = manifest_of(folder)
-    del manifest["operators"]["boards"]["T4"]
-    forge(folder, manifest)
-
-
-def _with_wrong_trees(folder: Path) -> None:
-    arrays = arrays_of(folder)
-    forge(folder, arrays=arrays | {"linear.skip": arrays["linear.skip"] + 10_000})
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda m: (m / MANIFEST).unlink(), "train one with `epochcast fit distributed`"),
-        (_without_a_board, "there are rates for 'T4', which is not among the boards"),
-        (_with_wrong_trees, "'linear' of the model are invalid"),
-        (lambda m: forge(m, arrays={}), "lacks the array 'linear.roots'"),
-    ],
-)
-def test_a_damaged_model_is_refused(tmp_path: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
-    DistributedModel.load().save(tmp_path)
-    spoil(tmp_path)
-    with pytest.raises(RegressorInputError, match=message):
-        DistributedModel.load(tmp_path)
 
 
 def test_the_shipped_model_stays_near_what_the_data_sheet_allows() -> None:

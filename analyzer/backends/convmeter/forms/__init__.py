@@ -50,7 +50,7 @@ class KeptForm(Form, Protocol):
         ...
 
     def restore(self, arrays: Arrays) -> Self:
-        """Restore a fit from :meth:`arrays`; KeyError or ValueError where they are of something else."""
+        """Restore a fit from :meth:`arrays`."""
         ...
 
 

@@ -104,11 +104,6 @@ def features_of(family: str, shapes: pd.DataFrame, gpu: Gpu, ideal: Ideal, rates
     )
 
 
-def width(family: str) -> int:
-    """Columns of :func:`features_of`."""
-    return 10 if family in PRODUCTS else 4
-
-
 def _alignment(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log2 of the largest power of two that divides each size, at most 32: what vector loads can use."""
     integers = sizes.astype(np.int64)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from epochcast.analyzer.backends.distributed.operator_time.boosting import fit_boosting
-from epochcast.analyzer.backends.distributed.operator_time.features import Ideal, Rates, features_of, ideal_of, width
+from epochcast.analyzer.backends.distributed.operator_time.features import Ideal, Rates, features_of, ideal_of
 from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
 from epochcast.analyzer.backends.distributed.operator_time.shapes import FAMILIES, is_typical, places_by
 from epochcast.analyzer.errors import InputError
@@ -73,8 +73,6 @@ def _fit_family(
         X = np.concatenate(tables)
         trees = fit_boosting(X, np.concatenate(targets), np.concatenate(weights))
         shortfall[order] = trees.predict(X)
-    if X.shape[1] != width(family):
-        raise AssertionError(f"{family} has {X.shape[1]} features, not {width(family)}")
     return FamilyModel(trees, rates)
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field
 
 from epochcast.analyzer.backends.distributed.graph import Operator
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates, features_of, ideal_of
@@ -34,8 +32,8 @@ _OTHER_DTYPE = 1.0
 class Board:
     """A measured GPU, as far as likeness to others goes: W and compute capability."""
 
-    tdp: Annotated[float, Field(gt=0)]
-    compute_capability: Annotated[float, Field(gt=0)]
+    tdp: float
+    compute_capability: float
 
 
 def distance(first: Board, second: Board) -> float:

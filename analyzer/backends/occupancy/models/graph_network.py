@@ -113,20 +113,14 @@ class GraphNetwork:
         return {"sizes": self.sizes, "output": self._output.state()}, arrays
 
     def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what :meth:`state` gave; what fits no network of this version raises InputError."""
-        try:
-            self.sizes = dict(settings["sizes"])
-            self._output = Output.restored(settings["output"])
-            self._nodes, self._edges = (
-                Standardiser(*(arrays[f"{of}.{part}"] for part in _SCALES)) for of in ("nodes", "edges")
-            )
-            network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
-            weights = {
-                name.removeprefix("network."): torch.from_numpy(array) for name, array in arrays.items() if "network." in name
-            }
-            network.load_state_dict(weights)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError("the weights are not of this version's network; train the predictor again") from error
+        """Take what :meth:`state` gave."""
+        self.sizes, self._output = dict(settings["sizes"]), Output.restored(settings["output"])
+        self._nodes, self._edges = (Standardiser(*(arrays[f"{of}.{part}"] for part in _SCALES)) for of in ("nodes", "edges"))
+        network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
+        weights = {
+            name.removeprefix("network."): torch.from_numpy(array) for name, array in arrays.items() if "network." in name
+        }
+        network.load_state_dict(weights)
         self._network = network.to(self._device)
         return self
 

@@ -46,7 +46,7 @@ class StepTrees:
         rows = self._rows(samples)
         with threadpool_limits(1):  # rows are few: threads that wait for each other take 20 times as long on a busy machine
             model.fit(rows.astype(np.float32), self._output.learnt(values))
-        self._trees, self._width = Trees.of_boosting(model), rows.shape[1]
+        self._trees = Trees.of_boosting(model)
         return self
 
     def predict(self, samples: Sequence[Sample]) -> Floats:
@@ -55,12 +55,12 @@ class StepTrees:
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
         """What was fitted: numbers as JSON, and arrays."""
-        return {"output": self._output.state(), "columns": self._width}, under("trees", self._trees.arrays())
+        return {"output": self._output.state()}, under("trees", self._trees.arrays())
 
     def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Self:
-        """Take what :meth:`state` gave; trees that are not sound raise InputError."""
-        self._output, self._width = Output.restored(settings["output"]), int(settings["columns"])
-        self._trees = Trees.of_arrays(arrays, "trees", self._width, boosted=True)
+        """Take what :meth:`state` gave."""
+        self._output = Output.restored(settings["output"])
+        self._trees = Trees.of_arrays(arrays, "trees")
         return self
 
     def _rows(self, samples: Sequence[Sample]) -> Floats:
