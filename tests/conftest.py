@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Note for ``--skipped-before`` what skipped; say how many tests of what the owner asked for ran."""
+    """Note for ``--skipped-before`` what skipped; say how much of tests/owner and tests/frozen ran."""
     if cache := getattr(config, "cache", None):  # not with -p no:cacheprovider
         cache.set("epochcast/skipped", sorted(report.nodeid for report in terminalreporter.stats.get("skipped", ())))
     owner = {
@@ -56,20 +56,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if any(owner.values()):
         ran = owner["passed"] + owner["failed"]
         terminalreporter.write_line(f"owner: {ran} tests ran, {owner['failed']} failed, {owner['skipped']} skipped")
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    compared = [value for report in reports for key, value in report.user_properties if key == "frozen_figures"]
+    if compared:
+        terminalreporter.write_line(f"{sum(compared)} frozen figures compared, in {len(compared)} parts (tests/frozen)")
 
 
 def pytest_collection_finish() -> None:
     """Look for garbage only among what tests make: all that was imported and collected stays."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many frozen figures were compared."""
-    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
-    compared = [value for report in reports for key, value in report.user_properties if key == "frozen_figures"]
-    if compared:
-        terminalreporter.write_line(f"{sum(compared)} frozen figures compared, in {len(compared)} parts (tests/frozen)")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""A question is declared once: command-line options, question files and the HTTP schema all come from its fields."""
+"""A question is declared once: command-line options and the HTTP schema both come from its fields."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ class Http:
     Attributes:
         kind: a stricter type over HTTP, which may have a description of its own; None: the field's own.
         required: whether it must be given, though it has a default elsewhere.
+        only: whether the command has no option for it.
     """
 
     kind: Any = None
     required: bool = False
+    only: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,6 @@ class Option:
         name: of the option.
         metavar: of its value.
         default: what the help says where the field has no value of its own.
-        separator: between the values of a list that are given in one text; empty: the option is repeated.
-        hidden: whether help leaves it out: it is rare, and found in the question file.
         argument: whether it is no option but what the command is followed by, called ``name`` in the help.
         duration: whether a length of time may be given with a unit (20m, 1h); the field has seconds.
     """
@@ -49,8 +49,6 @@ class Option:
     name: str = ""
     metavar: str = ""
     default: str = ""
-    separator: str = ""
-    hidden: bool = False
     argument: bool = False
     duration: bool = False
 
@@ -62,7 +60,7 @@ class Body(BaseModel):
 
 
 class Question(BaseModel):
-    """What a backend is asked. Fields marked with :class:`Http` may be asked over HTTP, all of them on the command line."""
+    """What a backend is asked. Fields marked with :class:`Http` may be asked over HTTP, the others on the command line."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

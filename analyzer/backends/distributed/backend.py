@@ -27,8 +27,7 @@ class Distributed:
     manual: ClassVar[str] = """\
     Predict the time of one training iteration on several GPUs, with its parts, memory and cost.
 
-    A question file has more options than this list: schedule, optimizer, attention, overlap and others.
-    --write-question FILE writes them all.
+    Over HTTP a question has more fields: schedule, optimizer, attention, overlap and others.
 
     \b
     Example: epochcast predict-model distributed --model LLaMA-3.1-8B \\

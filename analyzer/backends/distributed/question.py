@@ -1,4 +1,4 @@
-"""What may be asked about distributed training: on the command line, in a question file and over HTTP."""
+"""What may be asked about distributed training: on the command line and over HTTP."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _flat(config: dict[str, Any] | None) -> dict[str, Any] | None:
 
 Degree = Annotated[int, Field(ge=1, le=4096)]
 _N = Option(metavar="N")
-_RARE = Option(hidden=True)
+_ONLY_HTTP = Http(only=True)
 _FILE = Option(metavar="FILE")
 _Path = Annotated[Path | None, _FILE]
 _HttpModel = Annotated[str | None, Field(min_length=1, max_length=100, description=f"A built-in model: {', '.join(NAMED)}.")]
@@ -102,19 +102,18 @@ class DistributedQuestion(Question):
     ] = None
     config: Annotated[
         dict[str, Any] | None,
-        Http(),
+        _ONLY_HTTP,
         Field(max_length=1000, description=f"What a Hugging Face config.json holds; model types {', '.join(MODEL_TYPES)}."),
         AfterValidator(_flat),
     ] = None
     tensor_plan: Annotated[
         Path | None,
-        Option(metavar="FILE", hidden=True),
+        _FILE,
         Field(description="JSON file naming the layers of your module that tensor ranks split."),
     ] = None
     graph: Annotated[
         Extraction,
         Http(),
-        _RARE,
         Field(description="Where operators come from: recorded below torch's dispatcher, or torch.fx as in the paper."),
     ] = "recording"
     recipe: Annotated[RecipeName, Field(description="Method of prediction.")] = "default"
@@ -138,7 +137,7 @@ class DistributedQuestion(Question):
     ] = None
     corpus: Annotated[
         Path | None,
-        Option(metavar="PATH", hidden=True),
+        Option(metavar="PATH"),
         Field(description="Operators measured on that GPU, for --operators table."),
     ] = None
 
@@ -191,17 +190,16 @@ class DistributedQuestion(Question):
         BeforeValidator(_list),
         Field(description=f"Precision: {', '.join(PRECISIONS)}; several for --compare and --search."),
     ] = None
-    schedule: Annotated[ScheduleName, Http(), _RARE, Field(description="Order of micro-batches in the pipeline.")] = "1f1b"
+    schedule: Annotated[ScheduleName, _ONLY_HTTP, Field(description="Order of micro-batches in the pipeline.")] = "1f1b"
     virtual_stages: Annotated[
         int,
-        Http(),
-        Option(metavar="N", hidden=True),
+        _ONLY_HTTP,
         Field(ge=1, le=64, description="Chunks of layers per stage (interleaved 1F1B)."),
     ] = 1
     layers_per_stage: Annotated[
         list[Annotated[int, Field(ge=0, le=1000)]] | None,
-        Http(),
-        Option(metavar="N,N,…", default="balanced", separator=",", hidden=True),
+        _ONLY_HTTP,
+        Option(default="balanced"),
         Field(max_length=4096, description="Layers of each chunk."),
     ] = None
     recomputation: Annotated[
@@ -210,19 +208,19 @@ class DistributedQuestion(Question):
         Option(default="none; with --search the fewest that fit"),
         Field(description="Activations to recompute."),
     ] = "none"
-    sequence_parallel: Annotated[bool, Http(), _RARE, Field(description="Split norms and dropout along the sequence.")] = False
+    sequence_parallel: Annotated[bool, _ONLY_HTTP, Field(description="Split norms and dropout along the sequence.")] = False
     zero: Annotated[Literal[0, 1], Http(), Option(default="0; both with --search"), Field(description="Stage of ZeRO.")] = 0
-    optimizer: Annotated[Literal["adam", "sgd"], Http(), _RARE, Field(description="Optimizer (adam includes AdamW).")] = "adam"
-    master_weights: Annotated[bool, Http(), _RARE, Field(description="Keep FP32 copies of 16-bit weights.")] = True
+    optimizer: Annotated[Literal["adam", "sgd"], _ONLY_HTTP, Field(description="Optimizer (adam includes AdamW).")] = "adam"
+    master_weights: Annotated[bool, _ONLY_HTTP, Field(description="Keep FP32 copies of 16-bit weights.")] = True
     attention: Annotated[
-        Attention, Http(), _RARE, Field(description="Attention as one (flash) kernel, or as matrix products and softmax.")
+        Attention, _ONLY_HTTP, Field(description="Attention as one (flash) kernel, or as matrix products and softmax.")
     ] = "fused"
     fused_kernels: Annotated[
-        bool, Http(), _RARE, Field(description="Fuse neighbouring one-pass operators (Megatron-LM, torch.compile).")
+        bool, _ONLY_HTTP, Field(description="Fuse neighbouring one-pass operators (Megatron-LM, torch.compile).")
     ] = False
-    overlap: Annotated[bool, Http(), _RARE, Field(description="Reduce gradients during the backward pass (torch DDP).")] = False
+    overlap: Annotated[bool, _ONLY_HTTP, Field(description="Reduce gradients during the backward pass (torch DDP).")] = False
     tensor_overlap: Annotated[
-        bool, Http(), _RARE, Field(description="Overlap the exchange between tensor ranks with weight gradients (Megatron-LM).")
+        bool, _ONLY_HTTP, Field(description="Overlap the exchange between tensor ranks with weight gradients (Megatron-LM).")
     ] = False
 
     prices: Annotated[_Path, Field(description="Your own price table (CSV) instead of the built-in one.")] = None
@@ -328,7 +326,7 @@ class DistributedQuestion(Question):
         if self.global_batch is None:
             raise ValueError("--search splits one global batch in every way; give --global-batch N")
         if self.virtual_stages > 1 or self.layers_per_stage:
-            raise ValueError("--virtual-stages and --layers-per-stage apply to one job; leave them out with --search")
+            raise ValueError("virtual_stages and layers_per_stage apply to one job; leave them out with search")
         return self
 
     def _compared(self) -> Self:

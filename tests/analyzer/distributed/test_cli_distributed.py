@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +60,6 @@ _BAD = [
     ("--precision fp8", "no training in FP8 was measured, so 'fp8' is not predicted; choose one of fp32"),
     ("--precision amp-fp8 --compare --strategies 1,1,1 --global-batch 8", "no training in FP8"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
-    ("--pp 2 --layers-per-stage 1,x", "'--layers-per-stage': 'x' is not a valid integer"),
     ("--operators table", "--corpus PATH"),
     ("--calibration /nowhere", "epochcast fit distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
@@ -86,28 +84,6 @@ def test_bad_input_is_one_sentence(options: str, said: str, refused: Callable[..
 def test_mixed_precision_is_the_default_as_the_gpu_has_it(answered: Callable[..., Any]) -> None:
     for gpu, precision in ((A100, "amp-bf16"), ("T4", "amp-fp16"), ("M60", "fp32")):
         assert answered(*ASK, "--model", MODEL, "--gpu", gpu)["job"]["precision"] == precision
-
-
-def test_a_question_file_has_the_rare_fields_too(
-    answered: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
-) -> None:
-    rare = ("--pp", 2, "--layers-per-stage", "1,3", "--no-master-weights", "--optimizer", "sgd", "--zero", 0)
-    path = tmp_path / "question.toml"
-    assert main([*map(str, (*ASK, *_ONE, *rare, "--write-question", path))]) == 0
-    written = tomllib.loads(path.read_text())
-    assert written["layers_per_stage"] == [1, 3] and written["master_weights"] is False and written["zero"] == 0
-    assert '# Order of micro-batches in the pipeline.\n# schedule = "1f1b"\n' in path.read_text()
-    assert answered(*ASK, "--question", path) == answered(*ASK, *_ONE, *rare)
-    beside = answered(*ASK, "--question", path, "--optimizer", "adam", "--gpu", "T4")
-    assert (beside["gpu"], beside["job"]["optimizer"], beside["job"]["layers_per_stage"]) == ("T4", "adam", [1, 3])
-    path.write_text('[config]\nmodel_type = "gpt2"\nn_embd = 16\nn_layer = 1\nn_head = 2\nvocab_size = 40\n')
-    assert answered(*ASK, "--question", path, "--gpu", "T4")["model"] == "gpt2"
-    assert main([*map(str, (*ASK, "--question", path, "--gpu", "T4", "--write-question", tmp_path / "again.toml"))]) == 0
-    assert answered(*ASK, "--question", tmp_path / "again.toml")["model"] == "gpt2"
-    path.write_text("optimiser = 'sgd'\n")
-    assert "unknown field 'optimiser'; did you mean 'optimizer'?" in refused(*ASK, *_ONE, "--question", path)
-    path.write_text("dp = 'many'\n")
-    assert "--dp is 'many': input should be a valid integer" in refused(*ASK, *_ONE, "--question", path)
 
 
 def test_recipes_are_all_there() -> None:

@@ -13,6 +13,7 @@ from epochcast.analyzer.backends.convmeter.backend import ConvMeterQuestion
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.backends.occupancy.backend import OccupancyQuestion
+from epochcast.analyzer.cli import main
 from epochcast.analyzer.plugins.question import body_of
 
 from ..occupancy.made_trainings import trainings
@@ -60,6 +61,14 @@ def test_examples_are_answered(client: TestClient, backend: str, question: dict[
     answer = ask(client, backend, **question | shorter)
     known = client.get(f"/api/v1/backends/{backend}").json()["answer"]
     assert set(known["required"]) <= set(answer) <= set(known["properties"])
+
+
+def test_rare_fields_are_asked_over_http_alone(client: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
+    of = {"model": "GPT-2-small", "gpu": "A100 SXM4 80GB", "dp": 2, "tp": 2, "pp": 2, "global_batch": 32, "precision": "fp16"}
+    rare = {"layers_per_stage": [5, 7], "optimizer": "sgd", "attention": "eager", "master_weights": False, "overlap": True}
+    job = ask(client, "distributed", **of, **rare)["job"]
+    assert {name: job[name] for name in rare} == rare
+    assert main(["predict-model", "distributed", "--optimizer", "sgd"]) == 2 and "--optimizer" in capsys.readouterr().err
 
 
 def test_a_configuration_is_read_as_the_file_is(client: TestClient, told: Callable[..., Any], tmp_path: Path) -> None:
