@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, InstanceOf
 
@@ -104,11 +103,10 @@ class PredictionQuestion(Question):
     explain: Annotated[bool, Field(description="Show which features moved each answer most.")] = False
 
     @classmethod
-    @contextmanager
-    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
+    def of_body(cls, body: Body, models: Mapping[str, Path], **more: Any) -> Self:
         """See :meth:`..plugins.question.Question.of_body`."""
         assert isinstance(body, ProfilesBody)
-        yield cls.of(cls._own(body, models) | {"sources": body.profiles})
+        return super().of_body(body, models, sources=body.profiles, **more)
 
     def of_job(self) -> JobQuestion:
         """What to answer of the job."""
@@ -170,8 +168,8 @@ class BlackBox(Plugin):
 
 def predicted(advisor: Advisor, body: PredictionBody) -> PredictionAnswer:
     """The answer to a request, with what is loaded already; raises InputError."""
-    with PredictionQuestion.of_body(body, {}) as question:
-        return prediction_answer(advisor.answer(body.profiles, question.of_job()))
+    question = PredictionQuestion.of_body(body, {})
+    return prediction_answer(advisor.answer(body.profiles, question.of_job()))
 
 
 def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> LatencyPredictor | PaperPredictor:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.fitted_models import folder_named
-from epochcast.analyzer.plugins.received_onnx import OnnxText, received_onnx
 from epochcast.analyzer.plugins.types import LibraryName, Name
 
 
@@ -68,18 +66,20 @@ class Question(BaseModel):
     """What the HTTP schema starts from."""
 
     @classmethod
-    @contextmanager
-    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
-        """The question of a request, for as long as it is answered.
+    def of_body(cls, body: Body, models: Mapping[str, Path], **more: Any) -> Self:
+        """The question of a request.
 
         Args:
             body: a :func:`body_of` this class.
             models: folders of fitted models by the names that the service's configuration gives them.
+            more: fields that a request has in another way.
 
         Raises:
             InputError: what was sent cannot be read, or no model has the name.
         """
-        yield cls.of(cls._own(body, models))
+        fields = {name: value for name, value in body if name in cls.model_fields}
+        folders = [name for name in fields if cls.model_fields[name].annotation == Path | None]
+        return cls.of(fields | {name: folder_named(models, fields[name]) for name in folders} | more)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -89,54 +89,16 @@ class Question(BaseModel):
         except ValidationError as error:
             raise InputError(sentence(error)) from error
 
-    @classmethod
-    def _own(cls, body: Body, models: Mapping[str, Path]) -> dict[str, Any]:
-        fields = {name: value for name, value in body if name in cls.model_fields}
-        folders = [name for name in fields if cls.model_fields[name].annotation == Path | None]
-        return fields | {name: folder_named(models, fields[name]) for name in folders}
-
-
-class NetworkBody(Body):
-    """The network is named (``network``) or sent (``onnx``)."""
-
-    network: LibraryName | None = None
-    onnx: OnnxText | None = None
-
-    @model_validator(mode="after")
-    def _of_one_network(self) -> Self:
-        if (self.network is None) == (self.onnx is None):
-            raise ValueError("give either network (a name) or onnx (the bytes of a file)")
-        return self
-
-
-@contextmanager
-def network_of(body: NetworkBody) -> Iterator[str]:
-    """What the network is called: its name, or for as long as it is read the path of a file with what was sent."""
-    if body.onnx is None:
-        yield body.network or ""
-        return
-    with received_onnx(body.onnx) as path:
-        yield path
-
 
 class NetworkQuestion(Question):
-    """A question on a network. Over HTTP it is named, or sent as ONNX; import paths and files are for the command line."""
-
-    body: ClassVar[type[Body]] = NetworkBody
+    """A question on a network. Over HTTP it is named; import paths and files are for the command line."""
 
     network: Annotated[
         str,
+        Http(LibraryName, required=True),
         Option(metavar="NETWORK"),
         Field(description="Network: a name in torchvision or timm, package.module:factory, or FILE.onnx."),
     ]
-
-    @classmethod
-    @contextmanager
-    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
-        """See :meth:`Question.of_body`."""
-        assert isinstance(body, NetworkBody)
-        with network_of(body) as network:
-            yield cls.of(cls._own(body, models) | {"network": network})
 
 
 _REMEDIES = {

@@ -191,8 +191,7 @@ def answered(backend: Backend, request: BaseModel) -> BaseModel:
     """What a backend answers to a checked request, a :func:`body`; raises ValueError where it has no answer."""
     if not (isinstance(request, Body) and issubclass(backend.Question, Question)):
         return backend.answer(request)
-    with backend.Question.of_body(request, getattr(backend, "models", {})) as question:
-        return backend.answer(question)
+    return backend.answer(backend.Question.of_body(request, getattr(backend, "models", {})))
 
 
 _ready: dict[str, Backend] = {}

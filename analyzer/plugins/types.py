@@ -25,7 +25,7 @@ def one_of(names: Iterable[str]) -> Callable[[str], str]:
 
 def _no_file(name: str) -> str:
     if name.lower().endswith(".onnx"):
-        raise ValueError(f"the network {name!r} looks like a file name; send the file's content as onnx")
+        raise ValueError(f"the network {name!r} looks like a file name; name one of torchvision or timm")
     return name
 
 

@@ -191,8 +191,8 @@ MOST_VALUES = 20_000
 """Of a JSON body: half as much again as 64 profiles of every metric hold; refusing so many unknown keys takes 0.2 s.
 
 It is parsed and checked between the other requests, which wait for as long as that takes, and bytes alone do not bound it:
-16 MiB, which a network as ONNX may need, hold one long text, read in milliseconds, or a million unknown keys, which take ten
-seconds and a gigabyte to be refused one by one.
+16 MiB hold one long text, read in milliseconds, or a million unknown keys, which take ten seconds and a gigabyte to be refused
+one by one.
 """
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -257,10 +256,9 @@ class DistributedQuestion(Question):
     plot: Annotated[_Path, Field(description="Draw the comparison of --compare (PNG, SVG, PDF).")] = None
 
     @classmethod
-    @contextmanager
-    def of_body(cls, body: Body, models: Mapping[str, Path]) -> Iterator[Self]:
+    def of_body(cls, body: Body, models: Mapping[str, Path], **more: Any) -> Self:
         """See :meth:`Question.of_body`: a model is named or its configuration is sent, and an iteration is not too long."""
-        question = cls.of(cls._own(body, models))
+        question = super().of_body(body, models, **more)
         if question.model is not None:
             named(question.model)
         micro_batches = (question.global_batch or question.pp * question.dp * question.micro_batch) // (
@@ -271,7 +269,7 @@ class DistributedQuestion(Question):
             raise InputError(
                 f"an iteration has {slots} micro-batches times stages; use larger micro-batches for at most {_MOST_SLOTS}"
             )
-        yield question
+        return question
 
     @model_validator(mode="after")
     def _of_one_model(self) -> Self:

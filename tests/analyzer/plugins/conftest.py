@@ -92,25 +92,3 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         monkeypatch.syspath_prepend(str(site))
 
     return installed
-
-
-@pytest.fixture(scope="session")
-def small_onnx() -> bytes:
-    """A small ConvNet for images of 32 x 32 pixels as ONNX, made by hand: exporting takes longer than reading."""
-    pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
-    import numpy as np
-    from onnx import TensorProto, helper, numpy_helper
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], kernel_shape=[3, 3], pads=[1] * 4),
-        helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]),
-        helper.make_node("Gemm", ["f", "d"], ["y"]),
-    ]
-    held = [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in (("w", (8, 3, 3, 3)), ("d", (8, 5)))]
-    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 32, 32])]
-    answered = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5])]
-    graph = helper.make_graph(nodes, "net", given, answered, held)
-    content: bytes = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString()
-    return content

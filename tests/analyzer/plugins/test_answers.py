@@ -1,6 +1,5 @@
 """The built-in backends answer their own examples, and as the command line does."""
 
-import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -90,18 +89,6 @@ def test_convmeter_is_the_command_lines_answer(
     assert ask(client, "convmeter", network="torchvision:resnet50", model="cpu", **question) == expected
 
 
-@pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
-def test_a_network_is_sent_as_onnx(
-    client: TestClient, told: Callable[..., Any], cpu_model: Path, tmp_path: Path, small_onnx: bytes, backend: str
-) -> None:
-    (tmp_path / "network.onnx").write_bytes(small_onnx)
-    of_file = ["--network", str(tmp_path / "network.onnx")]
-    more: dict[str, Any] = {"image_size": 32} if backend == "convmeter" else {"gpus": ["T4"]}
-    options = ["--image-size", "32", "--model", str(cpu_model)] if backend == "convmeter" else ["--gpu", "T4"]
-    expected = told(backend, *of_file, *options) | {"network": "network.onnx"}
-    answer = ask(client, backend, onnx=base64.b64encode(small_onnx).decode(), **more)
-    assert answer == expected
-    assert "/" not in json.dumps({key: answer[key] for key in ("network", "notes")}), "no path of the service's own"
 
 
 def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,14 @@
 """What may not be asked over HTTP is refused in one sentence: code, files, hosts, and what takes more than it may."""
 
-import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 pytest.importorskip("torch", reason="torch is not installed (extra torch)")
-onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 Serve = Callable[..., TestClient]
 
@@ -100,95 +95,12 @@ def test_distributed_questions_without_an_answer(client: TestClient, question: d
         ("convmeter", {"network": "resnet50", "model": "/etc"}, "no model '/etc' is configured; name one of cpu"),
         ("convmeter", {"network": "resnet50", "image_size": 10**9}, "image_size is 1000000000"),
         ("convmeter", {"network": "resnet50", "batches": [1] * 65}, "batches is"),
-        ("convmeter", {}, "give either network"),
+        ("convmeter", {}, "network is missing"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "model": "../x"}, "no model '../x' is configured"),
         ("occupancy", {"network": "lenet", "gpus": ["T4"], "batches": [2**30]}, "batches[0] is 1073741824"),
         ("occupancy", {"network": "lstm", "gpus": ["T4"], "hidden": 10**6}, "hidden is 1000000"),
-        ("occupancy", {"network": "lenet", "onnx": "AAAA", "gpus": ["T4"]}, "give either"),
+        ("occupancy", {"network": "lenet", "onnx": "AAAA", "gpus": ["T4"]}, "onnx is unknown"),
     ],
 )
 def test_other_questions_without_an_answer(client: TestClient, backend: str, question: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(client, backend, **question)
-
-
-def onnx_model(**changes: Any) -> Any:
-    weight = numpy_helper.from_array(np.zeros((8, 3, 3, 3), np.float32), "w")
-    node = helper.make_node("Conv", ["x", "w"], ["y"], name="first", kernel_shape=[3, 3])
-    graph = helper.make_graph(
-        changes.get("nodes", [node]),
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, changes.get("sides", [1, 3, 32, 32]))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [changes.get("weight", weight)],
-    )
-    graph.output[0].type.tensor_type.shape.SetInParent()
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-
-
-def elsewhere(*, flag: bool, location: str = "/etc/passwd") -> Any:
-    """A weight whose values lie in another file; some writers forget to say so."""
-    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[8, 3, 3, 3])
-    tensor.external_data.add(key="location", value=location)
-    if flag:
-        tensor.data_location = TensorProto.EXTERNAL
-    return tensor
-
-
-def hidden_in_a_branch() -> Any:
-    """External data in the constant of a branch of a branch."""
-    graph: Any = None
-    for _ in range(3):
-        value = elsewhere(flag=True) if graph is None else numpy_helper.from_array(np.zeros(1, np.float32))
-        nodes = [helper.make_node("Constant", [], ["k"], value=value)]
-        if graph is not None:
-            nodes.append(helper.make_node("If", ["x"], ["k2"], then_branch=graph, else_branch=graph))
-        graph = helper.make_graph(nodes, "branch", [], [helper.make_tensor_value_info("k", TensorProto.FLOAT, None)])
-    return onnx_model(nodes=[helper.make_node("If", ["x"], ["y"], then_branch=graph, else_branch=graph)])
-
-
-def nested(depth: int) -> Any:
-    graph = helper.make_graph([], "leaf", [], [])
-    for _ in range(depth):
-        graph = helper.make_graph([helper.make_node("If", ["x"], ["y"], then_branch=graph)], "branch", [], [])
-    return onnx_model(nodes=list(graph.node))
-
-
-HUGE = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**40, 2**40])
-NEGATIVE = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[-8, 3, 3, 3])
-
-
-@pytest.mark.parametrize("backend", ["convmeter", "occupancy"])
-@pytest.mark.parametrize(
-    ("made", "sentence"),
-    [
-        (lambda: onnx_model(weight=elsewhere(flag=True)), "'w' of the onnx network is in another file"),
-        (lambda: onnx_model(weight=elsewhere(flag=False, location="../../x")), "'w' of the onnx network is in another file"),
-        (hidden_in_a_branch, "is in another file"),
-        (lambda: onnx_model(weight=HUGE), "elements; send one that fits a GPU"),
-        (lambda: onnx_model(weight=NEGATIVE), "has a side of -8"),
-        (lambda: onnx_model(sides=[1, 3, 2**45, 2**45]), "elements; send one that fits a GPU"),
-        (lambda: nested(20), "nested more than 50 deep"),
-        (lambda: onnx_model(nodes=[helper.make_node("Relu", ["x"], ["y"])] * 50_001), "more than 50000 nodes"),
-        (lambda: onnx_model(nodes=[helper.make_node("Relu", ["z"], ["y"])]), "the onnx network"),
-        (lambda: onnx_model(nodes=[]), "the onnx network"),
-    ],
-)
-def test_onnx_that_is_not_taken(client: TestClient, backend: str, made: Callable[[], Any], sentence: str) -> None:
-    more: dict[str, Any] = {"gpus": ["T4"]} if backend == "occupancy" else {"image_size": 32}
-    text = base64.b64encode(made().SerializeToString()).decode()
-    detail = refusal(client, backend, onnx=text, **more)
-    assert sentence in detail and "/tmp" not in detail and "epochcast-onnx" not in detail
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("!!!!", "onnx is not base64"),
-        (base64.b64encode(b"no protobuf at all").decode(), "onnx is not an ONNX file"),
-        (base64.b64encode(b"\x08\x08").decode(), "the onnx network"),
-        (base64.b64encode(onnx_model().SerializeToString()[:-40]).decode(), "onnx"),
-        ("é" * 8, "onnx is not base64"),
-    ],
-)
-def test_onnx_that_is_none(client: TestClient, text: str, sentence: str) -> None:
-    assert sentence in refusal(client, "occupancy", onnx=text, gpus=["T4"])

@@ -3,7 +3,6 @@
 A hundred here; 10 000 to a real process in `make soak` (test_soak.py).
 """
 
-import base64
 import io
 import json
 import struct
@@ -186,16 +185,6 @@ UPLOADS: dict[str, st.SearchStrategy[Upload]] = {
     ),
     "page": st.tuples(st.just(PAGE), st.just(FORM), _forms()),
 }
-
-
-def damaged_onnx() -> st.SearchStrategy[Upload]:
-    """Questions about a small network whose file has bytes changed, left out or put in."""
-    onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
-    node = onnx.helper.make_node("Relu", ["x"], ["y"])
-    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3, 8, 8]) for name in ("x", "y")]
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", values[:1], values[1:])).SerializeToString()
-    bodies = _broken([model]).map(lambda file: json.dumps({"onnx": base64.b64encode(file).decode()}).encode())
-    return st.tuples(st.just("/api/v1/backends/occupancy"), st.just(JSON), bodies)
 
 
 def check(client: httpx2.Client, upload: Upload) -> int:
