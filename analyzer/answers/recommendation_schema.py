@@ -120,22 +120,14 @@ class RivalAnswer(PlaceAnswer):
     chance: float
 
 
-class RunAnswer(PlaceAnswer):
-    """A run of some epochs."""
+class ExperimentAnswer(PlaceAnswer):
+    """The run of some epochs that tells most about the first place."""
 
     epochs: int
     seconds: float
     usd: float
-
-
-class ExperimentAnswer(AnswerModel):
-    """The cheapest runs that would settle the first place."""
-
-    runs: list[RunAnswer]
-    seconds: float
-    usd: float
     saves: float = Field(description="On average, by the objective: USD or seconds.")
-    worth: bool = Field(description="They save more than they take.")
+    worth: bool = Field(description="It saves more than it takes.")
 
 
 class DecisionAnswer(AnswerModel):

@@ -127,7 +127,7 @@ def recommend(
     Several traces, a folder of traces, or the GPUs in one log count as one job. A job is as slow as its slowest GPU and uses
     all GPUs of an instance, even if there are more or fewer than now. With --epochs, the first epoch and stalls count as in
     `epochcast predict --epochs`; without it, one later epoch is ranked. If the first place is not certain, the answer names the
-    cheapest test run that would settle it.
+    test run that would help most.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --deadline 10h

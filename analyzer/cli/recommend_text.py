@@ -154,23 +154,23 @@ def _decision(decision: Decision, objective: Objective, unit: str) -> str:
     elif decision.small:
         lines.append("no test run could resolve so small a difference")
     elif decision.regret is not None:
-        lines.append(f"give the number of {unit}s (--epochs) to see which test run would settle it")
+        lines.append(f"give the number of {unit}s (--epochs) to see which test run would help")
     return "\n".join(lines)
 
 
 def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
-    """The test runs that would settle it, and whether they save more than they cost."""
-    runs = [
-        f"{count(run.epochs, unit)} on {_short(run.recommendation)}: {seconds_text(run.seconds)}, {money(run.usd)}"
-        for run in experiment.runs
-    ]
-    takes = f"{seconds_text(experiment.seconds)} and {money(experiment.usd)}"
+    """The test run that tells most, and whether it saves more than it costs."""
+    run = experiment.run
+    where, takes = (
+        f"{count(run.epochs, unit)} on {_short(run.recommendation)}",
+        f"{seconds_text(run.seconds)}, {money(run.usd)}",
+    )
     saves = f"would save {_amount(experiment.saves, objective)} on average"
-    if not experiment.worth:
-        return f"settling it takes {count(len(runs), 'test run')} ({takes}) and {saves}: not worth it"
-    if len(runs) == 1:
-        return f"to settle it, run {runs[0]}; that {saves}"
-    return "\n".join([f"to settle it ({takes}; that {saves}), run", *(f"  {run}" for run in runs)])
+    return (
+        f"to decide better, run {where}: {takes}; that {saves}"
+        if experiment.worth
+        else f"{where} ({takes}) {saves}: not worth it"
+    )
 
 
 def _amount(value: float, objective: Objective) -> str:

@@ -1,4 +1,4 @@
-"""How sure the first place is, and the cheapest measurement that would decide where it is not.
+"""How sure the first place is, and the measurement that helps most where it is not.
 
 Each GPU's ratio is known as a normal distribution in the logarithm, as wide as its 90 % interval; they are drawn
 independently. Following the ranking loses, on average over the draws, what the first one costs above the one that turns out
@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ _RUN_EPOCHS = 5
 _RUN_S = 60.0
 
 _RIVAL = 0.05  # the chance to beat the first one from which a GPU counts as its rival: their intervals overlap
-# An experiment decides if it leaves a tenth of the expected regret, or a hundredth of what the first one costs: single
+# A run decides if it leaves a tenth of the expected regret, or a hundredth of what the first one costs: single
 # measurements of a ratio differ by 2.4 % (research: noise floor), so that less than this cannot be measured.
 _LEFT = 0.1
 _SMALL = 0.01
@@ -67,27 +66,21 @@ class Trial:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The cheapest runs that decide.
+    """The run that tells most.
 
     Attributes:
-        runs: one after the other, each on its own instance.
+        run: on the first one or a rival.
         saves: how much the expected regret falls, in the unit of the objective (USD or seconds).
         worth: it saves more than it takes, USD for USD or second for second.
     """
 
-    runs: tuple[Trial, ...]
+    run: Trial
     saves: float
     worth: bool
 
-    @property
-    def usd(self) -> float:
-        """Cost of all runs."""
-        return sum(run.usd for run in self.runs)
-
-    @property
-    def seconds(self) -> float:
-        """Time of all runs, one after the other."""
-        return sum(run.seconds for run in self.runs)
+    def to_json(self) -> dict[str, Any]:
+        """Return the run and what it is worth."""
+        return {**self.run.to_json(), "saves": self.saves, "worth": self.worth}
 
 
 @dataclass(frozen=True)
@@ -109,8 +102,8 @@ class Decision:
             likeliest first; none: it is sure.
         regret: expected extra cost [USD] or time [s] of the first over the one that turns out best; None without seconds.
         regret_share: the same as a share of what the first costs or takes.
-        experiment: what would decide; None where it is sure, where nearly nothing can be lost, and where there are no seconds
-            to plan one with.
+        experiment: what would help to decide; None where it is sure, where nearly nothing can be lost, and where there are no
+            seconds to plan one with.
     """
 
     first: Recommendation
@@ -133,13 +126,6 @@ class Decision:
     def to_json(self) -> dict[str, Any]:
         """Return all of it; instances by their place."""
         rivals = [{**rival.recommendation.instance.place, "chance": rival.chance} for rival in self.rivals]
-        experiment = self.experiment and {
-            "runs": [run.to_json() for run in self.experiment.runs],
-            "seconds": self.experiment.seconds,
-            "usd": self.experiment.usd,
-            "saves": self.experiment.saves,
-            "worth": self.experiment.worth,
-        }
         return {
             "first": self.first.instance.place,
             "sure": self.sure,
@@ -147,7 +133,7 @@ class Decision:
             "rivals": rivals,
             "regret": self.regret,
             "regret_share": self.regret_share,
-            "experiment": experiment,
+            "experiment": self.experiment and self.experiment.to_json(),
         }
 
 
@@ -186,7 +172,7 @@ def decide(
     experiment = None
     if rivals and run_on is not None and regret > _SMALL * expected[0]:
         numbers = [0, *(rows.index(rival.recommendation) for rival in rivals)]
-        experiment = _cheapest(rows, expected, drawn, numbers, objective, run_on)
+        experiment = _best_run(rows, expected, drawn, numbers, objective, run_on)
     return Decision(
         first=rows[0],
         chance=float((drawn[:, 0] <= least).mean()),
@@ -218,7 +204,7 @@ def _normal(columns: int) -> NDArray[np.float64]:
     return np.random.default_rng(0).standard_normal((_DRAWS, columns))
 
 
-def _cheapest(
+def _best_run(
     rows: Sequence[Recommendation],
     expected: NDArray[np.float64],
     drawn: NDArray[np.float64],
@@ -226,34 +212,25 @@ def _cheapest(
     objective: Objective,
     run_on: Callable[[Recommendation], Trial],
 ) -> Experiment:
-    """Of the runs on the first one and its rivals the cheapest that decide.
-
-    Looked at are single runs, pairs, and larger sets that grow by the run that then saves most for its price.
-    """
+    """Of the runs on the first one and its rivals the cheapest that decides; where none does, what saves most for its price."""
     among, middle = drawn[:, numbers], expected[list(numbers)]
     least = among.min(axis=1)
 
-    def regret(chosen: Sequence[int]) -> float:
-        """What is lost on average by the choice when these are known and the others are taken for what is expected."""
+    def regret(k: int | None) -> float:
+        """What is lost on average by the choice when this one is known and the others are taken for what is expected."""
         known = np.tile(middle, (len(among), 1))
-        known[:, list(chosen)] = among[:, list(chosen)]
+        if k is not None:
+            known[:, k] = among[:, k]
         picked = np.take_along_axis(among, known.argmin(axis=1, keepdims=True), axis=1)
         return float((picked[:, 0] - least).mean())
 
-    before = regret(())
+    before = regret(None)
     enough = max(_LEFT * before, _SMALL * float(middle[0]))
-    run_of = {k: run_on(rows[number]) for k, number in enumerate(numbers)}
     ratios = [rows[number].prediction for number in numbers]
     uncertain = [k for k, prediction in enumerate(ratios) if prediction.ratio_low != prediction.ratio_high]
-    plans: list[tuple[int, ...]] = [*combinations(uncertain, 1), *combinations(uncertain, 2)]
-    grown: tuple[int, ...] = ()
-    while len(grown) < len(uncertain):
-        now = regret(grown)
-        grown += (max(set(uncertain) - set(grown), key=lambda k: ((now - regret((*grown, k))) / run_of[k].usd, -k)),)
-        plans.append(grown)
-    # With all of them known nothing is left, so one plan at least decides.
-    deciding = [plan for plan in plans if regret(plan) <= enough]
-    chosen = min(deciding, key=lambda plan: (sum(run_of[k].usd for k in plan), len(plan), plan))
-    taken = tuple(run_of[k] for k in chosen)
-    saves = before - regret(chosen)
-    return Experiment(taken, saves, saves > sum(run.usd if objective == "cost" else run.seconds for run in taken))
+    runs = {k: run_on(rows[numbers[k]]) for k in uncertain}
+    saved = {k: before - regret(k) for k in uncertain}
+    deciding = [k for k in uncertain if before - saved[k] <= enough]
+    best = min(deciding, key=lambda k: runs[k].usd) if deciding else max(uncertain, key=lambda k: saved[k] / runs[k].usd)
+    run = runs[best]
+    return Experiment(run, saved[best], saved[best] > (run.usd if objective == "cost" else run.seconds))

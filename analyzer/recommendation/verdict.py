@@ -74,11 +74,11 @@ def verdict(
         return _instead(best, now, broken, rows)
     low, high = _saved(best, now, objective)
     experiment = decision.experiment
-    tests = [run for run in experiment.runs if run.recommendation.hardware != now.hardware] if experiment else []
-    first = f"run {tests[0].epochs} {unit}s on {_name(tests[0].recommendation)}" if tests else f"measure {_name(best)}"
+    test = experiment.run if experiment and experiment.run.recommendation.hardware != now.hardware else None
+    first = f"run {test.epochs} {unit}s on {_name(test.recommendation)}" if test else f"measure {_name(best)}"
     if _place(best) == _place(now) or high < LEAST_SAVING:
         why = _no_better(decision, now, better)
-        if experiment is not None and experiment.worth and tests:
+        if experiment is not None and experiment.worth and test:
             return Verdict("measure", f"Cannot tell yet: {first} first", f"{why}, and a test run saves more than it costs")
         stay = "Stay" if _rival(decision, now) is None else "Probably stay"
         return Verdict("stay", f"{stay} on {_name(now)}", why)

@@ -4,7 +4,7 @@
 
 The questions of regret.py, asked as a user does: a predictor is trained without the fold (with intervals of its own), and
 `recommend` and `decide` rank the GPUs that the workload was measured on. The job takes ten hours on its source; what the
-proposed runs measure is known afterwards. Ten minutes: a training for each fold.
+proposed run measures is known afterwards. Ten minutes: a training for each fold.
 """
 
 import math
@@ -34,10 +34,10 @@ def outcome(
 ) -> dict[str, float]:
     """Ask as the command does, and compare with what was measured.
 
-    Stated are ``sure``, ``chance`` and ``stated``, the expected regret, and of the proposed ``runs`` whether they are ``worth``
-    it. Realised are whether the first place is ``right``, the ``regret`` of following it, that ``after`` the runs, what is
-    ``spent`` on them, and the ``effort``: regret and expense of measuring where it is worth it, and following elsewhere. All
-    regrets and expenses are shares of what the first place was expected to cost or take.
+    Stated are ``sure``, ``chance`` and ``stated``, the expected regret, whether a run is ``proposed``, and whether it is
+    ``worth`` it. Realised are whether the first place is ``right``, the ``regret`` of following it, that ``after`` the run,
+    what is ``spent`` on it, and the ``effort``: regret and expense of measuring where it is worth it, and following elsewhere.
+    All regrets and expenses are shares of what the first place was expected to cost or take.
     """
     profile = question.source
     assert profile.epoch_s is not None
@@ -60,17 +60,19 @@ def outcome(
     if objective == "cost":
         true = {gpu: whole_s / 3600 * data.usd_per_hour[gpu] for gpu, whole_s in true.items()}
     least, first, share = min(true.values()), decision.first.instance.gpu, value(decision.first)
-    runs = [] if decision.experiment is None else list(decision.experiment.runs)
-    known |= {run.recommendation.instance.gpu: true[run.recommendation.instance.gpu] for run in runs}
-    chosen = min(known, key=known.__getitem__) if runs else first
+    chosen, spent, experiment = first, 0.0, decision.experiment
+    if experiment is not None:
+        gpu = experiment.run.recommendation.instance.gpu
+        known[gpu] = true[gpu]
+        chosen = min(known, key=known.__getitem__)
+        spent = (experiment.run.usd if objective == "cost" else experiment.run.seconds) / share
     regret, after = ((true[gpu] - least) / share for gpu in (first, chosen))
-    spent = sum(run.usd if objective == "cost" else run.seconds for run in runs) / share
-    worth = decision.experiment is not None and decision.experiment.worth
+    worth = experiment is not None and experiment.worth
     return {
         "sure": decision.sure,
         "chance": decision.chance,
         "stated": decision.regret_share,
-        "runs": len(runs),
+        "proposed": experiment is not None,
         "worth": worth,
         "right": true[first] == least,
         "regret": regret,
@@ -121,14 +123,14 @@ def chances(table: pd.DataFrame) -> Iterator[str]:
 
 
 def experiments(by_question: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """What the proposed runs bring, over the questions in doubt that have some; then over all."""
+    """What the proposed run brings, over the questions in doubt that have some; then over all."""
     rows = []
     for name, table in by_question.items():
-        some = table[table.runs > 0]
-        runs, worth = (f"{some.runs.mean():.2f}", f"{some.worth.mean():.0%}") if len(some) else ("–", "–")
+        some = table[table.proposed]
+        worth = f"{some.worth.mean():.0%}" if len(some) else "–"
         shares, overall = _percent(some, ("regret", "after", "spent")), _percent(table, ("regret", "effort"))
-        rows.append((name, f"{len(some)}", runs, *shares, worth, *overall))
-    header = ("questions about", "runs proposed in", "runs each", "regret before %", "after %", "the runs themselves %")
+        rows.append((name, f"{len(some)}", *shares, worth, *overall))
+    header = ("questions about", "run proposed in", "regret before %", "after %", "the run itself %")
     overall = ["said to be worth it", "all questions: follow %", "measure where worth it %"]
     yield from markdown_table((*header, *overall), rows)
 
