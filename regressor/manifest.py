@@ -20,7 +20,6 @@ class RegressorManifest(Manifest):
     intervals: dict[str, ScaledInterval]
     training: dict[str, Any]
     accuracy: dict[str, dict[str, Any]]
-    typical: dict[str, dict[str, dict[str, float]]]
     anchoring: dict[str, Any] | None
     calibrations: list[dict[str, Any]]
 

@@ -30,7 +30,6 @@ from epochcast.regressor.recipes.default import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
 from epochcast.regressor.scaling import GpuCountScaling, growths_in
 from epochcast.regressor.speeds import batch_growth
-from epochcast.regressor.typical import typical_by_gpu
 
 SHIPPED = Path(__file__).parent / "models" / "default"
 """The model that comes with the package."""
@@ -49,7 +48,6 @@ class LatencyPredictor:
         reliability: accuracy of its answers, measured on pairs that were left out of the fit.
         scaling: the effect of another number of GPUs.
         training: what it was fitted on: profiles, pairs, workloads, GPUs, fingerprint.
-        typical: GPU -> metric -> statistics of a typical training job, the baseline of :mod:`~epochcast.regressor.explain`.
         calibrations: corrections from anchors measured on new GPUs.
     """
 
@@ -58,7 +56,6 @@ class LatencyPredictor:
     reliability: Reliability
     scaling: GpuCountScaling
     training: dict[str, Any]
-    typical: dict[str, dict[str, dict[str, float]]]
     calibrations: tuple[Calibration, ...] = ()
 
     @classmethod
@@ -80,7 +77,7 @@ class LatencyPredictor:
         pairs = make_pairs(profiles, catalog)
         reliability = Reliability.measure(pairs, recipe, progress)
         fitted, scaling = recipe.fit(pairs).forgetting_jobs(), GpuCountScaling.fit(growths_in(profiles, catalog))
-        return cls(catalog, fitted, reliability, scaling, training_of(profiles, pairs), typical_by_gpu(profiles, catalog))
+        return cls(catalog, fitted, reliability, scaling, training_of(profiles, pairs))
 
     def calibrate(self, profiles: Sequence[Profile]) -> "LatencyPredictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
@@ -230,7 +227,6 @@ class LatencyPredictor:
             "scaling": self.scaling,
             "anchoring": None if self.reliability.anchoring is None else self.reliability.anchoring.state(),
             "calibrations": [calibration.state() for calibration in self.calibrations],
-            "typical": self.typical,
         }
         save(Path(folder), RegressorManifest, state, self.recipe.arrays())
 
@@ -254,7 +250,6 @@ class LatencyPredictor:
             scaling=manifest.scaling,
             training=manifest.training,
             calibrations=tuple(Calibration.from_state(calibration) for calibration in manifest.calibrations),
-            typical=manifest.typical,
         )
 
 

@@ -77,16 +77,6 @@ class WholeJobAnswer(CarbonAnswer):
     joules_high: float | None = None
 
 
-class EffectAnswer(AnswerModel):
-    """One factor of a ratio, with what a typical job on the same GPU shows."""
-
-    name: str
-    factor: float
-    value: float | None
-    typical: float | None
-    unit: str
-
-
 class RatioAnswer(AnswerModel):
     """Time on another GPU."""
 
@@ -118,7 +108,6 @@ class TargetAnswer(RatioAnswer):
     tokens_per_s: float | None
     trace: str | None = Field(description="The job's GPU that sets the pace there; null for a job of one GPU.")
     spread: float = Field(description="How much longer it takes than the fastest GPU of the job; 0 for one GPU.")
-    explanation: list[EffectAnswer] | None = Field(default=None, description="Only from `epochcast predict --explain`.")
 
 
 class GpuOfJobAnswer(AnswerModel):

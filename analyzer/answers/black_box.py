@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, InstanceOf
 
 from epochcast.analyzer.answers.answer_schema import PredictionAnswer, Recipe
 from epochcast.analyzer.answers.job_json import prediction_answer
-from epochcast.analyzer.answers.job_result import JobQuestion, JobResult, answer_job
+from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.question_schema import (
     BATCH_MAY_GROW,
     CARBON_INTENSITY,
@@ -26,8 +26,6 @@ from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.question import Body, Http, Option, Question, body_of
 from epochcast.analyzer.recommendation import Work
 from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog
-from epochcast.regressor.explain import Effect
-from epochcast.regressor.explain import explain as explain_ratio
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.profile import MOST_GPUS
 
@@ -100,7 +98,6 @@ class PredictionQuestion(Question):
     model: Annotated[
         Path | None, Option(metavar="DIR"), Field(description="Model folder written by `epochcast fit regressor`.")
     ] = None
-    explain: Annotated[bool, Field(description="Show which features moved each answer most.")] = False
 
     @classmethod
     def of_body(cls, body: Body, models: Mapping[str, Path], **more: Any) -> Self:
@@ -155,15 +152,13 @@ class BlackBox(Plugin):
 
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
         """Answer for the traces or profiles of a job; raises InputError."""
-        if question.explain and question.recipe != "default":
-            raise InputError(f"--explain works only with recipe 'default', not {question.recipe!r}; leave it out")
         catalog = load_catalog(self._settings.gpus)
         read, of_sources = read_sources([str(path) for path in question.sources], catalog, question.gpu)
         predictor = load_predictor(question.recipe, question.model or self._settings.model, catalog)
         instances, _ = load_instances(self._settings.prices, catalog)
         sources = [with_precision(source, question.precision) for source in read]
         result = answer_job(sources, predictor, instances, question.of_job(), of_job=of_sources)
-        return prediction_answer(result, _explanations(result) if question.explain else None)
+        return prediction_answer(result)
 
 
 def predicted(advisor: Advisor, body: PredictionBody) -> PredictionAnswer:
@@ -184,9 +179,3 @@ def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> Late
     from epochcast.regressor import PaperPredictor
 
     return PaperPredictor.load(model, catalog)
-
-
-def _explanations(result: JobResult) -> dict[str, Sequence[Effect]]:
-    assert isinstance(result.predictor, LatencyPredictor)  # --explain belongs to it
-    slowest = [(answer.prediction.gpu, result.sources[answer.slowest].profile) for answer in result.answers]
-    return {gpu: explain_ratio(result.predictor, profile, gpu) for gpu, profile in slowest}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +17,6 @@ from epochcast.analyzer.recommendation import Recommendation
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
 from epochcast.detector import Detection
 from epochcast.regressor import LatencyPredictor
-from epochcast.regressor.explain import Effect
 from epochcast.regressor.precision import likely_precisions, overall_flop_utilization
 from epochcast.regressor.prediction import by_data_sheet
 
@@ -26,16 +24,15 @@ from epochcast.regressor.prediction import by_data_sheet
 _OF_PROFILE = ("epoch_s", "epoch_s_low", "epoch_s_high", "unit", "epochs", "first_epoch_s", "stalls", "stall_s", "feature_set")
 
 
-def prediction_answer(result: JobResult, explanations: Mapping[str, Sequence[Effect]] | None = None) -> PredictionAnswer:
-    """The document of the predictions; with the factors of each GPU's ratio if they were requested."""
-    effects = explanations or {}
+def prediction_answer(result: JobResult) -> PredictionAnswer:
+    """The document of the predictions."""
     return PredictionAnswer.model_validate(
         {
             **_of_job(result),
             **{key: getattr(result.profile, key) for key in _OF_PROFILE},
             "detection": _detection(result.detection),
             "gpus": [_gpu(result, place) for place in range(len(result.sources))],
-            "predictions": [_target(answer, result, effects.get(answer.prediction.gpu)) for answer in result.answers],
+            "predictions": [_target(answer, result) for answer in result.answers],
             "notes": result.prediction_notes,
         }
     )
@@ -120,7 +117,7 @@ def _gpu(result: JobResult, place: int) -> dict[str, Any]:
     }
 
 
-def _target(answer: Answer, result: JobResult, effects: Sequence[Effect] | None) -> dict[str, Any]:
+def _target(answer: Answer, result: JobResult) -> dict[str, Any]:
     prediction, joules = answer.prediction, answer.job_joules
     job = None if answer.job is None else {**answer.job.to_json(), **({} if joules is None else joules.to_json("joules"))}
     energy = None if answer.energy is None else answer.energy.to_json()
@@ -137,7 +134,6 @@ def _target(answer: Answer, result: JobResult, effects: Sequence[Effect] | None)
         **rates(result.throughput, prediction.ratio),
         "trace": result.sources[answer.slowest].name if len(result.sources) > 1 else None,
         "spread": answer.spread,
-        "explanation": None if effects is None else [asdict(effect) for effect in effects],
     }
 
 

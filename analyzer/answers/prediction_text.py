@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from epochcast.analyzer.answers.answer_schema import (
     CarbonAnswer,
-    EffectAnswer,
     GpuOfJobAnswer,
     PredictionAnswer,
     TargetAnswer,
@@ -17,7 +16,6 @@ from epochcast.analyzer.answers.emissions import OF_CARBON
 from epochcast.analyzer.answers.gpu_use import use_lines
 from epochcast.analyzer.tables import grams_text, interval_text, seconds_text, table
 from epochcast.analyzer.words import TimeUnit, time_unit, with_prefix
-from epochcast.regressor.explain import DATA_SHEETS
 from epochcast.regressor.prediction import basis
 
 # Targets of which a table is followed by what each rests on.
@@ -42,9 +40,6 @@ def prediction_text(answer: PredictionAnswer) -> str:
     in_full = len(answer.predictions) <= _MOST_IN_FULL
     if in_full:
         lines += _rests_on(targets, gpus)
-    for target in answer.predictions:
-        if target.explanation:
-            lines += [f"{target.gpu}: what drives the ratio", *map(_effect, target.explanation)]
     if not in_full:
         lines.append("what each answer relies on: --target NAME, or --json")
     return "\n".join(lines)
@@ -177,17 +172,6 @@ def _rests_on(targets: Sequence[TargetAnswer], gpus: Sequence[GpuOfJobAnswer]) -
                 if each.gpu == target.gpu
             ]
     return lines
-
-
-def _effect(effect: EffectAnswer) -> str:
-    """One factor of a ratio, with what a typical job on the same GPU shows."""
-    if effect.value is None or effect.typical is None:
-        return f"  x{effect.factor:.3f}  {effect.name}{', for a typical job on the source' * (effect.name == DATA_SHEETS)}"
-    seen, typical = (
-        f"{value:.2f}" if effect.unit == "ratio" else with_prefix(value, effect.unit)
-        for value in (effect.value, effect.typical)
-    )
-    return f"  x{effect.factor:.3f}  {effect.name} {seen}, typical {typical}"
 
 
 def _joules(joules: float | None) -> str:

@@ -3,7 +3,7 @@
     EPOCHCAST_SHARED=../shared python -m benchmarks.regressor.speed [--calls 400] [--write]
 
 Times are of one process, wall clock with CPU time next to it: on a busy machine they part, and the second is ours. A prediction
-is one profile for all GPUs of the catalogue, without --explain; every call has another profile of cloud-hw-trainpred. Without
+is one profile for all GPUs of the catalogue; every call has another profile of cloud-hw-trainpred. Without
 its precision each is answered three times: on the whole, as FP32 code, and in mixed precision.
 """
 

@@ -66,10 +66,6 @@ def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]
         ),
         (["predict", "run.json", "--recipe", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
         (
-            ["predict", "run.json", "--recipe", "paper", "--model", "model", "--explain"],
-            "--explain works only with recipe 'd",
-        ),
-        (
             ["predict", "bare.json", "--recipe", "paper", "--model", "model"],
             "the profile lacks gpu_utilization, which the model",
         ),

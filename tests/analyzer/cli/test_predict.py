@@ -169,14 +169,3 @@ def test_a_gpu_that_only_the_trace_knows(run: Path, tmp_path: Path, answer: Answ
     trace = replace(read_trace(run), gpu="NVIDIA Unheard-of 5", static=STATIC)
     found = answer("predict", write_trace(trace, tmp_path / "new.parquet"), "--target", "T4")
     assert found["source"] == "NVIDIA Unheard-of 5" and found["predictions"][0]["ratio"] > 1
-
-
-def test_explain_says_what_makes_the_ratio(profile: Path, answer: Answer, text: Text) -> None:
-    (prediction,) = answer("predict", profile, "--target", "A10G", "--explain")["predictions"]
-    product = 1.0
-    for effect in prediction["explanation"]:
-        product *= effect["factor"]
-    assert product == pytest.approx(prediction["ratio"])
-    printed = text("predict", profile, "--target", "A10G", "--explain")
-    assert "A10G: what drives the ratio" in printed and printed.count("for a typical job on the source") == 1
-    assert "gpu_utilization" in printed and ", typical " in printed
