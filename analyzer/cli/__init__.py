@@ -19,7 +19,6 @@ from epochcast.analyzer.errors import AgentError, InputError
 _COMMANDS = {
     "record": "Run a command while sampling this node at 10 Hz, and write a trace.",
     "detect": "Find the epochs of a trace.",
-    "split": "Split a log of several GPUs into one trace per GPU.",
     "profile": "Summarise a trace into the profile that predictions start from.",
     "predict": "Predict the epoch time on every other GPU.",
     "predict-model": "Predict from the model itself, before it runs.",

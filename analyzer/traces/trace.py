@@ -215,7 +215,7 @@ def _only(gpus: list[_Of], name: str) -> _Of:
     labels: list[str] = [str(gpu.label) for gpu in gpus]
     seen = ", ".join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
     raise InputError(
-        f"{name!r} holds {len(gpus)} GPUs ({seen}), but a single GPU is needed: `epochcast split` writes one file per GPU"
+        f"{name!r} holds {len(gpus)} GPUs ({seen}), but a single GPU is needed here; detect, predict and recommend take all"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import read_trace, read_traces
+from epochcast.analyzer.traces.trace import path_of, read_trace, read_traces, write_trace
 from epochcast.detector import Detection, JobDetection
 
 #: Field of nvidia-smi -> its cell, of GPU ``gpu`` at ``tick``.
@@ -227,26 +227,21 @@ def test_detect_of_one_gpu_answers_as_of_any_trace(log: Callable[[str], Path], c
     assert "gpus" not in json.loads(capsys.readouterr().out)
 
 
-def test_split_writes_a_trace_of_each_gpu(
-    log: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = log(smi_log(("uuid", *METRICS), gpus=3))
-    assert main(["split", str(path)]) == 0
-    assert capsys.readouterr().out.split() == [f"smi.gpu{gpu}.parquet" for gpu in range(3)]
-    for gpu, trace in enumerate(read_traces(path)):
-        written = read_trace(f"smi.gpu{gpu}.parquet")
+def test_the_gpus_of_a_log_are_kept_in_a_file_each(log: Callable[[str], Path], tmp_path: Path) -> None:
+    traces = read_traces(log(smi_log(("uuid", *METRICS), gpus=3)))
+    files = [write_trace(trace, path_of(trace, tmp_path / "smi.parquet")) for trace in traces]
+    assert [file.name for file in files] == [f"smi.gpu{gpu}.parquet" for gpu in range(3)]
+    for file, trace in zip(files, traces, strict=True):
+        written = read_trace(file)
         pd.testing.assert_frame_equal(written.frame, trace.frame)
         assert (written.uuid, written.source) == (trace.uuid, "nvidia-smi")
-    assert main(["split", "smi.gpu0.parquet", "--out", "one.csv"]) == 0
-    assert read_trace("one.csv").time == pytest.approx(read_trace("smi.gpu0.parquet").time)
 
 
-def test_what_takes_one_gpu_says_how_to_make_files_of_one(log: Callable[[str], Path], refusal: Callable[..., str]) -> None:
+def test_what_takes_one_gpu_says_what_takes_all(log: Callable[[str], Path], refusal: Callable[..., str]) -> None:
     path = log(smi_log(("index", *METRICS), gpus=9))
     assert refusal("profile", path) == (
         f"epochcast: {str(path)!r} holds 9 GPUs (GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, …), but a single "
-        "GPU is needed: `epochcast split` writes one file per GPU\n"
+        "GPU is needed here; detect, predict and recommend take all\n"
     )
 
 
