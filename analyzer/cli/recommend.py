@@ -82,7 +82,6 @@ from epochcast.regressor.precision import Precision
 )
 @click.option("--budget", type=float, metavar="USD", help="Only instances expected to finish the job for at most this.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw time against cost (PNG, SVG, PDF).")
-@click.option("--plot-relative", type=click.Path(path_type=Path), metavar="FILE", help="Draw relative time and cost by GPU.")
 @click.option(
     "--format",
     "form",
@@ -118,7 +117,6 @@ def recommend(
     deadline: float | None,
     budget: float | None,
     plot: Path | None,
-    plot_relative: Path | None,
     form: Literal["table", "skypilot"],
     as_json: bool,
 ) -> int:
@@ -165,10 +163,6 @@ def recommend(
         from epochcast.analyzer.figures import cost_figure, save_figure
 
         save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=result.simulated)
-    if plot_relative is not None and rows:
-        from epochcast.analyzer.figures import relative_figure, save_figure
-
-        save_figure(relative_figure(rows, result.profile.gpu), plot_relative, simulated=result.simulated)
     if as_json:
         from epochcast.analyzer.answers.job_json import recommendation_answer
 

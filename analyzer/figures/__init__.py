@@ -1,6 +1,6 @@
 """Figures of traces, predictions and costs, for files and for HTML pages; one file per subject."""
 
-from epochcast.analyzer.figures.costs import cost_figure, relative_figure
+from epochcast.analyzer.figures.costs import cost_figure
 from epochcast.analyzer.figures.detection import detection_figure
 from epochcast.analyzer.figures.scatter import scatter_figure
 from epochcast.analyzer.figures.style import page_svg, save_figure
@@ -9,7 +9,6 @@ __all__ = [
     "cost_figure",
     "detection_figure",
     "page_svg",
-    "relative_figure",
     "save_figure",
     "scatter_figure",
 ]
