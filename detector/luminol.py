@@ -119,7 +119,7 @@ def package_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:
     try:
         from luminol.anomaly_detector import AnomalyDetector
     except ImportError as error:
-        raise InputError(f"this implementation needs the package luminol; {how_to_install('comparisons')}") from error
+        raise InputError(f"this implementation needs the package luminol; {how_to_install('paper')}") from error
     with _numpy_asscalar():
         detector = AnomalyDetector(dict(enumerate(values.tolist())), score_only=True)
     return np.array(detector.get_all_scores().values)

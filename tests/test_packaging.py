@@ -243,4 +243,4 @@ def test_the_command_answers_without_the_packages_of_the_paper_and_names_their_e
     package = ("detect", "run.csv", "--method", "paper", "--luminol", "package")
     done = subprocess.run([epochcast, *package], cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert re.fullmatch(r"epochcast: .* needs the package luminol; .*'\.\[comparisons\]'.*\n", done.stderr), done.stderr
+    assert re.fullmatch(r"epochcast: .* needs the package luminol; .*'\.\[paper\]'.*\n", done.stderr), done.stderr

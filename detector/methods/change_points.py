@@ -29,7 +29,7 @@ def library() -> Any:
     try:
         import ruptures
     except ImportError as error:
-        raise InputError(f"this method needs the package ruptures; {how_to_install('comparisons')}") from error
+        raise InputError(f"this method needs the package ruptures; {how_to_install('paper')}") from error
     return ruptures
 
 

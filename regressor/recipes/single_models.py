@@ -27,7 +27,7 @@ def boosting(iterations: int, random_state: int) -> "CatBoostRegressor":
     try:
         from catboost import CatBoostRegressor
     except ImportError as error:
-        raise InputError(f"the paper's recipe is fitted by the package catboost; {how_to_install('comparisons')}") from error
+        raise InputError(f"the paper's recipe is fitted by the package catboost; {how_to_install('paper')}") from error
     return CatBoostRegressor(
         iterations=iterations, random_seed=random_state, thread_count=1, verbose=0, allow_writing_files=False
     )

@@ -5,7 +5,7 @@ import pytest
 
 from epochcast.detector import detect
 
-pytest.importorskip("jenkspy", reason="install epochcast[comparisons]")
+pytest.importorskip("jenkspy", reason="install epochcast[paper]")
 
 TIME = 1.7e9 + 0.1 * np.arange(700)
 CYCLE = np.arange(700) % 100

@@ -143,5 +143,5 @@ def test_refuses(values: list[float], settings_: dict[str, object], words: str) 
 
 def test_says_which_extra_has_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "luminol.anomaly_detector", None)
-    with pytest.raises(InputError, match=r"needs the package luminol; .*'\.\[comparisons\]'"):
+    with pytest.raises(InputError, match=r"needs the package luminol; .*'\.\[paper\]'"):
         luminol.package_scores(series("cycle", 100))

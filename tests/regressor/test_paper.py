@@ -39,7 +39,7 @@ def test_mean_is_the_mean_of_its_members(pairs: list[Pair]) -> None:
 
 def test_says_which_extra_is_missing(pairs: list[Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "catboost", None)
-    with pytest.raises(InputError, match=r"by the package catboost; .*'\.\[comparisons\]'"):
+    with pytest.raises(InputError, match=r"by the package catboost; .*'\.\[paper\]'"):
         PaperRecipe().fit(pairs)
 
 
