@@ -27,6 +27,7 @@ FITTED, NEURAL = 1e-4, 1e-3
 
 DISTRIBUTED = f'predict-model distributed --model {TINY} --json --gpu "A100 SXM4 80GB"'
 
+
 @dataclass(frozen=True)
 class Case:
     """Commands that run one after the other in one folder; what they print as JSON is compared.

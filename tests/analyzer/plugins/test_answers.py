@@ -89,8 +89,6 @@ def test_convmeter_is_the_command_lines_answer(
     assert ask(client, "convmeter", network="torchvision:resnet50", model="cpu", **question) == expected
 
 
-
-
 def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ask(client, "occupancy", network="rnn", gpus=["T4"], hidden=77, sequence=4)
