@@ -69,7 +69,7 @@ lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-$(EXTRAS)
-	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python -m benchmarks.$$script || exit 1; done
+	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python -m lab.speed.$$script || exit 1; done
 
 # The reference is written from the code first; the site is in site/, to be opened as it lies.
 docs: $(VENV)/.installed-$(EXTRAS)

@@ -19,7 +19,7 @@ from epochcast.detector.signals import Signals, clean
 Array = NDArray[np.float64]
 ClockChoice = Literal["wall", "work", "auto"]
 
-# By choice where nothing else is said, set by hand; benchmarks/detector/jobs.py measures what they find together.
+# By choice where nothing else is said, set by hand; lab/speed/detector/jobs.py measures what they find together.
 
 #: The period with most votes needs so many times the votes for all others: of three GPUs two are enough, of two one is not.
 #: Decision 0038.

@@ -10,7 +10,7 @@ from epochcast.regressor.profile import Profile
 _POWER_METRICS = ("power", "power_average")
 
 # 90 % conformal quantile of |log(power by the rule / measured)| with the true ratio, 1090 public pairs
-# (benchmarks/regressor/energy.py).
+# (lab/speed/regressor/energy.py).
 _RULE_HALF_WIDTH = 0.28
 
 

@@ -63,7 +63,7 @@ class Growth(NamedTuple):
 
 @dataclass(frozen=True)
 class GpuCountScaling:
-    """The fitted model; the defaults are what it learnt from ../shared/data/cross_gpu (benchmarks/regressor/scaling.py).
+    """The fitted model; the defaults are what it learnt from ../shared/data/cross_gpu (lab/speed/regressor/scaling.py).
 
     Attributes:
         log_cost: log of the cost on a GPU of link 100 GB/s and rate 10 TFLOP/s.

@@ -50,7 +50,7 @@ SHEET_FIGURES = (
 _ROOFLINE = {"effective_rate": 0.5, "memory_bandwidth": 0.5}
 
 # Standard deviations of the coefficients, in log speed per log figure or in log speed. They maximise the marginal likelihood of
-# the rates of ../shared/data/cross_gpu (benchmarks/regressor/speeds.py), rounded.
+# the rates of ../shared/data/cross_gpu (lab/speed/regressor/speeds.py), rounded.
 _SLOPE = 0.27
 _SLOPE_OF_PRECISION = 0.03
 _SLOPE_OF_JOB = 0.06

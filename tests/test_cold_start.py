@@ -1,4 +1,4 @@
-"""What a command must not load before it answers: these packages take longer than the answer (benchmarks/cold_start.py)."""
+"""What a command must not load before it answers: these packages take longer than the answer (lab/speed/cold_start.py)."""
 
 import json
 import subprocess

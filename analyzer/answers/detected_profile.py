@@ -29,7 +29,7 @@ _TAIL = 0.05  # of a 90 % interval, on either side
 _TAIL_AT = -float(ndtri(_TAIL))  # standard deviations
 
 # Standard deviation of log(found / true) where the tracker's period is wrong: a third is beyond a factor of two then, above or
-# below, as were 12 of 33 wrong periods on 474 simulated traces (benchmarks/regressor/epoch_interval.py).
+# below, as were 12 of 33 wrong periods on 474 simulated traces (lab/speed/regressor/epoch_interval.py).
 _WRONG = math.log(2)
 
 # The tracker calls a period right that is within 5 % of the true one; a single epoch gives nothing better.

@@ -51,7 +51,7 @@ def predict_step_seconds(
     """Predict the seconds of one step of SGD: forward and backward pass over ``batch`` images, and the update of the weights.
 
     Args:
-        layers: the network, from `benchmarks/regressor/paleo_layers.py`, or a sum of layers.
+        layers: the network, from `lab/speed/regressor/paleo_layers.py`, or a sum of layers.
         gpu: its ``effective_flops`` and ``memory_bandwidth`` are the peak. The data sheet's FLOP/s of an A10G count a second
             issue that training does not see (``Gpu.effective_flops``).
         batch: images per step.

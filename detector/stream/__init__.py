@@ -22,7 +22,7 @@ from epochcast.detector.stream.pyramid import FACTOR
 from epochcast.detector.stream.work import RESTING, StreamActivity
 
 #: Blocks of samples until it is settled again what working means, at least. By choice, set by hand;
-#: benchmarks/detector/streaming.py measures what it brings with the others.
+#: lab/speed/detector/streaming.py measures what it brings with the others.
 SETTLE_EVERY = 64
 
 

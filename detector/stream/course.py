@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 KEPT = 1024
 
 #: So many intervals in a row unlike the period (EVEN) are those of another job. By choice, set by hand;
-#: benchmarks/detector/streaming.py measures what it brings with the others.
+#: lab/speed/detector/streaming.py measures what it brings with the others.
 UNLIKE = 3
 
 

@@ -15,7 +15,7 @@ from epochcast.detector.stream.heard import MOST_BINS, Heard, Search, alike
 from epochcast.detector.stream.pyramid import FACTOR, pooled
 from epochcast.detector.stream.work import StreamActivity, parting
 
-# By choice where nothing else is said, set by hand; benchmarks/detector/streaming.py measures what they bring together.
+# By choice where nothing else is said, set by hand; lab/speed/detector/streaming.py measures what they bring together.
 
 #: A job is glanced at when it has so many samples, and whenever it is longer by GLANCE; what two glances in a row show is
 #: searched for, unless the job has hardly grown since the last search. Nothing else costs as much as a search.

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-# By choice; eight GPUs then take 8 MB (benchmarks/detector/streaming.py).
+# By choice; eight GPUs then take 8 MB (lab/speed/detector/streaming.py).
 
 #: Bins of a level per bin of the next coarser one; also the samples that are taken in at a time.
 FACTOR = 8

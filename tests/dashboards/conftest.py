@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import pytest
-from benchmarks.processes import prometheus as running_prometheus
-from benchmarks.service import modelled_fleet, modelled_series
+from lab.speed.processes import prometheus as running_prometheus
+from lab.speed.service import modelled_fleet, modelled_series
 
 # A range begins after its oldest moment in Prometheus 3, and with it in Prometheus 2: a second more makes both take the sample
 # of a minute ago.

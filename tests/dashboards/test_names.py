@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.service import modelled_fleet, modelled_series
+from lab.speed.service import modelled_fleet, modelled_series
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 

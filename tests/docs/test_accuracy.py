@@ -11,9 +11,9 @@ def test_every_script_that_is_named_exists(root: Path) -> None:
         room = names[0].split("/")[0] if names else ""
         for name in names:
             path = name if "/" in name else f"{room}/{name}"
-            assert (root / "benchmarks" / path).is_file(), f"no benchmarks/{path}"
+            assert (root / "lab/speed" / path).is_file(), f"no lab/speed/{path}"
     for page in (root / "docs").rglob("*.md"):
-        for module in re.findall(r"python -m (benchmarks[\w.]+\w)", page.read_text(encoding="utf-8")):
+        for module in re.findall(r"python -m (lab[\w.]+\w)", page.read_text(encoding="utf-8")):
             assert (root / module.replace(".", "/")).with_suffix(".py").is_file(), f"{page.name} names {module}"
 
 

@@ -92,7 +92,7 @@ def test_split_learns_from_the_first_file_only(made_up_profiles: list[Profile], 
 
 
 # Bounds on the public file with a tenth of the trees and one shuffle. The shipped model's own tests bound P3 and P4;
-# benchmarks/regressor/accuracy.py has the full figures.
+# lab/speed/regressor/accuracy.py has the full figures.
 def test_public_new_workload(public_profiles: list[Profile], catalog: Catalog) -> None:
     result = evaluate(public_profiles, catalog, recipe=FAST, protocol="P2", seeds=(0,))
     assert result.n == 1090 and result.mape <= 5.6 and result.r2 >= 0.975

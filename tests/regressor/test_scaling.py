@@ -86,7 +86,7 @@ def test_growths_are_of_one_work_on_one_kind_of_gpu(catalog: Catalog, make_profi
 
 
 def test_the_public_rates_hold_growths_and_their_interval_holds(rates: list[Profile], catalog: Catalog) -> None:
-    """The whole table, group by group: benchmarks/regressor/scaling.py."""
+    """The whole table, group by group: lab/speed/regressor/scaling.py."""
     growths = [one for one in growths_in(rates, catalog) if one.before == 1]
     assert len(growths) > 500 and {one.after for one in growths} == {2, 4, 8}
     fitted = GpuCountScaling.fit(growths_in(rates, catalog))

@@ -7,4 +7,4 @@ Beringer et al., "Dissecting Convolutional Neural Networks for Runtime and Scala
 from pathlib import Path
 
 SHIPPED = Path(__file__).with_name("shipped")
-"""The model that comes with Epochcast: public tables and one of ours, by `benchmarks/convmeter/fit_shipped.py`."""
+"""The model that comes with Epochcast: public tables and one of ours, by `lab/speed/convmeter/fit_shipped.py`."""

@@ -20,7 +20,7 @@ def known_metrics() -> pd.DataFrame:
 
     Columns: ``network`` (torchvision's name), ``family`` (torchvision's module, such as resnet), ``block`` (path, empty for the
     whole network), ``block_name`` (class and number, as Table 2 writes them), ``image_size`` and :data:`.metrics.COLUMNS`.
-    Image sizes that a network is too deep for are not there. `benchmarks/convmeter/known_metrics.py` makes the table.
+    Image sizes that a network is too deep for are not there. `lab/speed/convmeter/known_metrics.py` makes the table.
     """
     return pd.read_csv(TABLE, keep_default_na=False, dtype=dict.fromkeys(COLUMNS, float) | {"image_size": int})
 

@@ -1,7 +1,7 @@
 """How much memory a training step takes on each device, as a range: counted metrics allow no more than that.
 
 The forward pass keeps a share of what it reads and writes for the backward pass. Counted with torch's saved tensors
-on 68 torchvision networks (`benchmarks/convmeter/memory.py`) the share is between 0.26 and 0.49 of the elements, by how
+on 68 torchvision networks (`lab/speed/convmeter/memory.py`) the share is between 0.26 and 0.49 of the elements, by how
 many layers work in place and which of them keep their inputs.
 """
 

@@ -1,6 +1,6 @@
 """What an answer rests on: errors on measurements that a fit left out, the source that they favour, and the interval.
 
-``held_out.csv`` is written by ``python -m benchmarks.distributed.held_out --write``, which states the protocol of each row. An
+``held_out.csv`` is written by ``python -m lab.speed.distributed.held_out --write``, which states the protocol of each row. An
 answer's half-width is the quantile of its row; each thing that no row covers adds what a GPU that was not measured adds, as
 variances add up.
 """

@@ -16,7 +16,7 @@ from epochcast.regressor.model_folder import Manifest, load, save
 from epochcast.regressor.trees import Trees
 
 SHIPPED = Path(__file__).with_name("shipped")
-"""Efficiencies by `benchmarks/distributed/fit_coefficients.py`, operator times by `benchmarks/distributed/fit_operators.py`."""
+"""Efficiencies by `lab/speed/distributed/fit_coefficients.py`, operator times by `lab/speed/distributed/fit_operators.py`."""
 
 
 class DistributedManifest(Manifest):

@@ -5,4 +5,4 @@ Models Using Graph Neural Network").
 from pathlib import Path
 
 SHIPPED = Path(__file__).with_name("shipped")
-"""The model that comes with Epochcast: random networks that trained on an A100, by ``benchmarks/occupancy/fit_shipped.py``."""
+"""The model that comes with Epochcast: random networks that trained on an A100, by ``lab/speed/occupancy/fit_shipped.py``."""

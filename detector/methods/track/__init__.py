@@ -25,7 +25,7 @@ from epochcast.detector.methods.track.second_job import drifts, remainder
 from epochcast.detector.signals import Signals
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: The other clock must be surer by so much. By choice.
 SURER = 0.1

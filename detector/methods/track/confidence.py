@@ -1,7 +1,7 @@
 """How probably a cycle is the epoch, that is, its period within 5 % of the true one.
 
 A small neural network (one hidden layer) weighs what is known of a track and of its rivals. The tracker chooses by its answer
-and states it as confidence. `benchmarks/detector/calibrate.py` fitted it, on real traces, simulated ones of nearly all classes
+and states it as confidence. `lab/speed/detector/calibrate.py` fitted it, on real traces, simulated ones of nearly all classes
 and every second MLPerf run, and wrote `confidence.json`.
 """
 
@@ -19,7 +19,7 @@ from epochcast.detector.methods.track.folding import Folded
 from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Periods whose ratio is this close (in logarithm) to a whole number belong together; to one, they are the same. By choice:
 #: within 5 % a period is right.

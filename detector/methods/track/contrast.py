@@ -11,7 +11,7 @@ from epochcast.detector.filters import best_third, running_mean
 from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Points in a cycle, and cycles, at most. By choice.
 BINS, CYCLES = 24, 60

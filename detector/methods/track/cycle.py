@@ -15,7 +15,7 @@ from epochcast.detector.methods.track.periods import candidates, is_new, same
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
-# benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
+# lab/speed/detector/comparison.py; calibrate.py fits the confidence to it.
 
 #: An epoch is preferred to its steps if it is this share as likely. By choice.
 LIKELY = 0.5

@@ -17,7 +17,7 @@ from epochcast.detector.methods.track.grid import Grid
 from epochcast.detector.methods.track.template import boundary_phase
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Periods that are tried. Decision 0011: fewer than three readings are an alias of anything; 24 by choice.
 SHORTEST, LONGEST = 3.0, 24.0

@@ -9,7 +9,7 @@ from epochcast.detector.filters import best_third, prominent_peaks, quick_length
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
 # ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
-# benchmarks/detector/comparison.py; calibrate.py fits the confidence to it.
+# lab/speed/detector/comparison.py; calibrate.py fits the confidence to it.
 
 #: At every scale the period is looked for where it has 20 to 96 bins; at the finest from 8 samples. Research notes; they end at
 #: 48, 96 is by choice.

@@ -12,7 +12,7 @@ from epochcast.detector.methods.track.cycle import TrackedCycle, find
 from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by benchmarks/detector/comparison.py, and calibrate.py fits the confidence to it.
+# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
 
 #: Periods whose logarithms differ by this much are two; by more than that much, one of them is the steps of the other.
 #: By choice; the simulator's class `changing` has 1.3 to 2.5.

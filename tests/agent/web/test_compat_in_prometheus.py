@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.processes import prometheus
+from lab.speed.processes import prometheus
 
 MIB = 2**20
 MEMORY = 150754820096

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
-from benchmarks.regressor.paleo_layers import layers_of  # noqa: E402
+from lab.speed.regressor.paleo_layers import layers_of  # noqa: E402
 
 from epochcast.analyzer.backends.networks import build  # noqa: E402
 from epochcast.analyzer.backends.paleo import (  # noqa: E402

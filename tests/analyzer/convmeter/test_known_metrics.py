@@ -58,7 +58,7 @@ def test_known_networks_need_no_torch() -> None:
     [("shufflenet_v2_x0_5", 64, ""), ("efficientnet_b0", 128, "MBConv2"), ("inception_v3", 299, "")],
 )
 def test_the_table_is_what_is_counted_now(network: str, size: int, block: str) -> None:
-    """If this fails: benchmarks/convmeter/known_metrics.py --write."""
+    """If this fails: lab/speed/convmeter/known_metrics.py --write."""
     from epochcast.analyzer.backends.convmeter.counting import block_path, count
     from epochcast.analyzer.backends.networks.find_network import find_network
 

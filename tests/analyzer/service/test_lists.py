@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from benchmarks.service import page_sizes
+from lab.speed.service import page_sizes
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 

@@ -20,7 +20,7 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
 
 #: What happens at the end of an epoch takes so much longer than at the evaluations within it, or the device rests for longer
 #: there, by this part of a bin or of a step, and so many samples.

@@ -9,7 +9,7 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; benchmarks/detector/cycles.py measures what they name together.
+# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
 
 #: Shares of the time in which kernels run, the best first; and metrics whose full scale is what is usual at work.
 BUSY, RELATIVE = ("gr_engine_active", "gpu_utilization"), ("sm_active", "process_cpu_utilization", "cpu_utilization", "cpu")

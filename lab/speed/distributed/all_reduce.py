@@ -1,0 +1,78 @@
+"""How well all-reduce times are known inside a node: leave-one-octave-out errors, and the coefficients that are shipped.
+
+Each octave of sizes (1-2 MiB, 2-4 MiB, ...) is predicted from the others: by interpolation in the table, and by latency
+and bandwidth fitted to it (``communication/measured.py``); the link's data sheet alone is the baseline.
+
+    python -m lab.speed.distributed.all_reduce [--fits]
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from epochcast.analyzer.backends.distributed.communication import (
+    AllReduceTable,
+    Cluster,
+    all_reduce_seconds,
+    fit_all_reduce,
+    link_named,
+    read_all_reduces,
+)
+from epochcast.regressor import load_catalog
+from lab.speed.page import markdown_table, options, public
+
+SETS = {"a100": ("A100 SXM4 80GB", "NVLink 3"), "v100": ("V100 SXM2 32GB", "NVLink 2")}
+
+
+def tables() -> Iterator[tuple[str, int, AllReduceTable]]:
+    """Name of the set, number of GPUs, and measured times."""
+    path = public("distributed/nccl_all_reduce.csv.gz")
+    for name in SETS:
+        for gpus, table in read_all_reduces(path, name).items():
+            yield name, gpus, table
+
+
+def predicted(name: str, gpus: int, table: AllReduceTable) -> dict[str, np.ndarray]:
+    """Seconds of every size: from the data sheet, and from the other octaves, by name of the way."""
+    gpu, link = SETS[name]
+    cluster = Cluster(load_catalog()[gpu], gpus, link_named(link), intra_efficiency=1.0)
+    sheet = np.array([all_reduce_seconds(cluster, nbytes, gpus) for nbytes in table.nbytes])
+    ways = {"interpolated": np.zeros_like(sheet), "latency and bandwidth": np.zeros_like(sheet), "data sheet": sheet}
+    octave = np.floor(np.log2(table.nbytes))
+    octave = np.minimum(octave, octave.max() - 1)  # the last size, 1 GiB, alone is no octave
+    for one in np.unique(octave):
+        out = octave == one
+        rest = AllReduceTable(table.nbytes[~out], table.measured[~out])
+        ways["interpolated"][out] = rest.seconds(table.nbytes[out])
+        ways["latency and bandwidth"][out] = fit_all_reduce(rest, gpus).seconds(table.nbytes[out])
+    return ways
+
+
+def mape(seconds: np.ndarray, table: AllReduceTable) -> float:
+    """Mean absolute percentage error, each octave counting alike."""
+    error, octave = 100 * np.abs(seconds / table.measured - 1), np.floor(np.log2(table.nbytes))
+    return float(np.mean([error[octave == one].mean() for one in np.unique(octave)]))
+
+
+def errors() -> Iterator[str]:
+    """By way: mean, standard deviation over the tables, and the worst table."""
+    by_way: dict[str, list[float]] = {}
+    for name, gpus, table in tables():
+        for way, seconds in predicted(name, gpus, table).items():
+            by_way.setdefault(way, []).append(mape(seconds, table))
+    rows = [(way, *(f"{of(own):.1f}" for of in (np.mean, np.std, np.max))) for way, own in by_way.items()]
+    yield from markdown_table((f"MAPE %, {len(by_way['data sheet'])} tables", "mean", "sd", "worst"), rows)
+
+
+def fits() -> Iterator[str]:
+    """The fits to all sizes, as ``measured_links.toml`` has them."""
+    for name, gpus, table in tables():
+        fit = fit_all_reduce(table, gpus)
+        yield f"# {name}, {len(table.nbytes)} sizes, mean error {mape(fit.seconds(table.nbytes), table):.1f} %"
+        yield f"[[measured.fit]]\ngpus = {gpus}\nlatency = {fit.latency:.4g}\nbandwidth = {fit.bandwidth:.4g}\n"
+
+
+if __name__ == "__main__":
+    parser = options(__doc__, page=False)
+    parser.add_argument("--fits", action="store_true", help="print the fits to all sizes as TOML")
+    print("\n".join(fits() if parser.parse_args().fits else errors()))

@@ -1,0 +1,37 @@
+"""Fit the operator times of the shipped model to NeuSight's five public GPUs, and put them into it.
+
+Run: python -m lab.speed.distributed.fit_operators [--out FOLDER]
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
+from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
+from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
+from epochcast.regressor import load_catalog
+from lab.speed.page import options, public
+
+FAMILIES = ("bmm", "elem", "linear", "ln", "softmax")
+
+
+def public_operators() -> pd.DataFrame:
+    """The measured operators of all five files, 78 479 rows."""
+    catalog = load_catalog()
+    files = [public(f"distributed/neusight_ops_{family}.csv.gz") for family in FAMILIES]
+    return pd.concat([read_corpus(file, catalog) for file in files], ignore_index=True)
+
+
+def main() -> None:
+    """Fit and save."""
+    parser = options(__doc__, page=False)
+    parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: next to the code]")
+    out, corpus = parser.parse_args().out, public_operators()
+    replace(DistributedModel.load(), operators=fit_operators(corpus, load_catalog())).save(out)
+    print(f"{len(corpus)} operators of {corpus['gpu'].nunique()} GPUs, {sum(f.stat().st_size for f in out.iterdir())} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""How long the predictors take that answer before anything runs; rows of *The predictors* in docs/measurements.md.
+
+Run: OMP_NUM_THREADS=1 python -m lab.speed.model_speed      (needs torch and the extras convnets and occupancy; one core)
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from epochcast.analyzer.backends.convmeter import predictor as convmeter
+from epochcast.analyzer.backends.convmeter.counting import count
+from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
+from epochcast.analyzer.backends.convmeter.points import read_points
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
+from epochcast.analyzer.backends.distributed.search import SearchSpace, search
+from epochcast.analyzer.backends.networks.find_network import find_network
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module
+from epochcast.analyzer.backends.occupancy.graph_of import graph_of
+from epochcast.analyzer.backends.occupancy.models import EPOCHS, make
+from epochcast.analyzer.backends.occupancy.networks import NETWORKS, complete
+from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.regressor import load_catalog
+from lab.speed.convmeter.public_tables import OWN, points_of
+from lab.speed.page import options
+
+REPEATS = 7
+MODEL, GPU = "GPT-3-175B", "A100 SXM4 80GB"
+GRAPHS = 600
+
+
+def distributed() -> Iterator[str]:
+    """A process's first prediction of a large model, the command, and a search."""
+
+    def predictor() -> IterationPredictor:
+        return IterationPredictor(ModelGraphs.of(MODEL), fitted=DistributedModel.load())
+
+    gpu, job = load_catalog()[GPU], TrainingConfiguration(data=8, tensor=8, pipeline=8, global_batch=1536, recomputation="full")
+    began = time.perf_counter()
+    predictor().iteration(gpu, job)
+    yield f"{MODEL} on 512 GPUs in process: {time.perf_counter() - began:.2f} s"
+    flags = ["--dp", "8", "--tp", "8", "--pp", "8", "--global-batch", "1536", "--recomputation", "full"]
+    yield f"as a command: {command('distributed', '--model', MODEL, '--gpu', GPU, *flags):.1f} s"
+    began = time.perf_counter()
+    answer = search(predictor(), TrainingConfiguration(global_batch=1536), [(gpu, 512)], SearchSpace())
+    yield f"search over 512 GPUs: {len(answer.candidates)} configurations fit; {time.perf_counter() - began:.1f} s"
+
+
+def convnets() -> Iterator[str]:
+    """Fitting, counting next to torch's own FLOP counter, predicting, and the command."""
+    own, timm = read_points(OWN / "points.csv.gz"), points_of("benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv")
+    predictor = convmeter.ConvNetPredictor.fit(own)
+    (cell,) = predictor.cells
+    resnet50 = known_metrics().query("network == 'resnet50' and block == '' and image_size == 224")
+    point = resnet50.assign(batch=8, devices=1, nodes=1)
+    yield f"fit {len(own)} points, five phases: {median(lambda: convmeter.ConvNetPredictor.fit(own)):.2f} s"
+    yield f"fit {len(timm)} points of timm: {median(lambda: convmeter.ConvNetPredictor.fit(timm)):.2f} s"
+    predicting = median(lambda: predictor.predict(point, cell.device, cell.precision))
+    yield f"predict five phases from metrics: {1e3 * predicting:.1f} ms"
+    network, inputs = find_network("resnet50", 224)
+
+    def count_by_torch() -> None:
+        with torch.no_grad(), FlopCounterMode(display=False):
+            network.eval()(*inputs)
+
+    ours, theirs = median(lambda: count(network, inputs, "resnet50", 224)), median(count_by_torch)
+    yield f"count resnet50 at 224: {1e3 * ours:.0f} ms, {ours / theirs:.2f} times torch's FlopCounterMode"
+    with tempfile.TemporaryDirectory() as folder:
+        predictor.save(Path(folder))
+        for size, known in ((224, "counted already"), (256, "not counted already")):
+            seconds = command("convmeter", "--network", "resnet50", "--image-size", str(size), "--model", folder)
+            yield f"as a command, resnet50 at {size}, {known}: {seconds:.1f} s"
+
+
+def occupancy() -> Iterator[str]:
+    """Export of each network, prediction of one graph, and an epoch of DNN-occu."""
+    exports = {name: median(lambda name=name: export(name), 3, time.process_time) for name in NETWORKS}
+    slowest = max(exports, key=exports.__getitem__)
+    yield f"export: median {statistics.median(exports.values()):.2f} s, slowest {exports[slowest]:.2f} s ({slowest})"
+    rng, gpu, samples = Random(0), load_catalog().resolve("H200"), []
+    for name in NETWORKS:
+        configuration = complete(NetworkConfiguration(name, batch=1))
+        graph = graph_of(configuration)
+        for batch in rng.sample(range(16, 129, 4), GRAPHS // len(NETWORKS)):
+            samples.append(Sample(replace(configuration, batch=batch), graph.at_batch(batch), gpu))
+    labels = np.random.default_rng(0).uniform(0.05, 0.95, len(samples))  # only time is looked at
+    of_each = samples[:: GRAPHS // len(NETWORKS)]
+    for name in ("trees", "dnn-occu"):
+        model = make(name, epochs=1).fit(of_each, labels[: len(of_each)])
+        times = [median(lambda one=one, model=model: model.predict([one]), 5, time.process_time) for one in of_each]
+        yield f"{name}, one graph: median {1e3 * statistics.median(times):.1f} ms, slowest {1e3 * max(times):.1f} ms"
+    ends: list[float] = []
+    make("dnn-occu", epochs=2, progress=lambda *_: ends.append(time.process_time())).fit(samples, labels)
+    yield f"dnn-occu, {len(samples)} graphs, {EPOCHS} epochs by one of them: {EPOCHS * (ends[-1] - ends[0]) / 60:.1f} min"
+
+
+def export(name: str) -> None:
+    """From the name of a network to its graph."""
+    graph_of_module(*build_network(complete(NetworkConfiguration(name, 1))), name, 1)
+
+
+def median(call: Callable[[], object], repeats: int = REPEATS, now: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a call, after one to warm up."""
+    times = []
+    for _ in range(repeats + 1):
+        began = now()
+        call()
+        times.append(now() - began)
+    return statistics.median(times[1:])
+
+
+def command(*arguments: str) -> float:
+    """Seconds of `epochcast predict-model` in a process of its own."""
+    began = time.perf_counter()
+    epochcast = Path(sys.executable).with_name("epochcast")
+    subprocess.run([epochcast, "predict-model", *arguments], check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    options(__doc__, page=False).parse_args()
+    torch.set_num_threads(1)
+    print(f"load (1, 5, 15 min): {' '.join(f'{load:.1f}' for load in os.getloadavg())}, {os.cpu_count()} cores")
+    for measure in (distributed, convnets, occupancy):
+        for line in measure():
+            print(line, flush=True)

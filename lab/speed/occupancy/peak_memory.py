@@ -1,0 +1,107 @@
+"""Peak memory of trainings and whether they run out of it, against what was measured; part `peak-memory` of docs/occupancy.md.
+
+Networks are left out by equal `layers`, in eight folds, or by architecture family. Rows without layers or with a peak of 0 have
+no answer; those that crashed take part in the question whether a training runs out of memory alone.
+
+Run: python -m lab.speed.occupancy.peak_memory [--write]
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epochcast.analyzer.backends.occupancy.models import make
+from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, estimate
+from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
+from epochcast.analyzer.evaluation import random_folds
+from epochcast.regressor import load_catalog
+from epochcast.regressor.scoring import Scores, score
+from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
+
+FOLDS = 8
+TABLES = {"CNN": "measured_cnn.csv.gz", "MLP": "measured_mlp.csv.gz"}
+TARGETS = {"CNN": "at most 6 %", "MLP": "at most 0.6 %"}
+LEAST = 96.0
+"""Target of recall and precision, percent."""
+
+GIB = 2**30
+Floats = NDArray[np.float64]
+
+
+def lines() -> Iterator[str]:
+    """Both tables, and what the worst answers have in common."""
+    catalog = load_catalog()
+    memory = catalog.resolve(GPU).memory
+    peaks, crashes, worst = [], [], []
+    for table, file in TABLES.items():
+        jobs = read_training_jobs([public(f"occupancy/{file}")], catalog)
+        fits = jobs.points["fits"].to_numpy(dtype=bool)
+        measured = jobs.points["peak_memory"].to_numpy(dtype=float)
+        shapes = np.array([estimate(sample).peak for sample in jobs.samples])
+        layers = random_folds(jobs.points["layers"].to_numpy(dtype=str), FOLDS, 0)
+        for protocol, groups in (("layers", layers), ("family", jobs.points["architecture"].to_numpy(dtype=str))):
+            alone, both, low, high, risk = held_out(jobs, groups)
+            target = TARGETS[table] if protocol == "layers" else ""
+            inside = 100 * np.mean((low <= measured)[fits] & (measured <= high)[fits])
+            figures = [f(score(measured[fits], one[fits])) for one in (shapes, alone, both) for f in (_mape, _median)]
+            peaks.append((f"{table}, {protocol}", str(fits.sum()), *figures, f"{inside:.0f}", target))
+            if not fits.all():
+                for name, verdict in (("shapes alone", shapes > memory), ("both", risk > 0.5)):
+                    crashes.append((f"{table}, {protocol}: {name}", *verdict_figures(~fits, verdict)))
+            if protocol == "layers":
+                worst += worst_lines(table, jobs, measured, both)
+    header = ("left out", "n", "shapes MAPE %", "median", "trees MAPE %", "median", "both MAPE %", "median", "in 90 % interval")
+    yield from markdown_table((*header, "target of both"), peaks)
+    yield ""
+    yield from markdown_table(("out of memory", "crashed", "fit", "recall %", "precision %", "target"), crashes)
+    yield ""
+    yield from worst
+
+
+def held_out(jobs: TrainingJobs, groups: NDArray[np.str_]) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Of each group by fits on all others, shape (n,) each: trees alone; both, its interval's ends, and the risk."""
+    answers = np.full((5, len(groups)), np.nan)
+    for group in np.unique(groups):
+        test = groups == group
+        samples = list(jobs.only(test).samples)
+        train = jobs.only(~test)
+        ran = train.labelled("peak_memory")
+        trees = make("trees").fit(ran.samples, ran.points["peak_memory"].to_numpy(dtype=float))
+        answers[:, test] = [trees.predict(samples), *PeakMemory().fit(train).predict(samples)]
+    alone, both, low, high, risk = answers
+    return alone, both, low, high, risk
+
+
+def verdict_figures(crashed: NDArray[np.bool_], verdict: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Counts, recall and precision."""
+    right = np.count_nonzero(crashed & verdict)
+    recall, precision = 100 * right / np.count_nonzero(crashed), 100 * right / max(np.count_nonzero(verdict), 1)
+    return str(crashed.sum()), str((~crashed).sum()), f"{recall:.1f}", f"{precision:.1f}", f"at least {LEAST:g}"
+
+
+def worst_lines(table: str, jobs: TrainingJobs, measured: Floats, predicted: Floats) -> Iterator[str]:
+    """What the tenth of the rows with the largest errors is made of."""
+    fits = jobs.points["fits"].to_numpy(dtype=bool)
+    points = jobs.points[fits].assign(error=(predicted / measured - 1)[fits])
+    size = points["error"].abs()
+    tenth = points[size >= size.quantile(0.9)]
+    share = tenth["architecture"].value_counts() / points["architecture"].value_counts()
+    often = ", ".join(f"{name} {100 * part:.0f} %" for name, part in share.sort_values(ascending=False).items())
+    yield (
+        f"- {table}: the worst tenth is {100 * size[tenth.index].min():.1f} to {100 * size.max():.1f} % off, "
+        f"{100 * (tenth['error'] > 0).mean():.0f} % of it too high; median peak {tenth['peak_memory'].median() / GIB:.1f} GiB "
+        f"(all: {points['peak_memory'].median() / GIB:.1f}). Share of each family in it: {often}."
+    )
+
+
+def _mape(scores: Scores) -> str:
+    return f"{scores.mape:.2f}"
+
+
+def _median(scores: Scores) -> str:
+    return f"{scores.median_ape:.2f}"
+
+
+if __name__ == "__main__":
+    publish(OCCUPANCY, "peak-memory", lines(), write=options(__doc__).parse_args().write)

@@ -1,0 +1,149 @@
+"""What every measurement shares: public data, options, tables, and the parts of pages in docs/ that it writes.
+
+    python -m lab.speed.regressor.accuracy [--write]     measure; with --write, put the tables into the page too
+    python -m lab.speed.page regressor [accuracy accuracy.md]     put a file there by hand, or list the parts of a page
+
+A measurement is a module with its data, its protocol and its targets, a function that yields lines of Markdown, and a last line
+that calls :func:`publish`. A part lies between `<!-- NAME:begin -->` and `<!-- NAME:end -->`; the rest is written by hand.
+"""
+
+import argparse
+import io
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from PIL import Image
+
+from epochcast.analyzer.figures.style import drawing
+from epochcast.common.files import write_whole
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SHARED = Path(os.environ.get("EPOCHCAST_SHARED", ROOT.parent / "shared")) / "data"
+"""Public data, which is not part of the product."""
+
+_DPI = 75
+_COLOURS = 64
+
+
+@dataclass(frozen=True)
+class Page:
+    """docs/NAME.md, and its pictures in docs/images/NAME/."""
+
+    name: str
+    docs: Path = DOCS
+
+    @property
+    def path(self) -> Path:
+        """The Markdown file."""
+        return self.docs / f"{self.name}.md"
+
+    def fill(self, part: str, lines: Iterable[str]) -> None:
+        """Replace a part of the page; ValueError if the page has no such markers."""
+        text = self.path.read_text(encoding="utf-8")
+        marked = re.compile(rf"(<!-- {re.escape(part)}:begin -->\n).*?(<!-- {re.escape(part)}:end -->)", re.DOTALL)
+        if not marked.search(text):
+            raise ValueError(
+                f"{self.path.name} has no markers <!-- {part}:begin --> and <!-- {part}:end -->: add them where the part goes"
+            )
+        content = "\n".join(lines).strip("\n")
+        filled = marked.sub(lambda found: f"{found[1]}{content}\n{found[2]}", text)
+        write_whole(self.path, lambda file: file.write(filled.encode()))
+
+    def save_picture(self, figure: Figure, name: str, *, dpi: int = _DPI, background: str = "white") -> str:
+        """Write the figure as a small PNG (few colours) and return the path that the page links to."""
+        buffer = io.BytesIO()
+        with drawing():
+            figure.savefig(buffer, format="png", dpi=dpi, facecolor=background)
+        picture = Image.open(buffer).convert("RGB").quantize(_COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        link = Path("images") / self.name / f"{name}.png"
+        (self.docs / link).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.docs / link, lambda file: picture.save(file, format="PNG", optimize=True))
+        return link.as_posix()
+
+
+DETECTOR = Page("detector")
+REGRESSOR = Page("regressor")
+RECOMMENDATION = Page("recommendation")
+DISTRIBUTED = Page("distributed")
+CONVMETER = Page("convmeter")
+OCCUPANCY = Page("occupancy")
+FLEET = Page("fleet")
+MEASUREMENTS = Page("measurements")
+ANALYZER = Page("analyzer")
+PAGES = (DETECTOR, REGRESSOR, RECOMMENDATION, DISTRIBUTED, CONVMETER, OCCUPANCY, FLEET, MEASUREMENTS, ANALYZER)
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """First column left, the others right."""
+    return [f"| {' | '.join(row)} |" for row in (header, ("---", *["---:"] * (len(header) - 1)), *rows)]
+
+
+def public(name: str) -> Path:
+    """A file of the public data by its path there; a process without it ends with a sentence."""
+    path = SHARED / name
+    if not path.exists():
+        sys.exit(f"{path} is not there; EPOCHCAST_SHARED names the folder with the public data")
+    return path
+
+
+def options(module_doc: str | None, *, page: bool = True) -> argparse.ArgumentParser:
+    """The parser of a measurement, which may add options of its own; ``page``: whether it writes a part of one."""
+    parser = argparse.ArgumentParser(description=module_doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if page:
+        parser.add_argument("--write", action="store_true", help="put the part into its page of docs/")
+    return parser
+
+
+def publish(page: Page, part: str, lines: Iterable[str], *, write: bool) -> None:
+    """Print the lines as they come; with ``write`` put them into the part, below the command that made them."""
+    printed = []
+    for line in lines:
+        print(line, flush=True)
+        printed.append(line)
+    if write:
+        page.fill(part, [f"`{_command()}`", "", *printed])
+
+
+def part_options(module_doc: str | None) -> argparse.Namespace:
+    """The options of a measurement of several parts of a page, for :func:`publish_parts`."""
+    parser = options(module_doc)
+    parser.add_argument("part", nargs="*", help="parts of the page (all)")
+    return parser.parse_args()
+
+
+def publish_parts(page: Page, parts: Mapping[str, Iterable[str]], chosen: argparse.Namespace) -> None:
+    """Publish the parts that were named, or all; the lines of a part are made when they are taken."""
+    if unknown := set(chosen.part) - set(parts):
+        sys.exit(f"no part {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    for part in chosen.part or parts:
+        publish(page, part, parts[part], write=chosen.write)
+
+
+def _command() -> str:
+    """How this process was started, as a reader would start it."""
+    module = sys.modules["__main__"].__spec__.name
+    return " ".join(["python", "-m", module, *sys.argv[1:]])
+
+
+def main() -> None:
+    """Put a Markdown file between its markers, or list the parts of a page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", choices=[page.name for page in PAGES])
+    parser.add_argument("part", nargs="?")
+    parser.add_argument("markdown", nargs="?", type=Path)
+    options = parser.parse_args()
+    page = Page(options.page)
+    if options.markdown is not None:
+        page.fill(options.part, options.markdown.read_text(encoding="utf-8").splitlines())
+    for part in re.finditer(r"<!-- ([\w-]+):begin -->\n(.*?)<!-- \1:end -->", page.path.read_text(encoding="utf-8"), re.DOTALL):
+        print(f"{part[1]}: {part[2].count(chr(10))} lines")
+
+
+if __name__ == "__main__":
+    main()
