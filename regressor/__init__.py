@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from epochcast.regressor.corpora import load_corpus as load_corpus
     from epochcast.regressor.errors import InputError as InputError
-    from epochcast.regressor.evaluation import Evaluation as Evaluation
-    from epochcast.regressor.evaluation import evaluate as evaluate
-    from epochcast.regressor.evaluation import evaluate_split as evaluate_split
     from epochcast.regressor.gpus import Catalog as Catalog
     from epochcast.regressor.gpus import Gpu as Gpu
     from epochcast.regressor.gpus import load_catalog as load_catalog
@@ -20,20 +17,15 @@ if TYPE_CHECKING:
     from epochcast.regressor.prediction import Prediction as Prediction
     from epochcast.regressor.predictor import LatencyPredictor as LatencyPredictor
     from epochcast.regressor.profile import Profile as Profile
-    from epochcast.regressor.recipes import RECIPES as RECIPES
 
 _MODULES = {
-    "RECIPES": "recipes",
     "Catalog": "gpus",
-    "Evaluation": "evaluation",
     "Gpu": "gpus",
     "InputError": "errors",
     "PaperPredictor": "paper_predictor",
     "Prediction": "prediction",
     "LatencyPredictor": "predictor",
     "Profile": "profile",
-    "evaluate": "evaluation",
-    "evaluate_split": "evaluation",
     "load_catalog": "gpus",
     "load_corpus": "corpora",
 }

@@ -6,16 +6,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from epochcast.analyzer.answers.answer_schema import Recipe
+from epochcast.analyzer.corpus.imported import ImportOptions, import_run
 from epochcast.analyzer.corpus.training_data import load_training_data
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Option, Question
-from epochcast.regressor import LatencyPredictor, PaperPredictor, load_catalog
+from epochcast.regressor import Catalog, LatencyPredictor, PaperPredictor, Profile, load_catalog
 from epochcast.regressor.manifest import PaperManifest, RegressorManifest
 from epochcast.regressor.model_folder import require_place
 from epochcast.regressor.precision import Precision
@@ -26,8 +29,30 @@ _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 class FitQuestion(Question):
     """What to fit the latency predictor to."""
 
+    runs: Annotated[list[Path], Option(argument=True, name="[RUN]...")] = Field([], description="Runs of wandb or TensorBoard.")
     data: Annotated[list[Path], Option(metavar="PATH")] = Field(
-        description="Corpus: a campaign's folder, CSV, a folder of profiles, or of traces with label files."
+        [], description="Corpus, CSV, a folder of profiles, or of traces with label files."
+    )
+    onto: Annotated[str | None, Option(metavar="MODEL")] = Field(
+        None, description="Correct this model (a folder, or `default`) for a new GPU, with a few workloads measured on both."
+    )
+    trace: Annotated[Path | None, Option(metavar="FILE")] = Field(
+        None, description="Telemetry recorded during the run: needed for TensorBoard, replaces wandb's own."
+    )
+    workload: Annotated[str | None, Option(metavar="NAME", default="the project and a digest of the configuration")] = Field(
+        None, description="Name of the runs' workload."
+    )
+    group: Annotated[str | None, Option(metavar="NAME", default="the configuration's network or model")] = Field(
+        None, description="Family of the runs' workload."
+    )
+    gpu: Annotated[str | None, Option(metavar="NAME")] = Field(
+        None, description="GPU that the runs used, if they do not name it."
+    )
+    device: Annotated[int | None, Option(metavar="N")] = Field(
+        None, ge=0, description="Index of the GPU that the runs used, if several were busy."
+    )
+    steps_per_epoch: Annotated[float | None, Option(metavar="N", default="the configuration's steps_per_epoch")] = Field(
+        None, gt=0, description="Steps in an epoch, if the runs' history counts none."
     )
     precision: Annotated[Precision | None, Option(default="what the telemetry shows, else unknown")] = Field(
         None, description="Precision of jobs that do not name theirs; tf32: FP32 code; fp32: FP32 with TF32 off."
@@ -35,9 +60,22 @@ class FitQuestion(Question):
     recipe: Recipe = Field("default", description="Epochcast's own predictor, or the black-box paper's.")
     out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
 
+    @model_validator(mode="after")
+    def _has_data(self) -> Self:
+        if not (self.runs or self.data):
+            raise ValueError("nothing to fit to: give --data PATH, or runs of wandb or TensorBoard")
+        if self.trace is not None and len(self.runs) != 1:
+            raise ValueError(f"--trace is the telemetry of one run, but {len(self.runs)} were given; fit to one run at a time")
+        if self.onto is not None and self.recipe != "default":
+            raise ValueError("--onto corrects a model of our own; leave out --recipe")
+        return self
+
 
 class FitAnswer(Answer):
-    """What was fitted, and where it is; errors by protocol, percent, and metrics that are not used with the reason."""
+    """What was fitted, and where it is; errors by protocol, percent, and metrics that are not used with the reason.
+
+    ``corrected``: with ``--onto``, the GPUs that are corrected now, each with the number of workloads measured on it.
+    """
 
     rows: int
     gpus: list[str]
@@ -45,12 +83,18 @@ class FitAnswer(Answer):
     mape: dict[str, float]
     metrics: list[str]
     excluded: dict[str, str]
+    corrected: dict[str, int]
     recipe: Annotated[Recipe, Field(exclude=True)]
     out: Annotated[Path, Field(exclude=True)]
 
     @property
     def text(self) -> str:
         """Why metrics are not used is said of ours alone: the paper's are features, a hundred of them."""
+        if self.corrected:
+            return "\n".join(
+                f"{self.out}: predictions for {gpu} are corrected by {workloads} workloads measured on it"
+                for gpu, workloads in self.corrected.items()
+            )
         errors = ", ".join(f"{error:.1f} % {_NEW[protocol]}" for protocol, error in self.mape.items())
         lines = [
             f"{self.out}: fitted on {self.rows} profiles of {', '.join(self.gpus)} in {self.seconds} s",
@@ -77,8 +121,14 @@ class RegressorFit(Plugin):
              epochcast fit regressor --data corpus-t4/ --data corpus-l4/ \\
                  --out my-model
              epochcast fit regressor --data traces/ --out my-model
+             epochcast fit regressor wandb/run-* --out my-model
+             epochcast fit regressor --onto default \\
+                 --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
              epochcast fit regressor --recipe paper \\
                  --data cloud_hw_trainpred.csv --out my-paper
+
+    Of a run of wandb the epochs come from its history or its printed lines; otherwise they are detected. A folder of
+    TensorBoard event files needs --trace. A run without epochs, or with several busy GPUs, is skipped, and the reason is printed.
 
     Runs on a CPU, or on a GPU that is not in the catalogue, are skipped and listed. In a folder of traces each NAME.parquet or
     NAME.csv has a NAME.json with its "workload", its "group" and, if known, its true epochs ("epoch_starts", "epoch_ends",
@@ -92,9 +142,9 @@ class RegressorFit(Plugin):
         began, ours = time.monotonic(), question.recipe == "default"
         catalog = load_catalog(self._settings.gpus)
         require_place(question.out, RegressorManifest if ours else PaperManifest)  # before a fit of minutes
-        profiles, left_out = load_training_data(question.data, catalog)
-        for sentence in left_out:
-            self._settings.note(sentence)
+        if question.onto is not None:
+            return self._correct(question, question.onto, catalog, began)
+        profiles = self._profiles(question, catalog)
         profiles = [replace(profile, precision=profile.precision or question.precision) for profile in profiles]
         kind = LatencyPredictor if ours else PaperPredictor
         predictor = kind.fit(profiles, catalog, progress=self._settings.report)
@@ -115,6 +165,45 @@ class RegressorFit(Plugin):
             mape={protocol: figures["mape"] for protocol, figures in measured.items()},
             metrics=list(metrics),
             excluded=dict(excluded),
+            corrected={},
             recipe=question.recipe,
             out=question.out,
         )
+
+    def _correct(self, question: FitQuestion, model: str, catalog: Catalog, began: float) -> FitAnswer:
+        # A folder of that name is meant by ./default.
+        known = LatencyPredictor.load(None if model == "default" else Path(model), catalog)
+        profiles = self._profiles(question, catalog)
+        predictor = known.calibrate(profiles)
+        predictor.save(question.out)
+        before = {calibration.gpu: calibration for calibration in known.calibrations}
+        new = [calibration for calibration in predictor.calibrations if calibration is not before.get(calibration.gpu)]
+        return FitAnswer(
+            rows=len(profiles),
+            gpus=sorted({profile.gpu for profile in profiles}),
+            seconds=round(time.monotonic() - began, 1),
+            mape={},
+            metrics=[],
+            excluded={},
+            corrected={calibration.gpu: calibration.workloads for calibration in new},
+            recipe=question.recipe,
+            out=question.out,
+        )
+
+    def _profiles(self, question: FitQuestion, catalog: Catalog) -> list[Profile]:
+        """Of the data, and of the runs by way of a corpus that is gone afterwards."""
+        options = ImportOptions(**{field: getattr(question, field) for field in ImportOptions.__dataclass_fields__})
+        with TemporaryDirectory(prefix="epochcast-fit-") as folder:
+            corpus, refused = Path(folder), []
+            for path in question.runs:
+                try:
+                    import_run(path, corpus, catalog, options)
+                except InputError as error:
+                    refused.append(f"{path} is left out: {error}")
+            if refused and len(refused) == len(question.runs):
+                raise InputError(f"no run can be used; {refused[0]}")
+            paths = [*question.data, *([corpus] if question.runs else [])]
+            profiles, left_out = load_training_data(paths, catalog)
+        for sentence in (*refused, *left_out):
+            self._settings.note(sentence)
+        return profiles

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +17,14 @@ import numpy as np
 
 from epochcast.analyzer.adapters import tensorboard_events, wandb_run
 from epochcast.analyzer.adapters.logged_run import LoggedRun
-from epochcast.analyzer.corpus.merge import copy_file, make_folder
 from epochcast.analyzer.corpus.run import NoEpochsError, Run, read_run
 from epochcast.analyzer.corpus.table import add_run
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import TRACES
 from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables, write_trace
+from epochcast.common.files import write_whole
 from epochcast.regressor import Catalog
+from epochcast.regressor.corpora.run_table import FILE_NAME
 
 #: Keys of a configuration that name the model's architecture, the commonest first.
 _NETWORKS = ("network", "model", "model_name", "architecture", "arch")
@@ -151,3 +154,23 @@ def _workload(run: LoggedRun) -> str:
 
 def _digest(config: Mapping[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder of a corpus if it is not there; InputError where that fails, and for a folder of something else."""
+    if out.is_dir():
+        if not (out / FILE_NAME).exists() and any(path.name[0] != "." and path.name != TRACES for path in out.iterdir()):
+            raise InputError(f"{str(out)!r} is a folder but not a corpus; name a corpus, or a new folder")
+        return
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {str(out)!r}: {error.strerror}") from error
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file whole or not at all; nothing where there is none, or the target is the same."""
+    if not source.is_file() or (target.exists() and filecmp.cmp(source, target, shallow=False)):
+        return
+    with source.open("rb") as content:
+        write_whole(target, lambda file: shutil.copyfileobj(content, file))

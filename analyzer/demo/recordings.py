@@ -19,7 +19,7 @@ from epochcast.analyzer.errors import AgentError
 from epochcast.analyzer.recording.agent_process import agent_process
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.common.files import write_whole
-from epochcast.detector.evaluation import Labels
+from epochcast.detector.labels import Labels
 from epochcast.detector.simulator import simulate
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both

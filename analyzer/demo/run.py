@@ -31,9 +31,10 @@ from epochcast.analyzer.traces.trace import Trace
 from epochcast.common.files import write_whole
 from epochcast.detector import Detection, detect
 from epochcast.detector import InputError as DetectorInputError
-from epochcast.detector.evaluation import TOLERANCE, Labels, period_error, score_trace
+from epochcast.detector.labels import Labels
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import LatencyPredictor, Prediction, load_catalog
+from lab.evaluate.detection import TOLERANCE, period_error, score_trace
 
 LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)

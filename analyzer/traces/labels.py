@@ -1,6 +1,6 @@
 """Labelled traces: each with ``NAME.json`` next to it (``epoch_starts``, ``epoch_ends`` as unix seconds, ``training``).
 
-Two foreign collections are read too: a session of ``record_epochs.py`` in a folder, and MLPerf power with its events.
+A session of ``record_epochs.py`` in a folder is read too.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.adapters import mlperf_power
 from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.gpu_scripts import record_epochs
 from epochcast.analyzer.traces.trace import Trace, make_trace, read_trace
-from epochcast.detector.evaluation import Labels
+from epochcast.detector.labels import Labels
 
 TRACES = "traces"
 """The folder of a corpus that holds the traces of its runs and their labels."""
@@ -67,26 +66,6 @@ def _read(trace: Path, labels: Path) -> tuple[Trace, Labels]:
 def held(trace: Trace, labels: Labels) -> tuple[Trace, Labels]:
     """What `labelled_files` yields of a trace that is read already."""
     return trace, labels
-
-
-def mlperf_runs(power: Path, events: Path) -> Iterator[tuple[str, Trace, Labels]]:
-    """Every MLPerf run with power readings and at least two epoch marks.
-
-    Yields (``SYSTEM/BENCHMARK/RUN``, trace, labels); the labels' ``cls`` is the benchmark. A run's last mark ends its last
-    epoch: what follows has no known end. Raises InputError for files of another kind.
-    """
-    marks = mlperf_power.marks_by_run(read_text(events), str(events))
-    has_run = False
-    for (system, benchmark, run), frame in mlperf_power.power_by_run(read_text(power), str(power)):
-        times = marks.get((system, benchmark, run))
-        if times is not None:
-            has_run = True
-            name = f"{system}/{benchmark}/{run}"
-            starts = tuple(times)
-            labels = Labels(starts, (*starts[1:], starts[-1]), True, cls=benchmark)
-            yield name, make_trace(frame, {"source": "mlperf"}, name), labels
-    if not has_run:
-        raise InputError(f"no run of {str(power)!r} has epoch marks in {str(events)!r}: give the events of the same runs")
 
 
 def _recorded_runs(telemetry: Path, runs: Path) -> Iterator[tuple[str, Trace, Labels]]:

@@ -15,29 +15,21 @@ class _Methods(Mapping[str, Method]):
     """Name -> method, whose file is imported on first use: what compares with `track` loads most of SciPy."""
 
     def __init__(self, *names: str) -> None:
-        self._names = names
+        self._methods: dict[str, Method | None] = dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> Method:
-        if name not in self._names:
-            raise KeyError(name)
-        method: Method = import_module(f".{name}", __name__).detect
+        method: Method = self._methods[name] or import_module(f"{__name__}.{name}").detect
         return method
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._methods)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._methods)
+
+    def register(self, name: str, method: Method) -> None:
+        """Add a method that is none of ours."""
+        self._methods[name] = method
 
 
-METHODS: Mapping[str, Method] = _Methods(
-    "paper",
-    "track",
-    "notebook",
-    "pelt",
-    "dynp",
-    "binseg",
-    "jenks",
-    "autocorrelation",
-    "harmonic",
-)
+METHODS = _Methods("paper", "track", "pelt", "dynp", "binseg", "jenks")

@@ -21,7 +21,7 @@ from epochcast.analyzer.corpus.run import OWN_COLUMNS, Run
 from epochcast.analyzer.instances.price_table import load_instances
 from epochcast.analyzer.telemetry import gpu_report as report
 from epochcast.analyzer.traces import trace
-from epochcast.detector.evaluation.labels import Labels
+from epochcast.detector.labels import Labels
 from epochcast.regressor import Gpu, Profile, model_folder
 from epochcast.regressor.corpora import run_table
 from epochcast.regressor.manifest import PaperManifest, RegressorManifest

@@ -11,8 +11,8 @@ from sklearn.model_selection import KFold
 
 from epochcast.regressor.arrays import Arrays, under
 from epochcast.regressor.pairs import Pair
+from epochcast.regressor.recipes.members import members
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
-from epochcast.regressor.recipes.single_models import members
 from epochcast.regressor.trees import Trees
 
 

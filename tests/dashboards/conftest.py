@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import pytest
+
 from lab.speed.processes import prometheus as running_prometheus
 from lab.speed.service import modelled_fleet, modelled_series
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.speed.service import modelled_fleet, modelled_series
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,6 +16,7 @@ from epochcast.agent.node import Node
 from epochcast.agent.processes import ProcessCollector
 from epochcast.agent.push import PushCollector, Pusher
 from epochcast.analyzer.live.metrics import catalog
+from lab.speed.service import modelled_fleet, modelled_series
 
 TARGET = {"job", "instance"}
 OTHERS = {

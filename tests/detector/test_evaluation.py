@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.detector import Detection, Epoch, InputError, JobEpochs, evaluation
-from epochcast.detector.evaluation import Labels
+from epochcast.detector import Detection, Epoch, InputError, JobEpochs
+from epochcast.detector.labels import Labels
+from lab.evaluate import detection as evaluation
 
 from .. import naive
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epochcast.detector import InputError
-from epochcast.detector.evaluation import Labels
+from epochcast.detector.labels import Labels
 from epochcast.detector.simulator import CLASSES, SimulatedTrace, simulate, simulate_class
 from epochcast.detector.simulator.devices import DEVICES
 from epochcast.detector.simulator.scenario import RecordingFaults, record

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from epochcast.detector import Detection, detect
-from epochcast.detector.evaluation import Labels, score_trace
+from epochcast.detector.labels import Labels
 from epochcast.detector.simulator import SimulatedTrace, simulate
+from lab.evaluate.detection import score_trace
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
 

@@ -17,8 +17,8 @@ from epochcast.regressor.inducing_gp import InducingGaussianProcess
 from epochcast.regressor.pair_features import PairFeatures
 from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds, target_seconds
 from epochcast.regressor.protocols import out_of_fold
-from epochcast.regressor.recipes.log_ratio import LogRatioRecipe
 from epochcast.regressor.scoring import score
+from lab.rivals.latency.log_ratio import LogRatioRecipe
 
 pytestmark = pytest.mark.usefixtures("in_threads")
 

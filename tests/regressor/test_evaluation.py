@@ -4,11 +4,13 @@ import math
 import numpy as np
 import pytest
 
-from epochcast.regressor import RECIPES, Catalog, InputError, Profile, evaluate, evaluate_split
+from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scoring import absolute_percentage_errors, conformal_quantile, score
+from lab.evaluate.latency import evaluate, evaluate_split
+from lab.rivals.latency import RECIPES
 
 FAST = DefaultRecipe(trees=20)
 

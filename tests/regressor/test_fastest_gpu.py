@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, Profile
-from epochcast.regressor.evaluation.fastest_gpu import FastestGpu, fastest_gpu, measured_profiles
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
+from lab.evaluate.latency.fastest_gpu import FastestGpu, fastest_gpu, measured_profiles
 
 
 def naive(pairs: Sequence[Pair], predicted: Sequence[float]) -> FastestGpu:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor.answers import Answers
-from epochcast.regressor.evaluation.interval_scores import constant_width, fold_wise, interval_score, score_intervals
+from lab.evaluate.latency.interval_scores import constant_width, fold_wise, interval_score, score_intervals
 
 
 def answers(scale: np.ndarray, route: str = "ensemble") -> Answers:

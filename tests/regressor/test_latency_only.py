@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, Profile
-from epochcast.regressor.evaluation import evaluate
 from epochcast.regressor.pairs import make_pairs, target_seconds
-from epochcast.regressor.recipes.baselines import PairMedian
-from epochcast.regressor.recipes.latency_only import LatencyOnlyRecipe
+from lab.evaluate.latency import evaluate
+from lab.rivals.latency.baselines import PairMedian
+from lab.rivals.latency.latency_only import LatencyOnlyRecipe
 
 NAMES = ("K80", "M60", "T4", "V100 SXM2 16GB")
 SPEED = np.array([1.0, 1.1, 2.0, 7.0])

@@ -11,12 +11,8 @@ from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.features import paper_features
 from epochcast.regressor.gpus import FIGURES
 from epochcast.regressor.pairs import Pair
-from epochcast.regressor.recipes import (
-    CatBoostRecipe,
-    MeanRecipe,
-    PaperRecipe,
-    RandomForestRecipe,
-)
+from epochcast.regressor.recipes import PaperRecipe
+from lab.rivals.latency.single_models import CatBoostRecipe, MeanRecipe, RandomForestRecipe
 
 pytestmark = pytest.mark.usefixtures("in_threads")
 

@@ -10,8 +10,10 @@ from epochcast.regressor.anchored import chosen_anchors
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.protocols import PROTOCOLS, AnsweringRecipe, out_of_fold, splits
-from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PairMedian
+from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.reliability import from_new_gpus
+from lab.rivals.latency import RECIPES
+from lab.rivals.latency.baselines import PairMedian
 
 
 def names(pairs: list[Pair], rows: np.ndarray, what: str) -> set[str]:

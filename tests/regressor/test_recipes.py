@@ -13,14 +13,11 @@ from epochcast.regressor import Catalog, InputError, Profile
 from epochcast.regressor.arrays import part
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
 from epochcast.regressor.protocols import splits
-from epochcast.regressor.recipes import (
-    RECIPES,
-    DefaultRecipe,
-    PairMedian,
-    SpecificationRatio,
-)
+from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scoring import score
 from epochcast.regressor.telemetry_correction import TelemetryCorrection
+from lab.rivals.latency import RECIPES
+from lab.rivals.latency.baselines import PairMedian, SpecificationRatio
 
 # Small enough to fit in a moment; a recipe has some of them or none.
 SMALL = {"trees": 20, "iterations": 20, "cv": 2}

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, Profile, evaluate, evaluate_split
+from epochcast.regressor import Catalog, Profile
 from epochcast.regressor import speeds as model
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.precision import Precision
@@ -13,6 +13,7 @@ from epochcast.regressor.protocols import network_family, splits
 from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
 from epochcast.regressor.speeds import MeasuredRate, Speeds
+from lab.evaluate.latency import evaluate, evaluate_split
 
 GPUS = ("T4", "V100 SXM2 16GB", "A100 SXM4 40GB", "H100 SXM5", "RTX A6000")
 

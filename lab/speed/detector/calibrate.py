@@ -31,13 +31,13 @@ from epochcast.detector import InputError
 from epochcast.detector import clock as clocks
 from epochcast.detector.confidence import ANSWERS, SURE
 from epochcast.detector.epochs import ClockName
-from epochcast.detector.evaluation import RESOLVED, TOLERANCE
 from epochcast.detector.methods.track import confidence
 from epochcast.detector.methods.track.cycle import followed
 from epochcast.detector.methods.track.folding import fold
 from epochcast.detector.methods.track.grid import build, busy_stretches
 from epochcast.detector.signals import Signals, clean
 from epochcast.detector.simulator import CLASSES, simulate_class
+from lab.evaluate.detection import RESOLVED, TOLERANCE
 from lab.speed.detector.traces import REAL, THINNED, mlperf, real
 from lab.speed.page import options
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from epochcast.detector import METHODS
-from epochcast.detector.evaluation import RESOLVED, Labels, TraceScore, evaluate_trace, macro_average, period_error, summarise
+from epochcast.detector.labels import Labels
 from epochcast.detector.simulator import simulate
+from lab.evaluate.detection import RESOLVED, TraceScore, evaluate_trace, macro_average, period_error, summarise
 from lab.speed.detector.traces import (
     CPU_TRAININGS,
     HIDDEN,

@@ -8,7 +8,7 @@ The table is in data/README.md.
 from collections.abc import Callable
 from pathlib import Path
 
-from epochcast.detector.evaluation import TraceScore, evaluate_trace
+from lab.evaluate.detection import TraceScore, evaluate_trace
 from lab.speed.detector.traces import recorded
 from lab.speed.page import ROOT, markdown_table, options
 

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from epochcast.detector import detect
-from epochcast.detector.evaluation import score_trace
+from lab.evaluate.detection import score_trace
 from lab.speed.detector.traces import REAL, VISIBLE, LabelledTrace, recorded, simulated
 from lab.speed.page import options
 

@@ -13,10 +13,12 @@ from itertools import combinations
 
 import numpy as np
 
-from epochcast.regressor import RECIPES, Evaluation, Profile, evaluate, evaluate_split, load_catalog, load_corpus
+from epochcast.regressor import Profile, load_catalog, load_corpus
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.protocols import ANCHORED, PROTOCOLS
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
+from lab.evaluate.latency import Evaluation, evaluate, evaluate_split
+from lab.rivals.latency import RECIPES
 from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_parts
 from lab.speed.regressor.public_pairs import DATA, PROFET, SEED
 

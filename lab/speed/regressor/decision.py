@@ -16,8 +16,8 @@ import pandas as pd
 from epochcast.analyzer.recommendation import Objective, Work, decide, recommend, trial_run, whole_job
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
 from epochcast.regressor import LatencyPredictor, load_catalog
-from epochcast.regressor.evaluation.fastest_gpu import MeasuredProfile
 from epochcast.regressor.protocols import splits
+from lab.evaluate.latency.fastest_gpu import MeasuredProfile
 from lab.speed.page import RECOMMENDATION, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import SEED, PublicPairs
 from lab.speed.regressor.regret import OBJECTIVES, PublicQuestions

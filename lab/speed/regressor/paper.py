@@ -18,9 +18,11 @@ from epochcast.analyzer.figures import scatter_figure
 from epochcast.regressor.features import UNAVAILABLE, exclude, paper_features
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.protocols import out_of_fold, splits
-from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PaperRecipe, RandomForestRecipe
+from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
 from epochcast.regressor.recipes.raw_seconds import Features, RawSecondsRecipe
 from epochcast.regressor.scoring import score
+from lab.rivals.latency import RECIPES
+from lab.rivals.latency.single_models import RandomForestRecipe
 from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_parts
 from lab.speed.regressor.public_pairs import FIGURES, PROTOCOLS, SEED, PublicPairs
 

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from epochcast.analyzer.instances import Instance, Market, load_instances
 from epochcast.analyzer.recommendation import Objective
 from epochcast.regressor import load_catalog
-from epochcast.regressor.evaluation.fastest_gpu import MeasuredProfile, measured_profiles
 from epochcast.regressor.protocols import out_of_fold
-from epochcast.regressor.recipes import RECIPES, DefaultRecipe, PaperRecipe, PriorRecipe
+from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
+from lab.evaluate.latency.fastest_gpu import MeasuredProfile, measured_profiles
+from lab.rivals.latency import RECIPES
+from lab.rivals.latency.prior import PriorRecipe
 from lab.speed.page import RECOMMENDATION, markdown_table, part_options, publish_parts
 from lab.speed.regressor.public_pairs import RATES, PublicPairs
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from epochcast.regressor import Catalog, Profile, load_catalog, load_corpus
-from epochcast.regressor.evaluation.interval_scores import score_intervals
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import SpeedsRecipe
 from epochcast.regressor.scaling import GpuCountScaling, Growth, growths_in
 from epochcast.regressor.scoring import conformal_quantile
+from lab.evaluate.latency.interval_scores import score_intervals
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import RATES
 

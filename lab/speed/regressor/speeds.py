@@ -16,8 +16,7 @@ from unittest.mock import patch
 import numpy as np
 from scipy.optimize import minimize
 
-from epochcast.regressor import Profile, evaluate, load_catalog, load_corpus, speeds
-from epochcast.regressor.evaluation.interval_scores import fold_wise, score_intervals
+from epochcast.regressor import Profile, load_catalog, load_corpus, speeds
 from epochcast.regressor.intervals import ScaledInterval
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.precision import Precision
@@ -26,6 +25,8 @@ from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
 from epochcast.regressor.reliability import SecondQuestion, both, new_jobs_without_telemetry
 from epochcast.regressor.speeds import MeasuredRate, Speeds
+from lab.evaluate.latency import evaluate
+from lab.evaluate.latency.interval_scores import fold_wise, score_intervals
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import RATES
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from lab.speed.processes import prometheus
 
 MIB = 2**20

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.adapters import mlperf_power
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import labelled_traces, mlperf_runs
 from epochcast.analyzer.traces.trace import Trace, read_trace
+from lab.evaluate import mlperf
 
 MIB = 2.0**20
 
@@ -238,7 +238,7 @@ def test_mlperf_readings_go_to_the_nearest_row_once() -> None:
     first = [("node_0", time, 100.0 + time) for time in (0, 2000, 4000, 6000, 8000)]
     # 300 and 900 ms are both nearest to 0, the former stays; 5000 is as near to 4000 as to 6000; none is near 2000 or 8000.
     second = [("node_1", time, 200.0 + time) for time in (300, 900, 4900, 6100, 9100)]
-    ((key, frame),) = mlperf_power.power_by_run(HEADER + power(first + second), "power.csv")
+    ((key, frame),) = mlperf.power_by_run(HEADER + power(first + second), "power.csv")
     assert key == ("8xH100", "resnet", "r1")
     assert frame["time"].tolist() == [0, 2, 4, 6, 8]
     assert frame["power_node_0"].tolist() == [100, 2100, 4100, 6100, 8100]

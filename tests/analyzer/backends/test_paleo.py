@@ -7,8 +7,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
-from lab.speed.regressor.paleo_layers import layers_of  # noqa: E402
-
 from epochcast.analyzer.backends.networks import build  # noqa: E402
 from epochcast.analyzer.backends.paleo import (  # noqa: E402
     Layer,
@@ -18,6 +16,7 @@ from epochcast.analyzer.backends.paleo import (  # noqa: E402
 )
 from epochcast.analyzer.errors import InputError  # noqa: E402
 from epochcast.regressor import Gpu, load_catalog  # noqa: E402
+from lab.speed.regressor.paleo_layers import layers_of  # noqa: E402
 
 # 1e12 FLOP/s without dual issue, 1e11 bytes/s.
 ROUND = Gpu("round", 7.0, 1, 500, 1e9, 2**30, 1e11, 100)

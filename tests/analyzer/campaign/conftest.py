@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.campaign import runner
-from epochcast.analyzer.campaign.plan import Plan, Workload
-from epochcast.analyzer.campaign.recording import RecordingSettings
 from epochcast.analyzer.corpus import append_run
 from epochcast.analyzer.recording.device import TrainingDevice
 from epochcast.analyzer.traces.trace import Trace, write_trace
+from lab.campaign import runner
+from lab.campaign.plan import Plan, Workload
+from lab.campaign.recording import RecordingSettings
 
 CPU = TrainingDevice("cpu", "Some CPU", "host-here", "host")
 EPOCH_S = 5.0

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.campaign.plan import read_plan
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import append_run, read_runs
 from epochcast.regressor import LatencyPredictor
+from lab.campaign.plan import read_plan
 
 # A user's own network. It waits more than it computes, so that an epoch (4 batches to train on, 1 to validate) lasts alike
 # on any machine: the epochs after the first together long enough for a reading of the utilisation, which comes once a second.

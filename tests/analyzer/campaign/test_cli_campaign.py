@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.campaign.overhead import MeasuredOverhead, append_overhead
-from epochcast.analyzer.campaign.runner import Result
-from epochcast.analyzer.cli import campaign as command
 from epochcast.analyzer.cli import main
+from lab.campaign import __main__ as command
+from lab.campaign.overhead import MeasuredOverhead, append_overhead
+from lab.campaign.runner import Result
 
 from .conftest import CPU
 

@@ -13,18 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.campaign import overhead as overhead_module
-from epochcast.analyzer.campaign import recording
-from epochcast.analyzer.campaign.expectation import Measured, expected_s
-from epochcast.analyzer.campaign.overhead import MeasuredOverhead, append_overhead, measure_overhead, read_overheads, slowdown
-from epochcast.analyzer.campaign.plan import Overhead, Workload
-from epochcast.analyzer.campaign.recording import RecordingSettings, RunError, reason_of
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.recording import device as device_module
 from epochcast.analyzer.recording.agent_client import AgentClient
 from epochcast.analyzer.recording.device import TrainingDevice, choose_device
 from epochcast.analyzer.recording.record import CompletedRecording
 from epochcast.analyzer.traces.trace import Trace, write_trace
+from lab.campaign import overhead as overhead_module
+from lab.campaign import recording
+from lab.campaign.expectation import Measured, expected_s
+from lab.campaign.overhead import MeasuredOverhead, append_overhead, measure_overhead, read_overheads, slowdown
+from lab.campaign.plan import Overhead, Workload
+from lab.campaign.recording import RecordingSettings, RunError, reason_of
 
 
 def _workload(network: str = "A", batch_size: int = 16, image_size: int = 32, samples: int = 100) -> Workload:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.campaign.plan import Workload, read_plan, shipped_plans
 from epochcast.analyzer.errors import InputError
+from lab.campaign.plan import Workload, read_plan, shipped_plans
 
 GOOD = 'network = "LeNet5"\nbatch_size = 16\nimage_size = 32\nsamples = 100\n'
 ONE = f"[[workload]]\n{GOOD}"

@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
-from epochcast.analyzer.campaign import overhead as overhead_module
-from epochcast.analyzer.campaign import runner
-from epochcast.analyzer.campaign.overhead import MeasuredOverhead
-from epochcast.analyzer.campaign.plan import Overhead, Plan
-from epochcast.analyzer.campaign.recording import RecordingSettings, RunError
-from epochcast.analyzer.campaign.runner import Runner
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import AgentError, InputError
+from lab.campaign import overhead as overhead_module
+from lab.campaign import runner
+from lab.campaign.overhead import MeasuredOverhead
+from lab.campaign.plan import Overhead, Plan
+from lab.campaign.recording import RecordingSettings, RunError
+from lab.campaign.runner import Runner
 
 from .conftest import CPU, EPOCH_S, FakeTraining
 

@@ -16,17 +16,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from epochcast.analyzer.campaign import preflight as preflight_module
-from epochcast.analyzer.campaign import trainer
-from epochcast.analyzer.campaign.plan import read_plan
-from epochcast.analyzer.campaign.preflight import preflight
-from epochcast.analyzer.campaign.recording import reason_of
-from epochcast.analyzer.campaign.runner import run_campaign
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import read_trace
+from lab.campaign import preflight as preflight_module
+from lab.campaign import trainer
+from lab.campaign.plan import read_plan
+from lab.campaign.preflight import preflight
+from lab.campaign.recording import reason_of
+from lab.campaign.runner import run_campaign
 
 pytest.importorskip("torch", reason="the extra 'torch' is not installed")
 
@@ -39,7 +39,7 @@ def preflight_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that builds a plan's networks runs in this one, which loads PyTorch but once for all tests."""
 
     def run(command: list[str], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:
-        assert command == [sys.executable, "-m", "epochcast.analyzer.campaign.preflight"]
+        assert command == [sys.executable, "-m", "lab.campaign.preflight"]
         with redirect_stdout(StringIO()) as said, pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "stdin", StringIO(input))
             return subprocess.CompletedProcess(command, preflight_module.main(), said.getvalue(), "")
@@ -122,7 +122,7 @@ def _sizes(network: str) -> list[str]:
 
 def test_a_training_that_hangs_ends_by_itself_and_says_so() -> None:
     arguments = [*_sizes("own_networks:hanging"), "--epochs", "2", "--timeout", "1"]
-    command = [sys.executable, "-m", "epochcast.analyzer.campaign.trainer", *arguments]
+    command = [sys.executable, "-m", "lab.campaign.trainer", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
     # While modules are still loaded (a cold disk) the dump itself may crash; the reason is read from what it says first.
     assert done.returncode != 0

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.cli.evaluate import detector as evaluate_detector
 from epochcast.detector import METHODS
+from lab.evaluate import detector as evaluate_detector
 
 
 def wave(period: float, seconds: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

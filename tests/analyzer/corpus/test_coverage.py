@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from epochcast.analyzer.cli.corpus import _missing_lines
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.cli.corpus import _missing_lines
 from epochcast.analyzer.corpus import append_run
-from epochcast.analyzer.corpus.coverage import Missing
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.regressor import load_catalog, load_corpus
+from lab.corpus.coverage import Missing
 
 RecordRun = Callable[..., tuple[Path, Path]]
 Capture = pytest.CaptureFixture[str]

@@ -7,12 +7,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from epochcast.analyzer.corpus.merge import merge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import Run, append_run, read_runs, table
-from epochcast.analyzer.corpus.merge import merge
 from epochcast.analyzer.corpus.table import write_runs
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import labelled_traces

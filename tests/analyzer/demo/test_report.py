@@ -23,7 +23,7 @@ from epochcast.analyzer.plugins.chart import Ratio, Ratios
 from epochcast.analyzer.recommendation import recommend
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection, Epoch
-from epochcast.detector.evaluation import Labels
+from epochcast.detector.labels import Labels
 from epochcast.regressor import Prediction, load_catalog
 
 STARTS = tuple(1000.0 + 10 * k for k in range(6))

@@ -16,7 +16,7 @@ from epochcast.analyzer.demo.recordings import TrainerError, gpu_trace, record_t
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import Trace, read_trace
-from epochcast.detector.evaluation import Labels
+from epochcast.detector.labels import Labels
 from epochcast.detector.simulator import simulate
 
 

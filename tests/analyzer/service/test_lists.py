@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from lab.speed.service import page_sizes
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
@@ -22,6 +21,7 @@ from epochcast.analyzer.service.listing import list_page
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner, Report
+from lab.speed.service import page_sizes
 
 from .conftest import UNLIMITED, made
 from .test_api import got, problem

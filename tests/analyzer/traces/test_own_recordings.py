@@ -7,7 +7,7 @@ import pytest
 from epochcast.analyzer.traces.labels import labelled_traces, read_labels
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.detector import detect
-from epochcast.detector.evaluation import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
+from lab.evaluate.detection import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
 
 
 @pytest.mark.parametrize("name", ["torch_1", "numpy_1", "numpy_2", "numpy_3"])

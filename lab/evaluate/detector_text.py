@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from epochcast.analyzer.evaluation.report import Line, lines, number, of, paragraphs, percent
 from epochcast.analyzer.tables import figure
-from epochcast.detector.evaluation import TraceScore
+from lab.evaluate.detection import TraceScore
 
 _NAMED = 3
 """Skipped traces that are named."""

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from epochcast.regressor.evaluation.fastest_gpu import fastest_gpu
-from epochcast.regressor.evaluation.interval_scores import score_intervals
 from epochcast.regressor.pairs import Pair, at, gpu_names, source_seconds, target_seconds
 from epochcast.regressor.scoring import LEVEL, absolute_percentage_errors, score
+from lab.evaluate.latency.fastest_gpu import fastest_gpu
+from lab.evaluate.latency.interval_scores import score_intervals
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Evaluation:
         spread: smallest and largest MAPE over the shuffles.
         inside: share of true values inside the 90 % interval; NaN for recipes that give none, as the next three.
         interval_half_width: percent by which the interval's upper end exceeds the prediction, median over pairs.
-        interval_score: see :func:`~epochcast.regressor.evaluation.interval_scores.interval_score`; smaller is better.
+        interval_score: see :func:`~lab.evaluate.latency.interval_scores.interval_score`; smaller is better.
         constant_width_score: the same of intervals of one width, calibrated on the same folds; NaN where two files were given.
-        fastest_right, fastest_regret, fastest_n: see :class:`~epochcast.regressor.evaluation.fastest_gpu.FastestGpu`.
+        fastest_right, fastest_regret, fastest_n: see :class:`~lab.evaluate.latency.fastest_gpu.FastestGpu`.
         random_anchors: MAPE of each draw with anchors at random, of protocol P4-anchors with a recipe that calibrates.
         settings: hyper-parameters, seeds and counts of the run.
     """

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
-from epochcast.analyzer.campaign.overhead import MeasuredOverhead, read_overheads
-from epochcast.analyzer.campaign.plan import read_plan, shipped_plans
-from epochcast.analyzer.campaign.runner import Result, run_campaign
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.group import Group
 from epochcast.analyzer.cli.quantities import Duration
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.tables import seconds_text, table
+from lab.campaign.overhead import MeasuredOverhead, read_overheads
+from lab.campaign.plan import read_plan, shipped_plans
+from lab.campaign.runner import Result, run_campaign
 
 
 @click.group(cls=Group)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from epochcast.analyzer.corpus.imported import copy_file, make_folder
 from epochcast.analyzer.corpus.run import Run
 from epochcast.analyzer.corpus.table import locked, read_runs, write_runs
 from epochcast.analyzer.corpus.training_data import union
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import TRACES
-from epochcast.common.files import write_whole
 from epochcast.regressor.corpora.run_table import FILE_NAME, table_file
 
 
@@ -66,18 +64,6 @@ def _placed(run: Run, corpus: Path) -> Run:
     return replace(run, trace=str(folder / path) if (folder / path).is_file() else None)
 
 
-def make_folder(out: Path) -> None:
-    """Make the folder of a corpus if it is not there; InputError where that fails, and for a folder of something else."""
-    if out.is_dir():
-        if not (out / FILE_NAME).exists() and any(path.name[0] != "." and path.name != TRACES for path in out.iterdir()):
-            raise InputError(f"{str(out)!r} is a folder but not a corpus; name a corpus, or a new folder")
-        return
-    try:
-        out.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {str(out)!r}: {error.strerror}") from error
-
-
 def _with_trace(run: Run, out: Path) -> Run:
     """The run, its trace and labels copied into ``out``."""
     if run.trace is None:
@@ -93,11 +79,3 @@ def _file_name(run: Run) -> str:
     """Of the trace, without suffix: the run and the GPU to be read, and the identity to be unique."""
     readable = re.sub(r"[^\w.-]+", "_", f"{run.run}_{run.profile.gpu}")
     return f"{readable}_{hashlib.blake2b(repr(run.identity).encode(), digest_size=6).hexdigest()}"
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copy a file whole or not at all; nothing where there is none, or the target is the same."""
-    if not source.is_file() or (target.exists() and filecmp.cmp(source, target, shallow=False)):
-        return
-    with source.open("rb") as content:
-        write_whole(target, lambda file: shutil.copyfileobj(content, file))

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from epochcast.analyzer.campaign.plan import Workload
 from epochcast.analyzer.corpus import append_run
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.recording.device import TrainingDevice
 from epochcast.analyzer.recording.record import CompletedRecording, record
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.common.files import write_whole
+from lab.campaign.plan import Workload
 
 _KEPT_LINES = 40  # of what a failed training said: a traceback through PyTorch has about twenty
 
@@ -147,7 +147,7 @@ def trainer_command(workload: Workload, epochs: int, settings: RecordingSettings
     }
     calm = {name: value for name, value in _CALM_THREADS.items() if name not in os.environ}
     variables = [f"{name}={value}" for name, value in {**calm, **settings.device.environment}.items()]
-    command = ["env", *variables, sys.executable, "-m", "epochcast.analyzer.campaign.trainer"]
+    command = ["env", *variables, sys.executable, "-m", "lab.campaign.trainer"]
     return [*command, *(f"--{name}={value}" for name, value in options.items()), *(["--blocks"] if blocks else [])]
 
 

@@ -13,10 +13,10 @@ from epochcast.detector.clock import Clock
 from epochcast.detector.detection import detect
 from epochcast.detector.epochs import ClockName, Detection, JobEpochs, Verdict
 from epochcast.detector.errors import InputError
-from epochcast.detector.evaluation.boundaries import boundary_error, boundary_f1, lagged_boundary_f1
-from epochcast.detector.evaluation.labels import Labels
+from epochcast.detector.labels import Labels
 from epochcast.detector.methods import METHODS
 from epochcast.detector.signals import Signals, clean
+from lab.evaluate.detection.boundaries import boundary_error, boundary_f1, lagged_boundary_f1
 
 #: A period is right, and boundaries match, within this share of the true period. From ../shared/research/detector.md, 3.
 TOLERANCE = 0.05

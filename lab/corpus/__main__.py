@@ -1,4 +1,4 @@
-"""``epochcast corpus``: what a corpus covers, several as one, and what others logged brought into one."""
+"""``python -m lab.corpus``: what a corpus covers, several as one, and what others logged brought into one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.group import Group
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option
 from epochcast.analyzer.corpus import Run, read_runs
-from epochcast.analyzer.corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage, coverage
 from epochcast.analyzer.corpus.imported import ImportOptions, import_run
-from epochcast.analyzer.corpus.merge import merge as merge_corpora
 from epochcast.analyzer.corpus.run import DETECTED
 from epochcast.analyzer.corpus.training_data import union
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.tables import interval_text, seconds_text, table
 from epochcast.analyzer.words import count
 from epochcast.regressor import load_catalog
+from lab.corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage, coverage
+from lab.corpus.merge import merge as merge_corpora
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
 
@@ -45,7 +45,7 @@ def report(corpora: tuple[Path, ...], gpus: Path | None, as_json: bool) -> int:
     Exits 1 if there is nothing to learn yet because no workload was measured on two GPUs.
 
     \b
-    Example: epochcast corpus report corpus-t4/ corpus-l4/
+    Example: python -m lab.corpus report corpus-t4/ corpus-l4/
     """
     covered = coverage(union(run for path in corpora for run in read_runs(path)), load_catalog(gpus))
     terminal.say(json.dumps(asdict(covered), indent=2) if as_json else _coverage_text(covered), as_is=as_json)
@@ -60,7 +60,7 @@ def merge(corpora: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Merge several corpora into one: each recording once, with its trace and labels. Existing recordings stay.
 
     \b
-    Example: epochcast corpus merge corpus-t4/ corpus-l4/ --out corpus
+    Example: python -m lab.corpus merge corpus-t4/ corpus-l4/ --out corpus
     """
     merged = merge_corpora(corpora, out)
     if as_json:
@@ -104,8 +104,8 @@ def import_(runs: tuple[Path, ...], out: Path, as_json: bool, **options: Any) ->
     several busy GPUs, is skipped, and the reason is printed.
 
     \b
-    Example: epochcast corpus import wandb/run-* --out corpus
-             epochcast corpus import logs/ --trace run.parquet \\
+    Example: python -m lab.corpus import wandb/run-* --out corpus
+             python -m lab.corpus import logs/ --trace run.parquet \\
                  --workload resnet50 --out corpus
     """
     if options["trace"] is not None and len(runs) > 1:

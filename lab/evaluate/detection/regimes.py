@@ -7,8 +7,8 @@ import numpy as np
 
 from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.epochs import Detection
-from epochcast.detector.evaluation.labels import Labels
-from epochcast.detector.evaluation.scores import TOLERANCE
+from epochcast.detector.labels import Labels
+from lab.evaluate.detection.scores import TOLERANCE
 
 #: A true regime has so many epochs within this share of their median; neighbours differ by more than that. By choice.
 EPOCHS, ALIKE, DIFFERENT = 3, 0.10, 0.20

@@ -4,11 +4,10 @@ Definitions: the true period is the median difference of the epoch starts. On th
 the truth mapped through the clock's own readings. An answer is right if its period is within 5 % of the true one.
 """
 
-from epochcast.detector.evaluation.boundaries import boundary_error, boundary_f1, lagged_boundary_f1
-from epochcast.detector.evaluation.labels import Labels
-from epochcast.detector.evaluation.regimes import score_regimes, true_regimes
-from epochcast.detector.evaluation.scores import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
-from epochcast.detector.evaluation.summary import (
+from lab.evaluate.detection.boundaries import boundary_error, boundary_f1, lagged_boundary_f1
+from lab.evaluate.detection.regimes import score_regimes, true_regimes
+from lab.evaluate.detection.scores import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
+from lab.evaluate.detection.summary import (
     RESOLVED,
     THRESHOLDS,
     by_threshold,
@@ -22,7 +21,6 @@ __all__ = [
     "RESOLVED",
     "THRESHOLDS",
     "TOLERANCE",
-    "Labels",
     "TraceScore",
     "boundary_error",
     "boundary_f1",

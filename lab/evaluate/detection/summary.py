@@ -10,7 +10,7 @@ import numpy as np
 from epochcast.detector.confidence import ANSWERS, SURE
 from epochcast.detector.epochs import ClockName
 from epochcast.detector.errors import InputError
-from epochcast.detector.evaluation.scores import TOLERANCE, TraceScore
+from lab.evaluate.detection.scores import TOLERANCE, TraceScore
 
 #: A period of fewer samples than this cannot be distinguished from noise: such runs must get no answer. Decision 0011.
 RESOLVED = 3

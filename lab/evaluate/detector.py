@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar
 import click
 
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.evaluate.detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.evaluation.comparison import ALL
@@ -20,9 +19,9 @@ from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import METHODS, Detection
 from epochcast.detector import InputError as DetectorInputError
 from epochcast.detector import detect as find_epochs
-from epochcast.detector.evaluation import (
+from epochcast.detector.labels import Labels
+from lab.evaluate.detection import (
     RESOLVED,
-    Labels,
     TraceScore,
     by_threshold,
     evaluate_trace,
@@ -32,6 +31,7 @@ from epochcast.detector.evaluation import (
     score_regimes,
     summarise,
 )
+from lab.evaluate.detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
 _INTERVALS = {"up to 0.5 s": 0.5, "0.5 to 5 s": 5.0, "5 to 20 s": 20.0, "over 20 s": float("inf")}
@@ -135,7 +135,8 @@ def detector(
 
 
 def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, _Load]]:
-    from epochcast.analyzer.traces.labels import held, labelled_files, mlperf_runs
+    from epochcast.analyzer.traces.labels import held, labelled_files
+    from lab.evaluate.mlperf import mlperf_runs
 
     if protocol == "labels":
         if events is not None:

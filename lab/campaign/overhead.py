@@ -21,13 +21,13 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import t as student
 
-from epochcast.analyzer.campaign.plan import Overhead
-from epochcast.analyzer.campaign.recording import RecordingSettings, RunError, lines_of, reason_of, trainer_command
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.recording.agent_client import AgentClient
 from epochcast.analyzer.recording.agent_process import agent_process
 from epochcast.analyzer.recording.record import DAEMON_URL
 from epochcast.common.files import write_whole
+from lab.campaign.plan import Overhead
+from lab.campaign.recording import RecordingSettings, RunError, lines_of, reason_of, trainer_command
 
 FILE_NAME = "overhead.json"
 _LEVEL = 0.90

@@ -16,7 +16,8 @@ from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.analyzer.plugins.question import Option
 from epochcast.analyzer.tables import figure
-from epochcast.regressor import Evaluation, load_catalog
+from epochcast.regressor import load_catalog
+from lab.evaluate.latency import Evaluation
 
 if TYPE_CHECKING:
     from epochcast.regressor import Profile
@@ -161,8 +162,8 @@ class RegressorEvaluation(Plugin):
 
     def answer(self, question: EvaluationQuestion) -> EvaluationAnswer:
         """Fit and predict by each recipe; raises InputError."""
-        from epochcast.regressor import RECIPES, evaluate, evaluate_split
-        from epochcast.regressor.evaluation import BASELINES
+        from lab.evaluate.latency import BASELINES, evaluate, evaluate_split
+        from lab.rivals.latency import RECIPES
 
         catalog = load_catalog(self._settings.gpus)
 

@@ -2,7 +2,7 @@
 
 Both are done in a process of their own, since a network may be a user's code, and loading PyTorch takes seconds:
 
-    python -m epochcast.analyzer.campaign.preflight   (reads a JSON list of [network, image_size])
+    python -m lab.campaign.preflight   (reads a JSON list of [network, image_size])
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def preflight(cells: Sequence[tuple[str, int]]) -> Preflight:
     cells = list(dict.fromkeys(cells))
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "epochcast.analyzer.campaign.preflight"],
+            [sys.executable, "-m", "lab.campaign.preflight"],
             input=json.dumps(cells),
             capture_output=True,
             text=True,

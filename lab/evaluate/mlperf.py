@@ -6,14 +6,16 @@ A run has up to a few sources (nodes), each read about every two seconds by a cl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.csv_text import numeric_column, parse_csv
+from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.trace import Trace, make_trace
+from epochcast.detector.labels import Labels
 
 RUN = ["system", "benchmark", "run"]
 _POWER = {*RUN, "source", "t_ms", "watts"}
@@ -23,20 +25,24 @@ _EVENTS = {*RUN, "t_ms", "key"}
 LATEST_MS = 1e14
 
 
-def recognises(head: str) -> bool:
-    """By its columns."""
-    return {column.strip() for column in head.partition("\n")[0].split(",")} >= _POWER
+def mlperf_runs(power: Path, events: Path) -> Iterator[tuple[str, Trace, Labels]]:
+    """Every MLPerf run with power readings and at least two epoch marks.
 
-
-def read(text: str, name: str) -> list[DeviceTable]:
-    """The trace of the one run in the text. Raises InputError if there are several."""
-    runs = list(power_by_run(text, name))
-    if len(runs) != 1:
-        raise InputError(
-            f"{name!r} holds {len(runs)} MLPerf runs: keep the lines of one run, or score all runs with epochcast evaluate "
-            "detector --protocol mlperf"
-        )
-    return [DeviceTable(runs[0][1], {"source": "mlperf"})]
+    Yields (``SYSTEM/BENCHMARK/RUN``, trace, labels); the labels' ``cls`` is the benchmark. A run's last mark ends its last
+    epoch: what follows has no known end. Raises InputError for files of another kind.
+    """
+    marks = marks_by_run(read_text(events), str(events))
+    has_run = False
+    for (system, benchmark, run), frame in power_by_run(read_text(power), str(power)):
+        times = marks.get((system, benchmark, run))
+        if times is not None:
+            has_run = True
+            name = f"{system}/{benchmark}/{run}"
+            starts = tuple(times)
+            labels = Labels(starts, (*starts[1:], starts[-1]), True, cls=benchmark)
+            yield name, make_trace(frame, {"source": "mlperf"}, name), labels
+    if not has_run:
+        raise InputError(f"no run of {str(power)!r} has epoch marks in {str(events)!r}: give the events of the same runs")
 
 
 def power_by_run(text: str, name: str) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:

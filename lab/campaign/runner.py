@@ -15,14 +15,14 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
-from epochcast.analyzer.campaign.expectation import Measured, expected_s, finished_runs
-from epochcast.analyzer.campaign.overhead import append_overhead, measure_overhead, read_overheads
-from epochcast.analyzer.campaign.plan import Overhead, Plan, Workload
-from epochcast.analyzer.campaign.preflight import preflight
-from epochcast.analyzer.campaign.recording import RecordingSettings, RunError, record_run
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.recording.device import TrainingDevice, choose_device
 from epochcast.common.files import write_whole
+from lab.campaign.expectation import Measured, expected_s, finished_runs
+from lab.campaign.overhead import append_overhead, measure_overhead, read_overheads
+from lab.campaign.plan import Overhead, Plan, Workload
+from lab.campaign.preflight import preflight
+from lab.campaign.recording import RecordingSettings, RunError, record_run
 
 _GO_ON = "the campaign stopped there, and finished runs are kept: fix this and start it again"
 

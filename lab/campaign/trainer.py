@@ -3,7 +3,7 @@
 Nothing here is arranged for the detector: an epoch shuffles, trains by SGD and validates on a tenth as many images, without a
 single sleep. Images are noise of the right size: what is in them does not change how long a training takes.
 
-    python -m epochcast.analyzer.campaign.trainer --network LeNet5 --batch-size 32 --image-size 32 --samples 2000 --epochs 5
+    python -m lab.campaign.trainer --network LeNet5 --batch-size 32 --image-size 32 --samples 2000 --epochs 5
 
 The labels are a line of its output, as JSON. With ``--blocks`` it trains ``--epochs`` epochs for each line that it reads
 and answers with their seconds (``epoch_s``, as JSON), until its input ends.
@@ -106,7 +106,7 @@ def train_blocks(trainer: Trainer, epochs: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; any failure ends with Python's traceback, whose last line the campaign quotes."""
-    parser = argparse.ArgumentParser(prog="python -m epochcast.analyzer.campaign.trainer")
+    parser = argparse.ArgumentParser(prog="python -m lab.campaign.trainer")
     parser.add_argument("--network", required=True)
     for size in ("batch-size", "image-size", "samples", "epochs"):
         parser.add_argument(f"--{size}", type=int, required=True)

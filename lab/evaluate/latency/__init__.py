@@ -9,16 +9,17 @@ from sklearn.base import clone
 from epochcast.regressor.anchored import with_anchors
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.errors import InputError
-from epochcast.regressor.evaluation.interval_scores import constant_width, fold_wise
-from epochcast.regressor.evaluation.result import Evaluation, ShuffleResult, summary
 from epochcast.regressor.gpus import Catalog
 from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.pairs import Pair, at, make_pairs, source_seconds, target_seconds
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.protocols import ANCHORED, SHUFFLED, AnsweringRecipe, out_of_fold
-from epochcast.regressor.recipes import RECIPES, DefaultRecipe, Recipe
+from epochcast.regressor.recipes import DefaultRecipe, Recipe
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.reliability import Reliability
+from lab.evaluate.latency.interval_scores import constant_width, fold_wise
+from lab.evaluate.latency.result import Evaluation, ShuffleResult, summary
+from lab.rivals.latency import RECIPES
 
 __all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_split"]
 
@@ -58,7 +59,7 @@ def evaluate(
         profiles: measured training data.
         catalog: the GPUs.
         protocol: P2, P1, P3, P4, P4-anchors, new-workload or new-gpu.
-        recipe: a name of :data:`~epochcast.regressor.recipes.RECIPES`, or an unfitted recipe of other hyper-parameters.
+        recipe: a name of :data:`~lab.rivals.latency.RECIPES`, or an unfitted recipe of other hyper-parameters.
         seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for the paper's models, which take minutes.
         anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4. 10 by choice.
         families: equal networks of all origins leave together, of new-workload.

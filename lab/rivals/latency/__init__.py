@@ -1,0 +1,40 @@
+"""Recipes by name: ours, and what they have to be worth more than."""
+
+from collections.abc import Callable
+
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.pipeline import make_pipeline
+
+from epochcast.regressor.pair_features import PairFeatures
+from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, Recipe, SpeedsRecipe
+from lab.rivals.latency.baselines import DataSheetRidge, PairMedian, SpecificationRatio
+from lab.rivals.latency.latency_only import LatencyOnlyRecipe
+from lab.rivals.latency.log_ratio import LogRatioRecipe
+from lab.rivals.latency.prior import PriorRecipe
+from lab.rivals.latency.single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
+
+
+def _extra_trees() -> Recipe:
+    """One ensemble of trees on the log ratio, what ``default`` has to be worth more than; as many trees and as large leaves."""
+    return LogRatioRecipe(make_pipeline(PairFeatures(), ExtraTreesRegressor(200, min_samples_leaf=2, random_state=0)))
+
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    "default": DefaultRecipe,
+    "paper": PaperRecipe,
+    "random-forest": RandomForestRecipe,
+    "catboost": CatBoostRecipe,
+    "hist-gradient-boosting": HistGradientBoostingRecipe,
+    "forest-catboost-mean": MeanRecipe,
+    "speeds": SpeedsRecipe,
+    "prior": PriorRecipe,
+    "gaussian-process": lambda: DefaultRecipe(forest_share=0.0),
+    "extra-trees": _extra_trees,
+    "latency-only": LatencyOnlyRecipe,
+    "same-latency": SpecificationRatio,
+    "flops-ratio": lambda: SpecificationRatio("flops"),
+    "bandwidth-ratio": lambda: SpecificationRatio("memory_bandwidth"),
+    "geometric-mean": lambda: SpecificationRatio("flops", "memory_bandwidth"),
+    "data-sheet-ridge": DataSheetRidge,
+    "pair-median": PairMedian,
+}
