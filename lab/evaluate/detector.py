@@ -1,4 +1,4 @@
-"""``epochcast evaluate detector``."""
+"""``python -m lab.evaluate detector``."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def detector(
     """Compare detected epoch periods with true ones and the trivial answer "length / 10".
 
     \b
-    Example: epochcast evaluate detector --data recordings/
-             epochcast evaluate detector --data recordings/ --regimes changing/
-             epochcast evaluate detector --protocol mlperf --data power.csv.gz \\
+    Example: python -m lab.evaluate detector --data recordings/
+             python -m lab.evaluate detector --data recordings/ --regimes changing/
+             python -m lab.evaluate detector --protocol mlperf --data power.csv.gz \\
                  --events events.csv.gz
     """
     if not data and regimes is None:

@@ -1,4 +1,4 @@
-"""The figures of ``epochcast evaluate detector`` as text."""
+"""The figures of ``python -m lab.evaluate detector`` as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``epochcast evaluate regressor``."""
+"""``python -m lab.evaluate regressor``."""
 
 from __future__ import annotations
 
@@ -151,12 +151,12 @@ class RegressorEvaluation(Plugin):
     manual = """Compare predicted latency on other GPUs with measurements and simple rules.
 
     \b
-    Example: epochcast evaluate regressor --data cloud_hw_trainpred.csv \\
+    Example: python -m lab.evaluate regressor --data cloud_hw_trainpred.csv \\
                  --protocol P3
-             epochcast evaluate regressor --data cloud_hw_trainpred.csv \\
+             python -m lab.evaluate regressor --data cloud_hw_trainpred.csv \\
                  --protocol P4-anchors --anchors 5
-             epochcast evaluate regressor --data rates.csv.gz --protocol new-gpu
-             epochcast evaluate regressor --train old.csv --test new.csv
+             python -m lab.evaluate regressor --data rates.csv.gz --protocol new-gpu
+             python -m lab.evaluate regressor --train old.csv --test new.csv
     """
     Question, Answer = EvaluationQuestion, EvaluationAnswer
 

@@ -2,7 +2,7 @@
 
 What others measured is public data (`EPOCHCAST_SHARED`); where it is absent, a measurement says so and leaves it out.
 
-Run to write a folder of traces for `epochcast evaluate detector --data DIR`, each with its labels next to it:
+Run to write a folder of traces for `python -m lab.evaluate detector --data DIR`, each with its labels next to it:
 
     python -m lab.speed.detector.traces --out DIR [--traces 10] [--seed 0] [--cls NAME]...    simulated ones, CLASS-SEED
     python -m lab.speed.detector.traces --out DIR --data FOLDER [--prefix NAME]...    every 2nd, 4th, 8th sample, NAME-EVERY

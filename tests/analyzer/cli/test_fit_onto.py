@@ -1,4 +1,4 @@
-"""``epochcast anchors`` and ``epochcast calibrate``: measure a few workloads on a GPU that the model has not seen."""
+"""``epochcast fit regressor --onto``: measure a few workloads on a GPU that the model has not seen."""
 
 import json
 from collections.abc import Callable
@@ -51,15 +51,12 @@ def measured(tmp_path: Path, shipped: LatencyPredictor) -> Callable[..., Path]:
     return write
 
 
-def test_anchors_says_where_the_model_knows_the_gpu(text: Callable[..., str]) -> None:
-    assert "the model already has telemetry of the T4" in text("anchors", "--gpu", "T4")
-
-
 def test_calibrate_moves_predictions_to_what_was_measured(
     measured: Callable[..., Path], shipped: LatencyPredictor, tmp_path: Path, answer: Callable[..., Any]
 ) -> None:
     out = tmp_path / "model"
-    assert answer("calibrate", "default", "--data", measured(10), "--out", out) == {"rows": 20, "gpus": {"L4": 10}}
+    fitted = answer("fit", "regressor", "--onto", "default", "--data", measured(10), "--out", out)
+    assert (fitted["rows"], fitted["corrected"]) == (20, {"L4": 10})
     new = tmp_path / "new.json"
     new.write_text(json.dumps(_profile("new", "T4", 0.62, 8.0).to_json()))
     expected = SLOWER * shipped.predict(_profile("new", "T4", 0.62, 8.0), ["L4"])[0].ratio
@@ -84,20 +81,7 @@ def test_measurements_that_calibrate_nothing_end_in_one_sentence(
     tmp_path: Path,
     refusal: Callable[..., str],
 ) -> None:
-    assert says in refusal("calibrate", "default", "--data", measured(workloads, gpus), "--out", tmp_path / "model")
+    assert says in refusal(
+        "fit", "regressor", "--onto", "default", "--data", measured(workloads, gpus), "--out", tmp_path / "model"
+    )
     assert not (tmp_path / "model").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--gpu", "V100"], "ambiguous"),
-        (["--gpu", "no such card"], "unknown GPU"),
-        (["--gpu", "L4", "--k", "2"], "--k"),
-        (["--gpu", "L4", "--k", "5000"], "not 5000"),
-        (["--gpu", "L4", "--model", "/nonexistent"], "no model"),
-        (["--gpu", "L4", "--data", "/nonexistent"], "/nonexistent"),
-    ],
-)
-def test_bad_questions_about_anchors_end_in_one_sentence(arguments: list[str], says: str, refusal: Callable[..., str]) -> None:
-    assert says in refusal("anchors", *arguments)
