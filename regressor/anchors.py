@@ -15,7 +15,7 @@ from epochcast.regressor.pairs import Pair, gpu_names
 from epochcast.regressor.profile import STATISTICS, Profile
 
 # Of workloads that represent the library about equally well, the shortest epoch is taken: measuring costs time. On the public
-# data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (docs/decisions/0015).
+# data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (decision 0015).
 _ABOUT_EQUAL = 0.95
 
 
@@ -38,7 +38,7 @@ class Anchor(TypedDict):
 def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
     """Order the workloads of a library so that the first k of them represent all of it well, for every k up to ``count``.
 
-    40 is by choice (docs/decisions/0015).
+    40 is by choice (decision 0015).
 
     Greedy k-medoids (the BUILD step of PAM, Kaufman & Rousseeuw 1990) over the workloads' smooth features
     (:func:`~epochcast.regressor.derived.smooth_features`), which are centred and scaled per source GPU and averaged over the

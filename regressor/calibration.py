@@ -18,7 +18,7 @@ ROUTE = "calibrated"
 """The route of an answer that anchors corrected."""
 
 FEWEST = 3
-"""Anchor workloads that a calibration needs; with one or two picked at random answers get worse (docs/decisions/0015)."""
+"""Anchor workloads that a calibration needs; with one or two picked at random answers get worse (decision 0015)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Calibration:
     """A recipe's errors on one GPU, from its anchors.
 
     Answers into and out of the GPU have separate processes, because the telemetry of the new GPU and of the others errs in
-    different ways; one antisymmetric process for both was worse for either (docs/decisions/0015).
+    different ways; one antisymmetric process for both was worse for either (decision 0015).
 
     Attributes:
         gpu: catalogue name of the GPU that the anchors were measured on.

@@ -10,7 +10,7 @@ from epochcast.regressor.precision import CODE, likely_precisions
 from epochcast.regressor.recipes.default import DefaultRecipe
 from epochcast.regressor.speeds import SHEET_FIGURES
 
-# Of a move into order, log. By choice (docs/decisions/0043).
+# Of a move into order, log. By choice (decision 0043).
 _WORTH_SAYING = 0.01
 
 LEFT_OUT = {

@@ -18,18 +18,18 @@ Names = NDArray[np.str_]
 
 # Keeps the matrices positive definite; relative to a prior variance of about 1. By choice.
 _JITTER = 1e-6
-# Rounds of the outliers' weights (docs/decisions/0013).
+# Rounds of the outliers' weights (decision 0013).
 _REWEIGHTINGS = 4
 # Standard deviation of a normal distribution per median absolute deviation.
 _NORMAL_MAD = 1.4826
 
 # A process of fewer rows would be a guess: such a pair of GPUs is answered like one never seen. By choice
-# (docs/decisions/0013).
+# (decision 0013).
 FEWEST_ROWS = 5
 
 # A process's time grows with the cube of its rows and its file with their square. Some hundred profiles fill the space between
 # them; of more a random choice is taken, and of fewer where many pairs of GPUs share the file: this many numbers in all.
-# By choice (docs/decisions/0013).
+# By choice (decision 0013).
 _MOST_ROWS = 500
 _MOST_NUMBERS = 3_000_000
 
@@ -38,14 +38,14 @@ class InducingGaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[mi
     """Gaussian process (Matérn 5/2) on columns of about unit scale, projected onto inducing points (DTC).
 
     Inducing points are the means of each row and its nearest neighbour: close enough to the rows for a smooth function, and
-    none of them a row, so that a saved process is not its training data (docs/decisions/0013). The predictor is that of Seeger,
+    none of them a row, so that a saved process is not its training data (decision 0013). The predictor is that of Seeger,
     Williams and Lawrence 2003, as equation 20 of Quiñonero-Candela and Rasmussen 2005.
 
     Outliers: a row whose leave-one-out residual is large against the others' gets a larger noise, by the weights of a Cauchy
     likelihood, iterated. In telemetry a stalled run is such an outlier, and must not bend its neighbours.
 
     Hyper-parameters are fixed, not fitted: in columns of unit scale the square root of their number is the typical distance of
-    two rows, and with some hundred rows the marginal likelihood has many flat maxima (docs/decisions/0013;
+    two rows, and with some hundred rows the marginal likelihood has many flat maxima (decision 0013;
     `outlier` is by choice). The columns are not scaled here: a column that is nearly constant in this process's rows, but not
     elsewhere, would be blown up to noise.
 

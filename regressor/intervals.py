@@ -11,11 +11,11 @@ from epochcast.regressor.answers import Answers
 from epochcast.regressor.scoring import conformal_quantile
 
 # Fewer errors of one source GPU or origin give no stable quantile of their own; all together are taken then. By choice
-# (docs/decisions/0014).
+# (decision 0014).
 _FEWEST = 50
 # As many errors of one source GPU does the quantile of all count next to its own: those of a GPU are of few jobs. The interval
 # score of left-out jobs is 3 % smaller with it, and of 25 source GPUs one more holds 86 to 94 %
-# (docs/decisions/0040).
+# (decision 0040).
 _WEIGHT_OF_ALL = 100
 
 

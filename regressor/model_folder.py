@@ -3,7 +3,7 @@
 ``model.json`` has ``schema`` (the kind of the model and its version), ``command`` (what writes such models), ``epochcast`` (the
 version that wrote it), ``libraries`` and their versions, what the kind itself keeps, ``arrays`` (SHA-256 of ``arrays.npz``) and
 ``fingerprint`` (SHA-256 of all the rest). A folder appears whole or not at all; one that is damaged, of another kind or of
-another version is refused in one sentence, and what the checksums pass is believed (docs/decisions/0047).
+another version is refused in one sentence, and what the checksums pass is believed (decision 0047).
 """
 
 import hashlib

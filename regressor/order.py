@@ -15,7 +15,7 @@ from epochcast.regressor.precision import Precision, arithmetic_rate
 
 Vector = NDArray[np.float64]
 
-# Rate and bandwidth of a GPU that counts as better: closer, two GPUs are as good as equal. By choice (docs/decisions/0043).
+# Rate and bandwidth of a GPU that counts as better: closer, two GPUs are as good as equal. By choice (decision 0043).
 _BETTER = 1.1
 # How much slower it may still be predicted, log: measured rates of one release differ by as much (../shared/data/cross_gpu).
 _SLACK = math.log(1.03)

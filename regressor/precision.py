@@ -51,7 +51,7 @@ _IN_USE = 0.02
 _BUSY, _FP32_WORK = 0.5, 0.1
 
 # What is taken for likely where nothing is known: one in two jobs on a GPU with tensor cores uses them in 16 bits. By choice
-# (docs/decisions/0040).
+# (decision 0040).
 _UNKNOWN: Mapping[Precision, float] = {"tf32": 0.5, "mixed": 0.5}
 
 

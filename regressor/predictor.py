@@ -124,7 +124,7 @@ class LatencyPredictor:
         return sorted(predictions, key=lambda prediction: prediction.ratio)
 
     def on_gpus(self, prediction: Prediction, gpus: int) -> Prediction:
-        """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each (docs/decisions/0042)."""
+        """The prediction for ``gpus`` of its GPU in each machine, with the same batch on each (decision 0042)."""
         return self.scaling.on_gpus(prediction, self.catalog[prediction.gpu], gpus)
 
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:

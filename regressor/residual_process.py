@@ -12,7 +12,7 @@ from epochcast.regressor.errors import InputError
 
 # Standard deviations in log seconds, fixed a priori from the size of a recipe's errors on GPUs that it has not seen: about
 # 0.15, most of it common to a GPU or to jobs that are alike. Fitted to the anchors at hand by marginal likelihood they made
-# answers worse, and a common factor fitted to them did not make intervals better (docs/decisions/0015).
+# answers worse, and a common factor fitted to them did not make intervals better (decision 0015).
 _COMMON = 0.10
 """Of the error that every answer about the GPU shares."""
 _SMOOTH = 0.10
@@ -24,7 +24,7 @@ _PER_WORKLOAD = 0.05
 _PER_PAIR = 0.04
 """Of the noise of one pair."""
 
-# Standard deviations, root mean square over the features. Others differ by 0.3 points or less (docs/decisions/0015).
+# Standard deviations, root mean square over the features. Others differ by 0.3 points or less (decision 0015).
 _LENGTH = 1.0
 
 MOST_PAIRS = 1000

@@ -29,7 +29,7 @@ _FLOOR = 2 * InducingGaussianProcess().noise ** 2
 SCALE_FLOOR = _FLOOR**0.5
 """The smallest scale of a corrected answer."""
 # What a GPU adds that training has not seen, in the unit of the processes' prior variance: errors there are about twice those
-# between known GPUs, and depend little on how well the profile is known. By choice (docs/decisions/0014).
+# between known GPUs, and depend little on how well the profile is known. By choice (decision 0014).
 _NEW_GPU = 0.25
 # Beyond this percentile of what left-out models show, a profile counts as unlike the training profiles. The correction helps
 # left-out models on the whole range: at 95 instead of 99 their error is 0.06 points larger.
@@ -51,7 +51,7 @@ def has_telemetry(profile: Profile) -> bool:
 
 
 class TelemetryCorrection:
-    """Learnt from pairs whose source profile :func:`has_telemetry` (docs/decisions/0013).
+    """Learnt from pairs whose source profile :func:`has_telemetry` (decision 0013).
 
     Args:
         forest_share: weight of the trees next to the processes.

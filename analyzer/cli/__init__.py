@@ -52,10 +52,10 @@ def cli() -> None:
     """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; every bad input ends as one sentence on stderr."""
+def main(argv: Sequence[str] | None = None, command: click.Command = cli, name: str = "epochcast") -> int:
+    """Run a command line and return its exit code; every bad input ends as one sentence on stderr."""
     try:
-        status = cli.main(args=argv, prog_name="epochcast", standalone_mode=False)
+        status = command.main(args=argv, prog_name=name, standalone_mode=False)
         if sys.stdout is not None:  # None: started with standard output closed
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:  # a group without a command: its help, in its lines

@@ -128,7 +128,8 @@ class RegressorFit(Plugin):
                  --data cloud_hw_trainpred.csv --out my-paper
 
     Of a run of wandb the epochs come from its history or its printed lines; otherwise they are detected. A folder of
-    TensorBoard event files needs --trace. A run without epochs, or with several busy GPUs, is skipped, and the reason is printed.
+    TensorBoard event files needs --trace. A run without epochs, or with several busy GPUs, is skipped, and the reason is
+    printed.
 
     Runs on a CPU, or on a GPU that is not in the catalogue, are skipped and listed. In a folder of traces each NAME.parquet or
     NAME.csv has a NAME.json with its "workload", its "group" and, if known, its true epochs ("epoch_starts", "epoch_ends",

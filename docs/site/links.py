@@ -21,23 +21,6 @@ _LANGUAGES = {".py": "python", ".toml": "toml", ".yml": "yaml", ".yaml": "yaml",
 _PLACES = {"CHANGELOG.md": "changelog.md"}
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the pages of a folder where the navigation names the folder (``decisions/``), in the order of their names."""
-    docs = Path(config.docs_dir)
-    config.nav = [
-        {
-            title: _pages(docs, place) if isinstance(place, str) and place.endswith("/") else place
-            for title, place in entry.items()
-        }
-        for entry in config.nav or ()
-    ]
-    return config
-
-
-def _pages(docs: Path, folder: str) -> list[str]:
-    return [path.relative_to(docs).as_posix() for path in sorted((docs / folder).glob("*.md"))]
-
-
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for every file outside docs/ that some page links to, and for those that these link to."""
     root = Path(config.docs_dir).parent

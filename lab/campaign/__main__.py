@@ -1,8 +1,9 @@
-"""``epochcast campaign``: run a list of trainings and fill a corpus with them."""
+"""``python -m lab.campaign``: run a list of trainings and fill a corpus with them."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from epochcast.analyzer.cli.quantities import Duration
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.tables import seconds_text, table
+from lab import commands
 from lab.campaign.overhead import MeasuredOverhead, read_overheads
 from lab.campaign.plan import read_plan, shipped_plans
 from lab.campaign.runner import Result, run_campaign
@@ -48,15 +50,15 @@ def run(
     retry_failed: bool,
     as_json: bool,
 ) -> int:
-    """Run the workloads of PLAN that CORPUS still lacks. PLAN is a TOML file or built in (`epochcast campaign plans`).
+    """Run the workloads of PLAN that CORPUS still lacks. PLAN is a TOML file or built in (`python -m lab.campaign plans`).
 
     Each workload trains in its own process while an agent samples; its trace and true epochs become a row of the
     corpus. If a run fails, CORPUS/failures says why and the others continue. After Ctrl-C, a full disk or the end of the time
     budget, run the same command again to continue. Exits 1 if a run failed or did not start.
 
     \b
-    Example: epochcast campaign run ten-minutes-gpu --out my-a10g
-             epochcast campaign run plan.toml --device cuda:1 --time-budget 1h
+    Example: python -m lab.campaign run ten-minutes-gpu --out my-a10g
+             python -m lab.campaign run plan.toml --device cuda:1 --time-budget 1h
     """
     began = time.monotonic()
     if time_budget is not None and not time_budget > 0:
@@ -103,7 +105,7 @@ def plans(as_json: bool) -> int:
     """List the built-in plans.
 
     \b
-    Example: epochcast campaign plans
+    Example: python -m lab.campaign plans
     """
     shipped = shipped_plans()
     if as_json:
@@ -133,3 +135,12 @@ def _text(results: list[Result], overheads: list[MeasuredOverhead]) -> str:
         ]
         text += "\n\n" + table(("what sampling cost", "overhead", "90 % interval", "pairs of blocks"), costs)
     return text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    return commands.run(campaign, "lab.campaign", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.tables import interval_text, seconds_text, table
 from epochcast.analyzer.words import count
 from epochcast.regressor import load_catalog
+from lab import commands
 from lab.corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage, coverage
 from lab.corpus.merge import merge as merge_corpora
 
@@ -201,3 +203,12 @@ def _protocol_lines(protocols: Mapping[str, str | None]) -> list[str]:
         + ("" if reason is None else f": {reason}")
         for name, reason in protocols.items()
     ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    return commands.run(corpus, "lab.corpus", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

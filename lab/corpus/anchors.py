@@ -1,8 +1,9 @@
-"""``epochcast anchors``."""
+"""``python -m lab.corpus.anchors``."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.anchors import Anchor, anchor_order, expected_seconds
 from epochcast.regressor.calibration import FEWEST
 from epochcast.regressor.pairs import make_pairs
+from lab.commands import run
 
 
 @click.command()
@@ -42,7 +44,7 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
     Measure each one on the new GPU and on a GPU that the model knows.
 
     \b
-    Example: epochcast anchors --gpu L4 --k 5
+    Example: python -m lab.corpus.anchors --gpu L4 --k 5
     """
     catalog = load_catalog(gpus)
     target = catalog.resolve(gpu)
@@ -112,3 +114,7 @@ def _reason(anchor: Anchor) -> str:
         f"busy {100 * anchor['busy_share']:.0f} % of the time on {anchor['gpu']}; with it the anchors explain "
         f"{100 * anchor['covered']:.0f} % of the differences between the known workloads"
     )
+
+
+if __name__ == "__main__":
+    sys.exit(run(anchors, "lab.corpus.anchors"))

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+import lab.rivals.detection  # noqa: F401 (makes them known)
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError

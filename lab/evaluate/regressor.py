@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, InstanceOf, model_serializer, model_validator
 
+import lab.corpora  # noqa: F401 (makes them known)
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.evaluation.comparison import ALL, Comparison, RowsQuestion, each_recipe
 from epochcast.analyzer.evaluation.report import columns

@@ -31,14 +31,14 @@ Route = Literal["ensemble", "incomplete", "residual", "job", "speeds", "specific
 
 @dataclass(eq=False, repr=False)
 class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Speeds at equal work for every pair, and on top of them what telemetry adds (docs/decisions/0040, 0013).
+    """Speeds at equal work for every pair, and on top of them what telemetry adds (decision 0040, 0013).
 
     Args:
-        trees: extra trees; 200 by choice (docs/decisions/0006).
+        trees: extra trees; 200 by choice (decision 0006).
         min_samples_leaf: 2 keeps every leaf an average, so that no training row's latency is stored in a model file.
-        forest_share: weight of the trees next to the processes; a third by choice (docs/decisions/0013).
+        forest_share: weight of the trees next to the processes; a third by choice (decision 0013).
         residual_step: how much of what the trees learnt a new GPU gets; half, fixed a priori
-            (docs/decisions/0006).
+            (decision 0006).
         random_state: seed of the trees.
 
     Attributes:

@@ -5,7 +5,7 @@
     job.epochs, job.predict(), job.recommend(deadline="10h")
 
 The rooms are at the top level of the repository (``agent/``, ``analyzer/``, ``common/``, ``detector/``, ``regressor/``) and
-are linked here, so that they import as ``epochcast.agent`` and so on (``docs/decisions/0001-layout.md``).
+are linked here, so that they import as ``epochcast.agent`` and so on (``decision 0001``).
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""``epochcast evaluate detector``: the protocols, the figures by class and by confidence, and the comparison of methods."""
+"""``python -m lab.evaluate detector``: the protocols, the figures by class and by confidence, and the comparison of methods."""
 
 import contextlib
 import io
@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.cli import main
 from epochcast.detector import METHODS
 from lab.evaluate import detector as evaluate_detector
+from lab.evaluate.__main__ import main as evaluate
 
 
 def wave(period: float, seconds: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +58,7 @@ def few_methods(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
 def evaluated(folder: Path) -> Any:
     """What the command says of the folder, as JSON."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
-        assert main(["evaluate", "detector", "--data", str(folder), "--json"]) == 0
+        assert evaluate(["detector", "--data", str(folder), "--json"]) == 0
     return json.loads(output.getvalue())
 
 
@@ -88,61 +88,61 @@ def test_every_figure_of_a_right_answer(evaluated: Any) -> None:
 
 
 def test_methods_side_by_side(
-    folder: Path, few_methods: tuple[str, ...], tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
+    folder: Path, few_methods: tuple[str, ...], tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
-    answers = answer("evaluate", "detector", "--data", folder, "--recipe", "all")
+    answers = lab_answer("evaluate", "detector", "--data", folder, "--recipe", "all")
     assert [found["recipe"] for found in answers] == list(few_methods)
     assert {found["n"] for found in answers} == {3}
     assert len({found["baseline_mape"] for found in answers}) == 1
     put(tmp_path, "a", "dram_active", 15, 1)
-    lines = text("evaluate", "detector", "--data", tmp_path, "--recipe", "all").splitlines()
+    lines = lab("evaluate", "detector", "--data", tmp_path, "--recipe", "all").splitlines()
     assert [line.split("  ")[0] for line in lines[1:5]] == [*few_methods, "length / 10"]
 
 
-def test_several_corpora_may_hold_runs_of_one_name(tmp_path: Path, answer: Callable[..., Any]) -> None:
+def test_several_corpora_may_hold_runs_of_one_name(tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
     for gpu, period in (("t4", 15), ("l4", 12)):
         (tmp_path / gpu).mkdir()
         put(tmp_path / gpu, "run", "dram_active", period, 1)
     data = [f"--data={tmp_path / gpu}" for gpu in ("t4", "l4")]
-    found = answer("evaluate", "detector", *data)
+    found = lab_answer("evaluate", "detector", *data)
     assert found["n"] == 2
     assert set(found["by"]["trace"]) == {str(tmp_path / gpu / "run") for gpu in ("t4", "l4")}
 
 
-def test_the_report_names_classes_confidence_and_cost(folder: Path, text: Callable[..., str]) -> None:
-    printed = text("evaluate", "detector", "--data", folder, "--recipe", "notebook")
+def test_the_report_names_classes_confidence_and_cost(folder: Path, lab: Callable[..., str]) -> None:
+    printed = lab("evaluate", "detector", "--data", folder, "--recipe", "notebook")
     for words in ("even", "host", "all", "length/10", "confidence from", "expected calibration error", "CPU: "):
         assert words in printed
 
 
 def test_a_refusal_is_no_answer_and_its_reason_is_shown(
-    folder: Path, answer: Callable[..., Any], text: Callable[..., str]
+    folder: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     work = ["evaluate", "detector", "--data", folder, "--recipe", "paper", "--clock", "work"]
-    found = answer(*work)
+    found = lab_answer(*work)
     assert found["refused"] == 4
     assert "the work clock needs" in found["by"]["trace"]["a"]["reason"]
     assert found["by"]["trace"]["cpu"]["reason"] is None
-    assert "paper refused 4 of 5 traces, a with: the work clock needs" in text(*work)
+    assert "paper refused 4 of 5 traces, a with: the work clock needs" in lab(*work)
 
 
-def test_a_method_that_refuses_every_trace_is_bad_input(tmp_path: Path, refusal: Callable[..., str]) -> None:
+def test_a_method_that_refuses_every_trace_is_bad_input(tmp_path: Path, lab: Callable[..., str]) -> None:
     put(tmp_path, "a", "dram_active", 15, 1)
-    assert "refused each of the 1 traces, 'a' with: the work clock needs" in refusal(
-        "evaluate", "detector", "--data", tmp_path, "--clock", "work"
+    assert "refused each of the 1 traces, 'a' with: the work clock needs" in lab(
+        "evaluate", "detector", "--data", tmp_path, "--clock", "work", status=2
     )
 
 
-def test_a_trace_without_readings_is_named(tmp_path: Path, refusal: Callable[..., str]) -> None:
+def test_a_trace_without_readings_is_named(tmp_path: Path, lab: Callable[..., str]) -> None:
     put(tmp_path, "a", "dram_active", 15, 1)
     (tmp_path / "a.csv").write_text("time,dram_active\n1,\n2,\n")
-    assert refusal("evaluate", "detector", "--data", tmp_path).startswith(
+    assert lab("evaluate", "detector", "--data", tmp_path, status=2).startswith(
         "epochcast: none of the 1 traces can be used, 'a' because: the trace has no metric with a reading"
     )
 
 
 def test_what_cannot_be_used_is_skipped_and_counted(
-    tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
+    tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     for name in ("good", "outside", "unsorted", "words"):
         put(tmp_path, name, "dram_active", 15, 1, repo="one/job")
@@ -150,18 +150,18 @@ def test_what_cannot_be_used_is_skipped_and_counted(
     lines = (tmp_path / "unsorted.csv").read_text().splitlines()
     (tmp_path / "unsorted.csv").write_text("\n".join([lines[0], *lines[:0:-1]]))
     (tmp_path / "words.json").write_text("no labels")
-    found = answer("evaluate", "detector", "--data", tmp_path)
+    found = lab_answer("evaluate", "detector", "--data", tmp_path)
     assert (found["n"], found["within_5"], found["within_5_by_repository"]) == (1, 1.0, 1.0)
     assert {skipped["name"] for skipped in found["unusable"]} == {"outside", "unsorted", "words"}
     assert all(skipped["why"] for skipped in found["unusable"])
     assert list(found["by"]["interval"]) == ["up to 0.5 s"]
     assert list(found["by"]["samples_per_epoch"]) == ["30 and more"]
     assert found["by"]["origin"]["real"]["n"] == 1
-    assert "skipped 3 traces that cannot be used" in text("evaluate", "detector", "--data", tmp_path)
+    assert "skipped 3 traces that cannot be used" in lab("evaluate", "detector", "--data", tmp_path)
 
 
 def test_a_period_that_changes_is_scored_by_its_stretches(
-    tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str], refusal: Callable[..., str]
+    tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     """Ten epochs of 15 s, then six of 30 s; next to it ten of 15 s labelled as four and six, so that one period is right."""
     lengths = np.array([15.0] * 10 + [30.0] * 6)
@@ -175,12 +175,12 @@ def test_a_period_that_changes_is_scored_by_its_stretches(
     (tmp_path / "changes.json").write_text(json.dumps(marks))
     put(tmp_path, "words", "dram_active", 15, 1)
     (tmp_path / "words.json").write_text("no labels")
-    regimes = answer("evaluate", "detector", "--regimes", tmp_path)["regimes"]
+    regimes = lab_answer("evaluate", "detector", "--regimes", tmp_path)["regimes"]
     assert (regimes["n"], regimes["one_period_sure"], regimes["n_regimes"], regimes["stretches_right"]) == (1, 0, 1, 1)
     assert [regime["period_s"] for regime in regimes["by"]["changes"]["regimes"]] == pytest.approx([15, 30])
     assert [trace["name"] for trace in regimes["unusable"]] == ["words"]
-    assert "skipped 1 trace that cannot be used: words: " in text("evaluate", "detector", "--regimes", tmp_path)
-    assert "nothing to evaluate: give --data PATH, --regimes DIR, or both" in refusal("evaluate", "detector")
+    assert "skipped 1 trace that cannot be used: words: " in lab("evaluate", "detector", "--regimes", tmp_path)
+    assert "nothing to evaluate: give --data PATH, --regimes DIR, or both" in lab("evaluate", "detector", status=2)
 
 
 # MLPerf ---------------------------------------------------------------------------------------------------------------
@@ -210,10 +210,10 @@ def mlperf(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
-    mlperf: tuple[str, str], few_methods: tuple[str, ...], answer: Callable[..., Any], text: Callable[..., str]
+    mlperf: tuple[str, str], few_methods: tuple[str, ...], lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     arguments = ("--protocol", "mlperf", "--data", mlperf[0], "--events", mlperf[1])
-    found = answer("evaluate", "detector", *arguments)
+    found = lab_answer("evaluate", "detector", *arguments)
     assert found["n"] == 3, "the period of 4 s has two samples"
     assert set(found["by"]["cell"]) == {"one/slow", "two/slow"}
     assert set(found["by"]["benchmark"]) == {"slow"}
@@ -222,20 +222,20 @@ def test_mlperf_scores_cells_and_asks_for_silence_elsewhere(
     assert found["macro"]["within_5"] == pytest.approx(np.mean([line["within_5"] for line in cells.values()]))
     assert found["rest"]["n"] == 1
     assert found["by"]["trace"]["one/slow/r1"]["true_period"] == pytest.approx(40)
-    printed = text("evaluate", "detector", *arguments, "--recipe", "notebook")
+    printed = lab("evaluate", "detector", *arguments, "--recipe", "notebook")
     assert "one/slow" in printed
     assert "fewer than three samples in a period): 1 runs" in printed
-    assert "rest answered" in text("evaluate", "detector", *arguments, "--recipe", "all")
+    assert "rest answered" in lab("evaluate", "detector", *arguments, "--recipe", "all")
 
 
-def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, refusal: Callable[..., str]) -> None:
+def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, lab: Callable[..., str]) -> None:
     power, events = tmp_path / "power.csv", tmp_path / "events.csv"
     rows = "".join(f"v4.0,one,fast,r1,node_0,{time},{5000 + time % 3}\n" for time in range(0, 60000, 2000))
     power.write_text("round,system,benchmark,run,source,t_ms,watts\n" + rows)
     marks = "".join(f"v4.0,one,fast,r1,{time},eval_start,\n" for time in range(4000, 60000, 4000))
     events.write_text("round,system,benchmark,run,t_ms,key,value\n" + marks)
-    assert "none of the 1 runs has a period of at least 3 samples" in refusal(
-        "evaluate", "detector", "--protocol", "mlperf", "--data", power, "--events", events
+    assert "none of the 1 runs has a period of at least 3 samples" in lab(
+        "evaluate", "detector", "--protocol", "mlperf", "--data", power, "--events", events, status=2
     )
 
 
@@ -249,7 +249,7 @@ def test_mlperf_runs_of_too_short_periods_only_are_bad_input(tmp_path: Path, ref
     ],
 )
 def test_bad_usage_is_one_sentence(
-    arguments: list[str], says: str, tmp_path: Path, monkeypatch: Any, refusal: Callable[..., str]
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: Any, lab: Callable[..., str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert says in refusal("evaluate", "detector", *arguments)
+    assert says in lab("evaluate", "detector", *arguments, status=2)

@@ -1,4 +1,4 @@
-"""``epochcast evaluate regressor``: figures next to the baselines, files of the public format, and what is refused."""
+"""``python -m lab.evaluate regressor``: figures next to the baselines, files of the public format, and what is refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
+from lab.rivals import latency
 
 GPUS = {"g4dn": 1.0, "g5": 0.5, "p3": 0.4}
 
@@ -41,10 +43,10 @@ def csv(table: pd.DataFrame, path: Path) -> str:
 
 
 def test_a_recipe_stands_beside_the_baselines(
-    table: pd.DataFrame, tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
+    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     data = csv(table, tmp_path / "a.csv")
-    found = answer("evaluate", "regressor", "--data", data, "--recipe", "pair-median")
+    found = lab_answer("evaluate", "regressor", "--data", data, "--recipe", "pair-median")
     assert {"mape", "median_ape", "p90_ape", "rmse", "r2", "n", "coverage", "by"} <= set(found)
     assert {"inside", "wrong_order", "bias", "mape_by_group"} <= set(found)
     assert found["mape"] == pytest.approx(0, abs=1e-9) and found["n"] == 60 and found["fastest_right"] == 1
@@ -54,80 +56,84 @@ def test_a_recipe_stands_beside_the_baselines(
     assert all(one["n"] == 60 for one in found["baselines"].values())
     assert all(one["mape"] > 5 for name, one in found["baselines"].items() if name != "data-sheet-ridge")  # ratios are fixed
     assert found["baselines"]["same-latency"]["fastest_right"] == pytest.approx(1 / 3)  # right only from the fastest GPU
-    printed = text("evaluate", "regressor", "--data", data, "--recipe", "pair-median")
+    printed = lab("evaluate", "regressor", "--data", data, "--recipe", "pair-median")
     assert "1 workloads ran on one GPU only" in printed and "bandwidth-ratio" in printed and "V100 SXM2 16GB" in printed
 
 
 def test_one_corpus_for_each_gpu_is_as_good_as_one_of_all(
-    table: pd.DataFrame, tmp_path: Path, answer: Callable[..., Any]
+    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any]
 ) -> None:
     parts = [csv(rows, tmp_path / f"{gpu}.csv") for gpu, rows in table.groupby("Instances")]
     asked = ("--recipe", "flops-ratio")
-    whole = answer("evaluate", "regressor", "--data", csv(table, tmp_path / "a.csv"), *asked)
-    apart = answer("evaluate", "regressor", *(f"--data={part}" for part in parts), *asked)
+    whole = lab_answer("evaluate", "regressor", "--data", csv(table, tmp_path / "a.csv"), *asked)
+    apart = lab_answer("evaluate", "regressor", *(f"--data={part}" for part in parts), *asked)
     assert apart["n"] == whole["n"] > 0
     assert apart["mape"] == pytest.approx(whole["mape"])
 
 
 def test_a_recipe_whose_parameters_are_estimators_answers_as_json(
-    table: pd.DataFrame, tmp_path: Path, answer: Callable[..., Any]
+    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any]
 ) -> None:
-    found = answer("evaluate", "regressor", "--data", csv(table, tmp_path / "a.csv"), "--recipe", "extra-trees", "--seeds", "1")
+    found = lab_answer(
+        "evaluate", "regressor", "--data", csv(table, tmp_path / "a.csv"), "--recipe", "extra-trees", "--seeds", "1"
+    )
     assert found["n"] > 0 and "ExtraTreesRegressor(" in str(found["settings"]["parameters"])
 
 
 def test_all_recipes_that_cost_nothing_agree_with_themselves(
-    table: pd.DataFrame, tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    table: pd.DataFrame,
+    tmp_path: Path,
+    lab_answer: Callable[..., Any],
+    lab: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from epochcast import regressor
-
-    cheap = {name: regressor.RECIPES[name] for name in ("prior", "pair-median")}
-    monkeypatch.setattr(regressor, "RECIPES", cheap)
+    cheap = {name: latency.RECIPES[name] for name in ("prior", "pair-median")}
+    monkeypatch.setattr(latency, "RECIPES", cheap)
     data = csv(table, tmp_path / "a.csv")
-    listed = answer("evaluate", "regressor", "--data", data, "--recipe", "all")
+    listed = lab_answer("evaluate", "regressor", "--data", data, "--recipe", "all")
     assert [one["recipe"] for one in listed] == list(cheap)
-    assert listed[0]["mape"] == answer("evaluate", "regressor", "--data", data, "--recipe", "prior")["mape"]
-    compared = text("evaluate", "regressor", "--data", data, "--recipe", "all").split("\n\n")[1].splitlines()
+    assert listed[0]["mape"] == lab_answer("evaluate", "regressor", "--data", data, "--recipe", "prior")["mape"]
+    compared = lab("evaluate", "regressor", "--data", data, "--recipe", "all").split("\n\n")[1].splitlines()
     assert [line.split()[0] for line in compared[:3]] == ["recipe", *cheap]
 
 
 def test_anchors_turn_a_new_gpu_into_a_known_one(
-    table: pd.DataFrame, tmp_path: Path, answer: Callable[..., Any], refusal: Callable[..., str]
+    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     asked = ("--data", csv(table, tmp_path / "a.csv"), "--recipe", "pair-median", "--protocol", "P4-anchors")
-    assert answer("evaluate", "regressor", *asked, "--anchors", "0", status=1)["n"] == 0  # as P4: no pair of GPUs was seen
-    found = answer("evaluate", "regressor", *asked, "--anchors", "3")
+    assert lab_answer("evaluate", "regressor", *asked, "--anchors", "0", status=1)["n"] == 0  # as P4: no pair of GPUs was seen
+    found = lab_answer("evaluate", "regressor", *asked, "--anchors", "3")
     assert found["mape"] == pytest.approx(0, abs=1e-9) and found["n"] == 42 and found["settings"]["anchors"] == 3
-    assert "10 anchors leave no workload to test on" in refusal("evaluate", "regressor", *asked, "--anchors", "10")
+    assert "10 anchors leave no workload to test on" in lab("evaluate", "regressor", *asked, "--anchors", "10", status=2)
 
 
 def test_kept_back_rows_of_the_public_format(
-    table: pd.DataFrame, tmp_path: Path, answer: Callable[..., Any], text: Callable[..., str]
+    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     """Columns in another order, columns more, other GPUs under catalogue names, workloads on one GPU, a single pair."""
     train = csv(table, tmp_path / "train.csv")
     other = pd.DataFrame([row("p100", 5, 20.0), row("RTX 3090", 5, 11.0), row("g5", 7, 3.0)])
     other = other[sorted(other, reverse=True)].assign(uuid="GPU-1")
     asked = ("--train", train, "--test", csv(other, tmp_path / "test.csv"))
-    found = answer("evaluate", "regressor", *asked, "--recipe", "prior")
+    found = lab_answer("evaluate", "regressor", *asked, "--recipe", "prior")
     assert found["n"] == 2 and found["protocol"] is None and set(found["by"]["target_gpu"]) == {"P100 PCIe 16GB", "RTX 3090"}
     assert found["settings"]["workloads_on_one_gpu"] == 1 and found["settings"]["workloads_in_both"] == 0
     assert found["fastest_n"] == 0 and found["fastest_right"] is None
-    assert answer("evaluate", "regressor", *asked, "--recipe", "pair-median", status=1)["coverage"] == 0
-    printed = text("evaluate", "regressor", *asked, "--recipe", "prior")
+    assert lab_answer("evaluate", "regressor", *asked, "--recipe", "pair-median", status=1)["coverage"] == 0
+    printed = lab("evaluate", "regressor", *asked, "--recipe", "prior")
     assert "tested on 2 pairs among 3 others; 1 workloads ran on one GPU only" in printed
 
 
 def test_a_gpu_of_ones_own(
-    table: pd.DataFrame, tmp_path: Path, answer: Callable[..., Any], refusal: Callable[..., str]
+    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
 ) -> None:
     mine = tmp_path / "mine.toml"
     figures = "compute_capability = 8.9\nsm_count = 60\ncuda_cores = 7680\nboost_clock = 2.4e9\nmemory = 25769803776\n"
     mine.write_text(f'[[gpu]]\nname = "Own 1"\n{figures}memory_bandwidth = 6e11\ntdp = 200\n')
     data = csv(pd.DataFrame([row("Own 1", 1, 3.0), row("g5", 1, 6.0)]), tmp_path / "own.csv")
     asked = ("--train", csv(table, tmp_path / "train.csv"), "--test", data, "--recipe", "prior")
-    assert "unknown GPU 'Own 1'" in refusal("evaluate", "regressor", *asked)
-    assert set(answer("evaluate", "regressor", *asked, "--gpus", str(mine))["by"]["target_gpu"]) == {"Own 1"}
+    assert "unknown GPU 'Own 1'" in lab("evaluate", "regressor", *asked, status=2)
+    assert set(lab_answer("evaluate", "regressor", *asked, "--gpus", str(mine))["by"]["target_gpu"]) == {"Own 1"}
 
 
 @pytest.mark.parametrize(
@@ -149,13 +155,13 @@ def test_a_gpu_of_ones_own(
     ],
 )
 def test_bad_input_is_one_sentence(
-    arguments: list[str], says: str, table: pd.DataFrame, tmp_path: Path, refusal: Callable[..., str]
+    arguments: list[str], says: str, table: pd.DataFrame, tmp_path: Path, lab: Callable[..., str]
 ) -> None:
     names = {"data": csv(table, tmp_path / "a.csv"), "alone": csv(table.tail(1), tmp_path / "alone.csv")}
-    assert says in refusal("evaluate", "regressor", *(argument.format(**names) for argument in arguments))
+    assert says in lab("evaluate", "regressor", *(argument.format(**names) for argument in arguments), status=2)
 
 
-def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, answer: Callable[..., Any]) -> None:
+def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
     rng = np.random.default_rng(0)
     rows = [
         {
@@ -172,13 +178,13 @@ def test_latencies_without_telemetry_get_the_recipe_for_them(tmp_path: Path, ans
         for instance, factor in {"g3s.xlarge": 1.0, "p3.2xlarge": 0.2}.items()
     ]
     data = csv(pd.DataFrame(rows), tmp_path / "profet.csv")
-    found = answer("evaluate", "regressor", "--data", data, "--seeds", "1")
+    found = lab_answer("evaluate", "regressor", "--data", data, "--seeds", "1")
     assert found["recipe"] == "latency-only" and found["n"] == 60 and found["mape"] < 1
-    by_speeds = answer("evaluate", "regressor", "--data", data, "--seeds", "1", "--recipe", "default")
+    by_speeds = lab_answer("evaluate", "regressor", "--data", data, "--seeds", "1", "--recipe", "default")
     assert by_speeds["n"] == 60 and by_speeds["mape"] < 1
 
 
-def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, answer: Callable[..., Any]) -> None:
+def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
     rows = [
         {
             "source": "mine",
@@ -193,7 +199,7 @@ def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, answer: Call
         for precision in ("single", "mixed")
         for gpu, rate in {"T4": 1.0, "A10G": 2.0, "A100 SXM4 40GB": 5.0}.items()
     ]
-    found = answer(
+    found = lab_answer(
         "evaluate", "regressor", "--data", csv(pd.DataFrame(rows), tmp_path / "rates.csv"), "--protocol", "new-workload"
     )
     assert found["recipe"] == "default" and found["n"] == 20 * 2 * 6 and found["mape"] < 5

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import lab.rivals.detection  # noqa: F401 (makes them known)
 from epochcast.detector import METHODS
 from epochcast.detector.labels import Labels
 from epochcast.detector.simulator import simulate

@@ -2,8 +2,8 @@
 
     EPOCHCAST_SHARED=../shared python -m lab.speed.regressor.accuracy [PART]... [--write]
 
-What `python -m lab.evaluate regressor` measures, for all recipes but the paper's models, which take minutes for one shuffle (see
-`paper.py`), and the protocols P2 to P4. P1 leaks (`paper.py` shows it); the protocols of rates are P3 and P4 here. Five
+What `python -m lab.evaluate regressor` measures, for all recipes but the paper's models, which take minutes for one shuffle
+(see `paper.py`), and the protocols P2 to P4. P1 leaks (`paper.py` shows it); the protocols of rates are P3 and P4 here. Five
 minutes, most of them for shuffles of the default.
 """
 

@@ -37,8 +37,6 @@ GOOD = {
     "milliseconds": "time,power\n" + "".join(f"{1700000000000 + 100 * tick},{tick}\n" for tick in _TICKS),
     "own": '# {"gpu": "Tesla T4", "static": {}}\ntime,power\n' + "".join(f"{1.7e9 + tick},{tick}\n" for tick in _TICKS),
     "record_epochs": "time,mono,run,SMACT,MISSED\n" + "".join(f"{1.7e9 + tick},{tick},a,0.5,0\n" for tick in _TICKS),
-    "mlperf": "round,system,benchmark,run,source,t_ms,watts\n"
-    + "".join(f"v4,8xH100,resnet,r1,node_{tick % 2},{2000 * tick},{tick}\n" for tick in _TICKS),
 }
 PIECES = [
     "",

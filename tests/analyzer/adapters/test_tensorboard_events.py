@@ -12,10 +12,10 @@ import pytest
 
 from epochcast.analyzer.adapters import tensorboard_events
 from epochcast.analyzer.adapters.logged_run import Epochs
-from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection
+from lab.corpus.__main__ import main as corpus
 
 BEGIN = 1_795_000_000.0
 
@@ -84,18 +84,18 @@ def test_with_a_trace_of_the_same_time_it_becomes_a_row(
     tmp_path: Path, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = _log(tmp_path / "logs", [(60.0 * epoch, epoch, {"epoch": epoch}) for epoch in range(15)])
-    given = ["corpus", "import", str(log), "--out", str(tmp_path / "corpus"), "--workload", "resnet50"]
-    assert main(given) == 2
+    given = ["import", str(log), "--out", str(tmp_path / "corpus"), "--workload", "resnet50"]
+    assert corpus(given) == 2
     assert "give a trace of the same period with --trace" in capsys.readouterr().err
-    assert main([*given, "--trace", str(trace)]) == 0
+    assert corpus([*given, "--trace", str(trace)]) == 0
     (run,) = read_runs(tmp_path / "corpus")
     assert (run.profile.gpu, run.profile.workload, run.marks, run.source) == ("T4", "resnet50", "history", "nvml")
     assert (run.profile.epoch_s, run.profile.epochs) == (60, 9), "what ends after the trace is left out, and the first epoch"
     later = _log(tmp_path / "later", [(5000 + 60.0 * epoch, epoch, {"epoch": epoch}) for epoch in range(5)])
-    given[2] = str(later)
-    assert main([*given, "--trace", str(trace)]) == 2
+    given[1] = str(later)
+    assert corpus([*given, "--trace", str(trace)]) == 2
     assert "0 of its 4 epochs are within its telemetry" in capsys.readouterr().err
-    assert main([*given, str(log), "--trace", str(trace)]) == 2
+    assert corpus([*given, str(log), "--trace", str(trace)]) == 2
     assert "one at a time" in capsys.readouterr().err
 
 
@@ -116,9 +116,7 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
             del broken[dice.randrange(len(broken)) :]
         file.write_bytes(broken)
         out = tmp_path / f"corpus-{number}"
-        statuses.append(
-            main(["corpus", "import", str(file), "--out", str(out), "--trace", str(trace), "--workload", "w", "--json"])
-        )
+        statuses.append(corpus(["import", str(file), "--out", str(out), "--trace", str(trace), "--workload", "w", "--json"]))
         err = capsys.readouterr().err
         assert "Traceback" not in err
         assert statuses[-1] == 0 or (statuses[-1] == 2 and err.count("\n") == 1)
@@ -133,5 +131,5 @@ def test_without_the_package_one_sentence_names_the_extra(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     log = str(tmp_path / "events.out.tfevents.1.host")
-    assert main(["corpus", "import", log, "--trace", str(trace), "--out", str(tmp_path / "corpus")]) == 2
+    assert corpus(["import", log, "--trace", str(trace), "--out", str(tmp_path / "corpus")]) == 2
     assert "pip install '.[tensorboard]'" in capsys.readouterr().err

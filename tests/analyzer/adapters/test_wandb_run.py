@@ -21,6 +21,8 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.analyzer.traces.trace import Trace, read_trace, read_traces, write_trace
 from epochcast.detector import Detection, JobDetection, detect
+from lab.corpus.__main__ import main as corpus
+from lab.evaluate.__main__ import main as evaluate
 
 from . import wandb_logs as logs
 
@@ -180,7 +182,7 @@ def test_a_real_offline_run_is_read(offline: Path) -> None:
 
 
 def test_a_real_offline_run_becomes_a_row(offline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["corpus", "import", str(offline), "--out", str(tmp_path), "--json"]) == 0
+    assert corpus(["import", str(offline), "--out", str(tmp_path), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["imported"]
     assert row["marks"] == "history"
     assert row["group"] == "mlp"
@@ -200,7 +202,7 @@ class TestImport:
             str(_two_gpus(tmp_path / name, logs.run_record(name, **config), *logs.per_epoch(), busy_gpus=(0,), gpu=gpu))
             for name, gpu in (("a1", "NVIDIA A10G"), ("t4", "Tesla T4"))
         ]
-        assert main(["corpus", "import", *runs, "--out", str(tmp_path / "corpus")]) == 0
+        assert corpus(["import", *runs, "--out", str(tmp_path / "corpus")]) == 0
         assert "2 runs imported, 0 left out" in capsys.readouterr().out
         one, other = read_runs(tmp_path / "corpus")
         assert {one.profile.gpu, other.profile.gpu} == {"A10G", "T4"}
@@ -210,14 +212,14 @@ class TestImport:
         assert one.profile.epochs == logs.EPOCHS - 2, "what comes before the first mark, and the first epoch, are left out"
         assert one.marks == "history"
         assert one.profile.metrics["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
-        assert main(["corpus", "report", str(tmp_path / "corpus")]) == 0
+        assert corpus(["report", str(tmp_path / "corpus")]) == 0
         printed, busy = capsys.readouterr().out, 100 * one.profile.metrics["gpu_utilization"]["mean"]
         assert "2 pairs to learn from" in printed and f"{busy:.0f} to {busy:.0f} %" in printed
 
     def test_once_more_replaces_the_row(self, tmp_path: Path) -> None:
         run = _two_gpus(tmp_path / "run", *logs.per_epoch(), busy_gpus=(0,))
         for workload in ("a", "b"):
-            assert main(["corpus", "import", str(run), "--out", str(tmp_path / "corpus"), "--workload", workload]) == 0
+            assert corpus(["import", str(run), "--out", str(tmp_path / "corpus"), "--workload", workload]) == 0
         (row,) = read_runs(tmp_path / "corpus")
         assert row.profile.workload == "b"
 
@@ -227,13 +229,13 @@ class TestImport:
         run = _two_gpus(tmp_path / "run", logs.run_record(lr=0.1), busy_gpus=(0,))
         # Such slow readings do not say that the cycle is an epoch.
         monkeypatch.setattr(sources, "detect", lambda *given: replace(detect(*given), cycles=()))
-        assert main(["corpus", "import", str(run), "--out", str(tmp_path / "corpus")]) == 0
+        assert corpus(["import", str(run), "--out", str(tmp_path / "corpus")]) == 0
         (row,) = read_runs(tmp_path / "corpus")
         assert row.marks == "detected"
         assert row.profile.epoch_s == pytest.approx(150, rel=0.05)
         assert (row.profile.epoch_s_low or 0) < 150 < (row.profile.epoch_s_high or 0)
         capsys.readouterr()
-        assert main(["evaluate", "detector", "--data", str(tmp_path / "corpus")]) == 2
+        assert evaluate(["detector", "--data", str(tmp_path / "corpus")]) == 2
         assert "have no 'training'" in capsys.readouterr().err
 
     def test_what_gives_no_row_is_left_out_with_the_reason(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,7 +253,7 @@ class TestImport:
         }
         left_out["holds 6 wandb runs"] = left_out.pop("neither a wandb run")
         arguments = [*map(str, left_out.values()), str(good), "--out", str(tmp_path / "corpus"), "--json"]
-        assert main(["corpus", "import", *arguments]) == 0
+        assert corpus(["import", *arguments]) == 0
         answer = json.loads(capsys.readouterr().out)
         assert [one["run"] for one in answer["imported"]] == [str(good)]
         for reason, said in zip(left_out, answer["left_out"], strict=True):
@@ -262,7 +264,7 @@ class TestImport:
         steps = logs.history((0.5 * step, {"loss": 1.0}) for step in range(3000))
         run = _run(tmp_path / "run", *logs.stats("old"), *steps)
         said = ["--gpu", "V100", "--device", "1", "--workload", "w", "--group", "g", "--steps-per-epoch", "400"]
-        assert main(["corpus", "import", str(run), "--out", str(tmp_path / "corpus"), *said]) == 0
+        assert corpus(["import", str(run), "--out", str(tmp_path / "corpus"), *said]) == 0
         (row,) = read_runs(tmp_path / "corpus")
         assert (row.profile.workload, row.profile.group) == ("w", "g")
         assert row.profile.gpu.startswith("V100")
@@ -274,13 +276,13 @@ class TestImport:
         trace = Trace(pd.DataFrame({"time": time, "power": np.full(time.size, 200.0)}), gpu="Tesla T4", source="nvml")
         write_trace(trace, tmp_path / "t.parquet")
         said = ["--out", str(tmp_path / "corpus"), "--trace", str(tmp_path / "t.parquet")]
-        assert main(["corpus", "import", str(run), *said]) == 0
+        assert corpus(["import", str(run), *said]) == 0
         (row,) = read_runs(tmp_path / "corpus")
         assert (row.profile.gpu, row.source, row.profile.epoch_s, row.marks) == ("T4", "nvml", 150, "history")
         assert row.profile.metrics["power"]["mean"] == 200
 
     def test_no_run_at_all_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["corpus", "import", str(tmp_path), "--out", str(tmp_path / "corpus")]) == 2
+        assert corpus(["import", str(tmp_path), "--out", str(tmp_path / "corpus")]) == 2
         assert "no run can be imported" in capsys.readouterr().err
         assert not (tmp_path / "corpus").exists()
 

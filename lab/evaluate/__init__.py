@@ -1,0 +1,1 @@
+"""Accuracy by the papers' and our protocols: ``python -m lab.evaluate NAME``."""
