@@ -253,14 +253,6 @@ def test_what_is_kept_answers_alike(architecture: type, unit: float, samples: li
     assert (answers > 0).all() and 0.05 * unit < answers.mean() < 2 * unit
 
 
-@pytest.mark.parametrize("lost", ["network.relations.of_relation", "edges.scale"])
-def test_weights_of_another_version_are_one_sentence(lost: str, samples: list[Sample]) -> None:
-    settings, arrays = fitted(samples).state()
-    del arrays[lost]
-    with pytest.raises(InputError, match="the weights are not of this version's network; train the predictor again"):
-        GraphNetwork(DnnOccu, FitSettings(1)).restore(settings, arrays)
-
-
 def test_a_loss_that_is_no_number_is_one_sentence(samples: list[Sample]) -> None:
     settings = FitSettings(epochs=9, learning_rate=float("inf"))
     with pytest.raises(InputError, match=r"the loss became nan in epoch \d of 9, so nothing was learnt"):
