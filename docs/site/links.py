@@ -49,10 +49,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lead links out of docs/ to the pages that `on_files` made."""
     root, added = Path(config.docs_dir).parent, config.extra["repository_files"]
     source = added.get(page.file.src_uri, f"docs/{page.file.src_uri}")
-    # The search: how it is done comes before why it was decided so, and files of the repository are not searched.
-    if source.startswith("docs/decisions/"):
-        page.meta["search"] = {"boost": 0.3}
-    elif source in added.values() and source not in _PLACES:
+    # The search finds pages: neither decisions nor files of the repository.
+    if source == "docs/decisions.md" or (source in added.values() and source not in _PLACES):
         page.meta["search"] = {"exclude": True}
 
     def led(link: re.Match[str]) -> str:

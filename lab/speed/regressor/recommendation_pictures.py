@@ -22,7 +22,6 @@ from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.recommendation import Recommendation, Work, recommend, whole_job
 from epochcast.regressor import LatencyPredictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.prediction import Estimate
-
 from lab.speed.page import RECOMMENDATION, options
 from lab.speed.regressor.public_pairs import DATA
 
