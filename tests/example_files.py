@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
 from epochcast.regressor import Profile
+from lab.simulator import simulate
 
 from .my_gpu import MY_GPU
 

@@ -23,8 +23,8 @@ from epochcast.analyzer.words import money
 def demo(out: Path) -> int:
     """Try every step on this machine in about two minutes; no GPU needed.
 
-    Trains a small CNN while an agent samples this machine, and finds its epochs. Then replays a GPU trace and predicts the
-    epoch time on every other GPU. Writes summary.json and report.html to DIR. Exits 1 if a part failed.
+    Trains a small CNN while an agent samples this machine, and finds its epochs. Then plays a (simulated) GPU trace and
+    predicts the epoch time on every other GPU. Writes summary.json and report.html to DIR. Exits 1 if a part failed.
 
     \b
     Example: epochcast demo --out epochcast-demo
@@ -43,10 +43,10 @@ def demo(out: Path) -> int:
             part["verdict"],
             f"{part['confidence']:.2f}",
         )
-        for name, part in (("live CNN on this CPU", live), (kind, replay))
+        for name, part in ((kind, replay), ("live CNN on this CPU", live))
     ]
     terminal.say(table(("trace", "true epoch", "detected", "verdict", "confidence"), rows))
-    for name, part in (("live", live), ("replay", replay)):
+    for name, part in ((kind, replay), ("live", live)):
         if "sentence" in part:
             terminal.say(f"{name}: {part['sentence']}")
     if pick["cheapest"]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import click
 
 from epochcast.analyzer.cli.fleet_analyze import analyze
-from epochcast.analyzer.cli.fleet_simulate import simulate
 from epochcast.analyzer.cli.group import Group
 
 
 @click.group(cls=Group)
 def fleet() -> None:
-    """Analyse the traces of a whole fleet, or simulate one."""
+    """Analyse the traces of a whole fleet."""
 
 
 fleet.add_command(analyze)
-fleet.add_command(simulate)

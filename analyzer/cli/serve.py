@@ -34,7 +34,8 @@ def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: 
     It listens on http://127.0.0.1:9913 by default: a web page at /, the API under /api/v1 (described at /openapi.json), metrics
     at /metrics. The package's file systemd/analyzer.toml shows every setting. SIGTERM ends it with exit code 0.
 
-    With --demo it watches ten simulated GPUs whose jobs began ten minutes ago, and removes what it wrote when it ends.
+    With --demo it plays recordings of ten simulated GPUs whose jobs began five minutes ago, and removes what it wrote when it
+    ends.
 
     \b
     Example: epochcast serve --config /etc/epochcast/analyzer.toml

@@ -1,4 +1,4 @@
-"""The demo's two recordings: a real training on this machine, and a simulated GPU trace, each read through an agent."""
+"""The demo's two recordings: a real training on this machine, and a GPU trace that is shipped, each read through an agent."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
+from epochcast.analyzer.demo.player import TRACES
 from epochcast.analyzer.errors import AgentError
 from epochcast.analyzer.recording.agent_process import agent_process
-from epochcast.analyzer.traces.trace import Trace, write_trace
+from epochcast.analyzer.traces.labels import read_labels
+from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.common.files import write_whole
 from epochcast.detector.labels import Labels
-from epochcast.detector.simulator import simulate
 
 _LEAD_S = 1.5  # sampled before the trainer starts and after it ends, so that the trace shows both
 _SETTLE_S = 0.3  # the last ticks are in the agent's ring three ticks later at the latest
@@ -88,16 +87,13 @@ def _last_line(said: Any) -> str:
 
 
 SPEED = 60.0
-_SEED = 7
 _POLL_S = 0.5
 _PATIENCE_S = 15.0  # beyond the time that the replay should take
 
 
 def gpu_trace() -> tuple[Trace, Labels]:
-    """A simulated GPU trace with true epoch marks; it says so (``Trace.simulated``)."""
-    made = simulate(_SEED)
-    frame = pd.DataFrame({"time": made.time, **made.metrics})
-    return Trace(frame, gpu=made.gpu, source="simulator", simulated=True), Labels.from_json(made.labels())
+    """A whole training on a GPU with its true epoch marks; it says that it is simulated (``Trace.simulated``)."""
+    return read_trace(TRACES / "t4_training.parquet"), read_labels(TRACES / "t4_training.json")
 
 
 def replay_trace(trace: Trace, labels: Labels, out: Path, progress: Callable[[str], object]) -> Trace:

@@ -170,7 +170,7 @@ class FilesSettings(PlaceSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSettings:
-    """The simulated jobs of ``epochcast serve --demo``, which no configuration names. ``began``: when it did [unix s]."""
+    """The recordings that ``epochcast serve --demo`` plays, which no configuration names. ``began``: when it did [unix s]."""
 
     began: float
 
@@ -189,7 +189,7 @@ SOURCES: dict[type[SourceSettings], tuple[str, str]] = {
     AgentSettings: ("agents", "AgentSource"),
     PrometheusSettings: ("prometheus", "PrometheusSource"),
     FilesSettings: ("files", "FilesSource"),
-    DemoSettings: (".demo.simulated_fleet", "DemoSource"),
+    DemoSettings: (".demo.player", "DemoSource"),
 }
 
 

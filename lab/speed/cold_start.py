@@ -19,7 +19,7 @@ from statistics import median
 import pandas as pd
 
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
+from lab.simulator import simulate
 from lab.speed.page import MEASUREMENTS, markdown_table, options, publish
 from lab.speed.processes import machine
 

@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import pandas as pd
 
     from epochcast.analyzer.traces.trace import Trace, write_trace
-    from epochcast.detector.simulator import simulate
+    from lab.simulator import simulate
 
     made = simulate(seed=1, epochs=10, epoch_s=6.0)
     trace = Trace(pd.DataFrame({"time": made.time, **made.metrics}), gpu="Tesla T4", source="replay", simulated=True)

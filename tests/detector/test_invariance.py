@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.detector import Detection, detect
-from epochcast.detector.simulator import simulate_class
+from lab.simulator import simulate_class
 
 SIMULATED = (("short", 3), ("logged", 2), ("half_duty", 4))
 REAL = ("gtx970_4_keras_90_1", "wandb_11291996_naver-bert-sentiment_qozohwal")

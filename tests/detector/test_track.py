@@ -8,8 +8,8 @@ import pytest
 
 from epochcast.detector import Detection, detect
 from epochcast.detector.labels import Labels
-from epochcast.detector.simulator import SimulatedTrace, simulate
 from lab.evaluate.detection import score_trace
+from lab.simulator import SimulatedTrace, simulate
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
 

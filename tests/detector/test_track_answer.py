@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epochcast.detector import detect
-from epochcast.detector.simulator import simulate_class
+from lab.simulator import simulate_class
 
 
 def levels(

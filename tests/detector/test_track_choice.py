@@ -8,7 +8,7 @@ import pytest
 from epochcast.detector import detect
 from epochcast.detector.methods.track import confidence
 from epochcast.detector.methods.track.second_job import drifts
-from epochcast.detector.simulator import simulate, simulate_class
+from lab.simulator import simulate, simulate_class
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
 

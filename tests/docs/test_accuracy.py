@@ -14,7 +14,8 @@ def test_every_script_that_is_named_exists(root: Path) -> None:
             assert (root / "lab/speed" / path).is_file(), f"no lab/speed/{path}"
     for page in (root / "docs").rglob("*.md"):
         for module in re.findall(r"python -m (lab[\w.]+\w)", page.read_text(encoding="utf-8")):
-            assert (root / module.replace(".", "/")).with_suffix(".py").is_file(), f"{page.name} names {module}"
+            path = root / module.replace(".", "/")
+            assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), f"{page.name} names {module}"
 
 
 def test_the_headline_figures_of_the_readme_are_those_of_the_page(root: Path) -> None:

@@ -125,7 +125,8 @@ def test_the_tutorial_with_what_is_installed(root: Path, tmp_path: Path) -> None
     compare(steps, follow(steps, tmp_path, f"{Path(sys.executable).parent}:{os.environ['PATH']}"))
 
 
-def test_the_page_on_llm_jobs(root: Path, tmp_path: Path) -> None:
+def test_the_page_on_llm_jobs(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(root), prepend=os.pathsep)  # of lab/
     steps = [step for step in steps_of((root / "docs/llm-jobs.md").read_text(encoding="utf-8")) if step.left_out is None]
     assert len(steps) == 2
     compare(steps, follow(steps, tmp_path, f"{Path(sys.executable).parent}:{os.environ['PATH']}"))

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
+from lab.simulated_fleet import FleetSettings, write_fleet
+from lab.simulator import simulate
 
 from ..analyzer.adapters import wandb_logs
 from ..analyzer.occupancy.made_trainings import trainings
@@ -42,6 +43,7 @@ def write_inputs(folder: Path, root: Path) -> None:
         if name == "steps":  # within the one epoch
             frame = frame[(made.time - made.time[0] > 20) & (made.time - made.time[0] < 60)]
         write_trace(Trace(frame, gpu=made.gpu, source="simulator", simulated=True), folder / f"{name}.parquet")
+    write_fleet(folder / "fleet", FleetSettings(gpus=2, minutes=2.0))
     for name, text in {"jobs.csv": JOBS, "plan.toml": PLAN, "links.toml": LINK, "trace.json": _profiler_trace()}.items():
         (folder / name).write_text(text)
     _runs().to_csv(folder / "tiny-runs.csv", index=False)

@@ -70,7 +70,6 @@ CASES = [
     case("record", 'record --out rec.parquet --json -- python -c "import time; time.sleep(1)"', measured=True),
     case(
         "fleet",
-        "fleet simulate --out fleet --gpus 2 --minutes 2 --json",
         "fleet analyze fleet/traces --nodes fleet/nodes.csv --out findings --processes 1 --json",
     ),
     case(

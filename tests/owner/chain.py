@@ -26,7 +26,7 @@ import psutil
 import pytest
 
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import SimulatedTrace, simulate
+from lab.simulator import SimulatedTrace, simulate
 
 from ..processes import Program, free_port
 

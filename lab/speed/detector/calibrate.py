@@ -36,8 +36,8 @@ from epochcast.detector.methods.track.cycle import followed
 from epochcast.detector.methods.track.folding import fold
 from epochcast.detector.methods.track.grid import build, busy_stretches
 from epochcast.detector.signals import Signals, clean
-from epochcast.detector.simulator import CLASSES, simulate_class
 from lab.evaluate.detection import RESOLVED, TOLERANCE
+from lab.simulator import CLASSES, simulate_class
 from lab.speed.detector.traces import REAL, THINNED, mlperf, real
 from lab.speed.page import options
 

@@ -16,8 +16,8 @@ from typing import Any
 import lab.rivals.detection  # noqa: F401 (makes them known)
 from epochcast.detector import METHODS
 from epochcast.detector.labels import Labels
-from epochcast.detector.simulator import simulate
 from lab.evaluate.detection import RESOLVED, TraceScore, evaluate_trace, macro_average, period_error, summarise
+from lab.simulator import simulate
 from lab.speed.detector.traces import (
     CPU_TRAININGS,
     HIDDEN,

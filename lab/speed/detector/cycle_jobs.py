@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.detector.simulator import other_classes, other_jobs, training_classes
-from epochcast.detector.simulator.draws import draw_training, log_uniform
-from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline, join, pause
-from epochcast.detector.simulator.training import SimulatedTraining, evaluate, train
+from lab.simulator import other_classes, other_jobs, training_classes
+from lab.simulator.draws import draw_training, log_uniform
+from lab.simulator.timeline import Phase, SimulatedTimeline, join, pause
+from lab.simulator.training import SimulatedTraining, evaluate, train
 
 Indices = NDArray[np.int64]
 

@@ -36,11 +36,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.detector import detect
-from epochcast.detector.simulator import SimulatedTrace
-from epochcast.detector.simulator.draws import log_uniform, uncropped
-from epochcast.detector.simulator.scenario import RecordingFaults, Scenario, SimulatedProcess, observe
-from epochcast.detector.simulator.timeline import Phase, SimulatedTimeline
 from lab.evaluate.detection import TOLERANCE
+from lab.simulator import SimulatedTrace
+from lab.simulator.draws import log_uniform, uncropped
+from lab.simulator.scenario import RecordingFaults, Scenario, SimulatedProcess, observe
+from lab.simulator.timeline import Phase, SimulatedTimeline
 from lab.speed.detector.cycle_jobs import SHARES, Family, Indices
 from lab.speed.page import options
 

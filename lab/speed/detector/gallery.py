@@ -17,8 +17,8 @@ from epochcast.analyzer.figures import detection_figure
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, draw_series, drawing
 from epochcast.detector import Detection, InputError, detect
 from epochcast.detector.confidence import ANSWERS
-from epochcast.detector.simulator import CLASSES
 from lab.evaluate.detection import TraceScore, score_trace
+from lab.simulator import CLASSES
 from lab.speed.detector.comparison import CONTESTANTS
 from lab.speed.detector.traces import CPU_TRAININGS, REAL, VISIBLE, LabelledTrace, real, recorded, simulated
 from lab.speed.page import DETECTOR, options, publish

@@ -30,15 +30,15 @@ from numpy.typing import NDArray
 from epochcast.analyzer.traces.labels import read_label_file
 from epochcast.detector import detect, detect_job
 from epochcast.detector.confidence import ANSWERS
-from epochcast.detector.simulator import other_jobs
-from epochcast.detector.simulator.devices import DEVICES
-from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
-from epochcast.detector.simulator.scenario import RecordingFaults, draw_noise, record
-from epochcast.detector.simulator.telemetry import measure
-from epochcast.detector.simulator.timeline import TICK_S, Phase, SimulatedTimeline, join, pause
-from epochcast.detector.simulator.training import SimulatedTraining, train
-from epochcast.detector.simulator.workload import SimulatedWorkload, draw
 from lab.evaluate.detection import TOLERANCE, boundary_f1
+from lab.simulator import other_jobs
+from lab.simulator.devices import DEVICES
+from lab.simulator.draws import draw_training, log_uniform, uncropped
+from lab.simulator.scenario import RecordingFaults, draw_noise, record
+from lab.simulator.telemetry import measure
+from lab.simulator.timeline import TICK_S, Phase, SimulatedTimeline, join, pause
+from lab.simulator.training import SimulatedTraining, train
+from lab.simulator.workload import SimulatedWorkload, draw
 from lab.speed.detector.traces import REAL, LabelledTrace, recorded
 from lab.speed.page import options
 

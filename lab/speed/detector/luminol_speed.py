@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 
 from epochcast.detector import detect, luminol
-from epochcast.detector.simulator import simulate
 from lab.evaluate.detection import period_error
+from lab.simulator import simulate
 from lab.speed.page import options
 from lab.speed.processes import machine
 

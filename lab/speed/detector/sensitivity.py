@@ -25,8 +25,8 @@ from scipy.signal import find_peaks
 
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
 from epochcast.detector import InputError, detect
-from epochcast.detector.simulator import simulate
 from lab.evaluate.detection import TOLERANCE, evaluate_trace, period_error
+from lab.simulator import simulate
 from lab.speed.detector.comparison import number, percent
 from lab.speed.detector.traces import CPU_TRAININGS, VISIBLE, LabelledTrace, mlperf, of_simulation, recorded, simulated
 from lab.speed.page import DETECTOR, markdown_table, options, publish

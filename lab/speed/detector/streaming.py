@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.detector import Detection, detect
-from epochcast.detector.simulator import CLASSES, simulate
 from epochcast.detector.stream import Stream
 from lab.evaluate.detection import TOLERANCE
+from lab.simulator import CLASSES, simulate
 from lab.speed.detector.traces import HIDDEN, REAL, VISIBLE, LabelledTrace, real, simulated
 from lab.speed.page import options
 

@@ -22,8 +22,8 @@ from epochcast.analyzer.traces.labels import labelled_traces, mlperf_runs, read_
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.common.files import write_whole
 from epochcast.detector.labels import Labels
-from epochcast.detector.simulator import CLASSES, SimulatedTrace, simulate_class
 from lab.evaluate.detection import RESOLVED
+from lab.simulator import CLASSES, SimulatedTrace, simulate_class
 from lab.speed.page import ROOT, SHARED, options
 
 REAL = SHARED / "real_traces"

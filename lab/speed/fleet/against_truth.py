@@ -19,7 +19,7 @@ _VERDICTS = ("right", "wrong", "steps", "none", "no work")
 def compared(fleet: Path, findings: Path) -> Iterator[str]:
     """Yield all comparisons as Markdown.
 
-    ``fleet``: a folder of `epochcast fleet simulate`; ``findings``: what `epochcast fleet analyze` made of its traces.
+    ``fleet``: a folder of `lab.simulated_fleet`; ``findings``: what `epochcast fleet analyze` made of its traces.
     """
     truth = pd.read_parquet(fleet / "truth.parquet")
     tables = {name: pd.read_parquet(findings / f"{name}.parquet") for name in ("gpus", "spans", "jobs", "failures")}

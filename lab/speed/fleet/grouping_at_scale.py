@@ -2,7 +2,7 @@
 
 Run: OMP_NUM_THREADS=1 python -m lab.speed.fleet.grouping_at_scale [--gpus 10000] [--minutes 10]
 
-The jobs are those of `epochcast fleet simulate`; no telemetry is written. In its place each GPU tells the true ends of its
+The jobs are those of `lab.simulated_fleet`; no telemetry is written. In its place each GPU tells the true ends of its
 epochs with an error of 0.03 s (standard deviation), with which two GPUs of one job differ about as much as what the detector
 finds in simulated traces does: 80 % of the differences lie within 0.09 s of their middle. Many of the jobs began before the ten
 minutes, so that their beginnings do not tell them apart.
@@ -14,11 +14,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from epochcast.analyzer.fleet.simulated.layout import blocks
-from epochcast.analyzer.fleet.simulated.write_fleet import jobs_of
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
+from lab.simulated_fleet.layout import blocks
+from lab.simulated_fleet.write_fleet import jobs_of
 
 _ERROR_S = 0.03
 

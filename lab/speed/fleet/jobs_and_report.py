@@ -3,7 +3,7 @@
 Run: OMP_NUM_THREADS=1 python -m lab.speed.fleet.jobs_and_report DIR [--gpus 10000] [--shifts 2] [--minutes 60]
 
 DIR is the result of `epochcast fleet analyze` on some simulated GPUs. Who works with whom, on which kind of GPU and when their
-epochs end is drawn as `epochcast fleet simulate` draws it: jobs of 1 to 64 GPUs, one after the other in shifts, with a pause
+epochs end is drawn as `lab.simulated_fleet` draws it: jobs of 1 to 64 GPUs, one after the other in shifts, with a pause
 between them. What else a worker finds (profile, cycles, quality) is that of a GPU of DIR that did the same; the quick activity
 by which the GPUs of a job are recognised is drawn for each job. These findings are written as parts, as a run writes them; what
 is measured is the same command's second half, from the parts on.
@@ -32,10 +32,10 @@ from epochcast.analyzer.fleet.execution import LocalProcesses
 from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
 from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking
-from epochcast.analyzer.fleet.simulated.layout import NodeBlock, Work, blocks
-from epochcast.analyzer.fleet.simulated.write_fleet import START, jobs_of
 from epochcast.analyzer.jobs.rhythm import BLOCK, Rhythm
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Verdict
+from lab.simulated_fleet.layout import NodeBlock, Work, blocks
+from lab.simulated_fleet.write_fleet import START, jobs_of
 
 _ERROR_S = 0.03  # of the end of an epoch, as in `grouping_at_scale`
 _PAUSE_S = 120.0  # between two shifts

@@ -11,12 +11,12 @@ import argparse
 import numpy as np
 
 from epochcast.analyzer.answers.detected_profile import profile_of_detection
-from epochcast.analyzer.fleet.simulated.gpu_trace import draw_recording, readings
-from epochcast.analyzer.fleet.simulated.job_timelines import draw_job, on_gpu
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
-from epochcast.detector.simulator.devices import DEVICES
 from epochcast.regressor import load_catalog
+from lab.simulated_fleet.gpu_trace import draw_recording, readings
+from lab.simulated_fleet.job_timelines import draw_job, on_gpu
+from lab.simulator.devices import DEVICES
 
 
 def told(seed: int, seconds: float, *, straggles: bool) -> tuple[int | None, int | None, float]:

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m lab.speed.fleet.throughput [--gpus 64 192] [--minutes 10] [--write]
 
-Simulated telemetry (`epochcast fleet simulate`, one trace in fifty broken). The same traces are analysed by one process, by
+Simulated telemetry (`lab.simulated_fleet`, one trace in fifty broken). The same traces are analysed by one process, by
 two, by Dask clusters (a scheduler and one, two and four workers, processes of their own on the loopback), and by a run that is
 killed (SIGKILL) in the middle and started again; their tables must be the same bytes but for the processor time. What it takes
 to hand a batch to a worker is measured with batches that nobody has anything to do with. Next to that a plain loop over

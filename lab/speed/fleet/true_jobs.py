@@ -30,7 +30,7 @@ _MOST_MULTIPLE = 8
 def judged(truth: pd.DataFrame, jobs: pd.DataFrame) -> pd.DataFrame:
     """For each true job ``work``, ``gpus``, ``shown`` (its cycle), ``answer`` (right, wrong, missed) and ``why``, not if right.
 
-    ``truth``, ``jobs``: of `epochcast fleet simulate` and `epochcast fleet analyze`.
+    ``truth``, ``jobs``: of `lab.simulated_fleet` and `epochcast fleet analyze`.
     """
     readable = truth[(truth["broken"] == "") & truth["job"].notna()]
     rows = []

@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.answers.sources import profile_of
-from epochcast.detector.simulator import CLASSES
 from epochcast.regressor import Catalog, LatencyPredictor, load_catalog
 from epochcast.regressor.pairs import Pair, actual_ratio
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.summary import summarise
+from lab.simulator import CLASSES
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import SEED, PublicPairs
 from lab.speed.regressor.simulated_rows import AMBIGUOUS, SLOW, TELEMETRY, SimulatedRow, simulate_row

@@ -13,8 +13,8 @@ import pandas as pd
 
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.traces.trace import Trace
-from epochcast.detector.simulator import CLASSES, simulate_class
 from epochcast.regressor import load_catalog
+from lab.simulator import CLASSES, simulate_class
 from lab.speed.page import markdown_table, options
 
 BINS = (0.6, 0.8, 0.9, 0.95, 0.98, 1.0)

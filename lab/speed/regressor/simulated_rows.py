@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from epochcast.analyzer.traces.trace import Trace, make_trace
-from epochcast.detector.simulator import CLASSES
-from epochcast.detector.simulator.scenario import Scenario, SimulatedProcess, observe
-from epochcast.detector.simulator.trace import SimulatedTrace
 from epochcast.regressor import Profile
+from lab.simulator import CLASSES
+from lab.simulator.scenario import Scenario, SimulatedProcess, observe
+from lab.simulator.trace import SimulatedTrace
 
 Array = NDArray[np.float64]
 

@@ -16,10 +16,10 @@ import numpy as np
 from epochcast.analyzer.jobs.phase import in_step
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.detector import detect
-from epochcast.detector.simulator.draws import draw_training, log_uniform, uncropped
-from epochcast.detector.simulator.scenario import Scenario, SimulatedProcess, observe
-from epochcast.detector.simulator.trace import SimulatedTrace
-from epochcast.detector.simulator.training import SimulatedTraining, train
+from lab.simulator.draws import draw_training, log_uniform, uncropped
+from lab.simulator.scenario import Scenario, SimulatedProcess, observe
+from lab.simulator.trace import SimulatedTrace
+from lab.simulator.training import SimulatedTraining, train
 from lab.speed.page import ANALYZER, markdown_table, options, publish
 
 EPOCHS = 21

@@ -32,8 +32,8 @@ from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.telemetry.settings import AgentSettings, opened
 from epochcast.common.http_server import Limits, Server
-from epochcast.detector.simulator import simulate
 from epochcast.regressor import load_catalog
+from lab.simulator import simulate
 from lab.speed.processes import Server as Service
 from lab.speed.processes import listening, machine, memory
 

@@ -16,9 +16,9 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection
-from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor import InputError as RegressorInputError
+from lab.simulator import SimulatedTrace, simulate, simulate_class
 
 STATIC = {
     "compute_capability": {"value": "8.9", "source": "nvml"},

@@ -10,8 +10,8 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
 from epochcast.regressor import Catalog
+from lab.simulator import simulate
 
 
 def _write(folder: Path, name: str, gpu: str, seed: int, told: dict[str, object], suffix: str = ".parquet") -> None:

@@ -12,9 +12,9 @@ from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.detector import Detection, detect
-from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.detector.stream import heard
 from epochcast.regressor import Catalog
+from lab.simulator import SimulatedTrace, simulate
 
 UUID = "GPU-1"
 

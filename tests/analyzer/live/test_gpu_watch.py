@@ -16,8 +16,8 @@ from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection, Epoch
-from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
 from epochcast.regressor import Catalog
+from lab.simulator import SimulatedTrace, simulate, simulate_class
 
 from .conftest import FEW, Played, device, joined, of, rows
 

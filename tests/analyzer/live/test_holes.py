@@ -12,7 +12,7 @@ from epochcast.analyzer.live.same_job import Hole
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Owner, Report
 from epochcast.detector import Epoch
-from epochcast.detector.simulator import SimulatedTrace, simulate
+from lab.simulator import SimulatedTrace, simulate
 
 from ..jobs.made_reports import report
 from .conftest import Played, device, joined, of, rows

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.live.thinned_samples import JOB_ROWS, RECENT_ROWS, ThinnedSamples
-from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.regressor.profile import METRICS
 from epochcast.regressor.summary import summarise
+from lab.simulator import SimulatedTrace, simulate
 
 
 @pytest.fixture(scope="module")

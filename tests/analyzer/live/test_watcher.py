@@ -17,8 +17,8 @@ from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetryError
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
-from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.regressor import Catalog
+from lab.simulator import SimulatedTrace, simulate
 
 from .conftest import UUID, device, of, rows
 from .test_state_file import damage

@@ -19,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
+from lab.simulator import simulate
 
 from ...processes import Program, free_port
 

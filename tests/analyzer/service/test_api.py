@@ -17,8 +17,8 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.uploads import detection_of_upload
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
 from epochcast.regressor import LatencyPredictor, Profile, load_catalog
+from lab.simulator import simulate
 
 from .conftest import SLURM_JOB
 

@@ -22,7 +22,7 @@ from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import SimulatedTrace, simulate, simulate_class
+from lab.simulator import SimulatedTrace, simulate, simulate_class
 
 from .conftest import UNLIMITED, made
 

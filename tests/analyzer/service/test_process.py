@@ -22,7 +22,7 @@ from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build, listening
 from epochcast.analyzer.service.watcher_process import WatcherProcess
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
+from lab.simulator import simulate
 
 COMMAND = (sys.executable, "-m", "epochcast.analyzer", "serve")
 

@@ -22,8 +22,8 @@ from epochcast.analyzer.service.uploads import (
     source_of_upload,
 )
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.detector.simulator import simulate
 from epochcast.regressor import load_catalog
+from lab.simulator import simulate
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from epochcast.analyzer.telemetry.prometheus import PrometheusSource
 from epochcast.analyzer.telemetry.prometheus_api import Series, table
 from epochcast.analyzer.telemetry.series_names import DCGM_EXPORTER
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
-from epochcast.detector.simulator import SimulatedTrace, simulate
 from epochcast.regressor import load_catalog
+from lab.simulator import SimulatedTrace, simulate
 
 from .conftest import Line
 

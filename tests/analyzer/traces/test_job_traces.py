@@ -21,14 +21,14 @@ from epochcast.analyzer.traces import job_traces
 from epochcast.analyzer.traces.job_traces import APART, read_job, usd_per_hour
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector import Cycle, Detection, JobDetection, JobEpochs, detect
-from epochcast.detector.simulator.devices import DEVICES
-from epochcast.detector.simulator.draws import draw_training, uncropped
-from epochcast.detector.simulator.scenario import RecordingFaults, draw_noise, record
-from epochcast.detector.simulator.telemetry import measure
-from epochcast.detector.simulator.timeline import TICK_S, Phase, pause
-from epochcast.detector.simulator.training import train
-from epochcast.detector.simulator.workload import draw
 from epochcast.regressor import load_catalog
+from lab.simulator.devices import DEVICES
+from lab.simulator.draws import draw_training, uncropped
+from lab.simulator.scenario import RecordingFaults, draw_noise, record
+from lab.simulator.telemetry import measure
+from lab.simulator.timeline import TICK_S, Phase, pause
+from lab.simulator.training import train
+from lab.simulator.workload import draw
 
 Run = Callable[..., dict[str, Any]]
 

@@ -20,7 +20,7 @@ import pytest
 from epochcast.agent.cli import main as agent
 from epochcast.analyzer.cli import main as analyzer
 
-from ..pages import Block, blocks
+from ..pages import ROOT, Block, blocks
 
 # Pages whose commands another test runs, with the files or the hardware that they need.
 RUN_ELSEWHERE = {
@@ -70,6 +70,7 @@ def test_the_commands_of_a_block_succeed(
     folder = folder_of(block.page)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)  # of lab/
     monkeypatch.syspath_prepend(str(folder))
     for words in run_here(block):
         for name in ("run.parquet", "run.csv"):  # as they were, after `record` has written in their place

@@ -25,8 +25,8 @@ from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, Owner, Report
-from epochcast.detector.simulator import simulate
 from epochcast.regressor import Catalog, Profile
+from lab.simulator import simulate
 
 from ...jobs.made_reports import BEGAN, report
 from .conftest import MakeAnalysis

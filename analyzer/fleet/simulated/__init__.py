@@ -1,9 +1,0 @@
-"""A fleet that is not there: traces of thousands of GPUs whose jobs, epochs, stragglers and idle hours are known exactly.
-
-`layout` says which node has what and which job runs where, `job_timelines` what a job does, `gpu_trace` what one GPU shows of
-it, and `write_fleet` writes all of it. Everything derived from it must be marked *simulated*.
-"""
-
-from epochcast.analyzer.fleet.simulated.write_fleet import FleetSettings, FleetSummary, write_fleet
-
-__all__ = ["FleetSettings", "FleetSummary", "write_fleet"]
