@@ -226,6 +226,17 @@ def test_what_is_shown_names_nothing_that_an_installed_user_lacks(root: Path, ro
     assert not found
 
 
+@pytest.mark.parametrize("room", [*ALLOWED, "src"])
+def test_the_product_neither_imports_nor_loads_by_name_what_the_workshop_has(root: Path, room: str) -> None:
+    """``lab/`` is not installed; what it has beside the product's own methods, it registers itself. Comments may cite it."""
+    found = []
+    for path in sorted(_modules(root, room) if room != "src" else (root / "src" / "epochcast").glob("*.py")):
+        name = path.relative_to(root).as_posix()
+        found += [f"{name} imports {one}" for one in _imports(path)[0] if one.split(".")[0] == "lab"]
+        found += [f"{name}:{line} names lab" for line, text in _strings(path) if re.search(r"\blab(\.|/|$)\w*", text)]
+    assert not found
+
+
 def test_no_registry_host_and_no_path_of_one_machine_is_committed(root: Path) -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=False)
     if listed.returncode:

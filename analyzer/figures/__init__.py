@@ -2,7 +2,6 @@
 
 from epochcast.analyzer.figures.costs import cost_figure
 from epochcast.analyzer.figures.detection import detection_figure
-from epochcast.analyzer.figures.scatter import scatter_figure
 from epochcast.analyzer.figures.style import page_svg, save_figure
 
 __all__ = [
@@ -10,5 +9,4 @@ __all__ = [
     "detection_figure",
     "page_svg",
     "save_figure",
-    "scatter_figure",
 ]

@@ -1,4 +1,4 @@
-"""The chart of an answer: lines over sizes, bars, ratios, or errors."""
+"""The chart of an answer: lines over sizes, bars, or ratios."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from epochcast.analyzer.figures.errors import errors_figure
 from epochcast.analyzer.figures.precisions import precisions_figure
 from epochcast.analyzer.figures.ratios import ratios_figure
-from epochcast.analyzer.figures.scatter import step_figure
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing, panels_of, sizes_axis
-from epochcast.analyzer.plugins.chart import Bars, Chart, Errors, Panel, Picture, Ratios, Scatter
+from epochcast.analyzer.plugins.chart import Bars, Chart, Panel, Picture, Ratios
 
 _PER_ROW = 3
 _MOST_TICKS = 7
@@ -24,14 +22,12 @@ _LOOKS = ((BLUE, "o-"), (ORANGE, "s--"))
 
 def chart_figure(chart: Picture) -> Figure:
     """Three panels in a row, ratios from 0 to 100 %; or what the other kinds say."""
-    if isinstance(chart, Scatter):
-        return step_figure(chart.rows)
-    if isinstance(chart, Errors):
-        return errors_figure(chart.mape)
     if isinstance(chart, Ratios):
         return ratios_figure(chart)
     if isinstance(chart, Bars):
         return precisions_figure(chart.seconds, chart.title)
+    if not isinstance(chart, Chart):
+        return chart.figure()
     columns = min(len(chart.panels), _PER_ROW)
     rows = math.ceil(len(chart.panels) / columns)
     with drawing():

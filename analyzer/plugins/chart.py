@@ -1,14 +1,13 @@
-"""What an answer looks like as a picture, without what draws it: lines over sizes, bars, ratios, or errors."""
+"""What an answer looks like as a picture, without what draws it: lines over sizes, bars, or ratios."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -97,34 +96,12 @@ class Ratios:
     rows: Sequence[Ratio]
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Measured next to predicted values.
+class Drawn(Protocol):
+    """What none of the others is, and so draws itself."""
 
-    Attributes:
-        title: such as the way to predict, and what was timed.
-        measured, predicted: seconds, or ratios 0..1, shape (n,); predicted NaN where there is no answer.
-        groups: such as the device of each row, or the family of its network, shape (n,); each has a look of its own.
-    """
-
-    title: str
-    measured: NDArray[np.float64]
-    predicted: NDArray[np.float64]
-    groups: NDArray[np.str_]
+    def figure(self) -> Figure:
+        """The picture."""
+        ...
 
 
-@dataclass(frozen=True)
-class Scatter:
-    """Predicted over measured seconds: rows of panels, of which some may be shorter."""
-
-    rows: Sequence[Sequence[Pairs]]
-
-
-@dataclass(frozen=True)
-class Errors:
-    """MAPE in percent by recipe, then by precision and (data, tensor, pipeline); the first recipe is drawn larger."""
-
-    mape: Mapping[str, Mapping[tuple[str, tuple[int, int, int]], float]]
-
-
-Picture = Chart | Bars | Ratios | Scatter | Errors
+Picture = Chart | Bars | Ratios | Drawn

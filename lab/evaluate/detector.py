@@ -14,13 +14,13 @@ import lab.rivals.detection  # noqa: F401 (makes them known)
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.evaluation.comparison import ALL
 from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import METHODS, Detection
 from epochcast.detector import InputError as DetectorInputError
 from epochcast.detector import detect as find_epochs
 from epochcast.detector.labels import Labels
+from lab.evaluate.common.comparison import ALL
 from lab.evaluate.detection import (
     RESOLVED,
     TraceScore,

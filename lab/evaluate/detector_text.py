@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from epochcast.analyzer.evaluation.report import Line, lines, number, of, paragraphs, percent
 from epochcast.analyzer.tables import figure
+from lab.evaluate.common.report import Line, lines, number, of, paragraphs, percent
 from lab.evaluate.detection import TraceScore
 
 _NAMED = 3

@@ -11,13 +11,13 @@ from pydantic import Field, InstanceOf, model_serializer, model_validator
 
 import lab.corpora  # noqa: F401 (makes them known)
 from epochcast.analyzer.corpus.training_data import load_training_data
-from epochcast.analyzer.evaluation.comparison import ALL, Comparison, RowsQuestion, each_recipe
-from epochcast.analyzer.evaluation.report import columns
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.analyzer.plugins.question import Option
 from epochcast.analyzer.tables import figure
 from epochcast.regressor import load_catalog
+from lab.evaluate.common.comparison import ALL, Comparison, RowsQuestion, each_recipe
+from lab.evaluate.common.report import columns
 from lab.evaluate.latency import Evaluation
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""What our own methods are compared with: other people's, simpler and trivial ones."""
+"""Other methods than ours and the papers', to compare with; each package registers its own where the product looks."""

@@ -22,7 +22,7 @@ from PIL import Image
 from epochcast.analyzer.figures.style import drawing
 from epochcast.common.files import write_whole
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SHARED = Path(os.environ.get("EPOCHCAST_SHARED", ROOT.parent / "shared")) / "data"
 """Public data, which is not part of the product."""

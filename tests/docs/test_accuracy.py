@@ -13,7 +13,7 @@ def test_every_script_that_is_named_exists(root: Path) -> None:
             path = name if "/" in name else f"{room}/{name}"
             assert (root / "lab/speed" / path).is_file(), f"no lab/speed/{path}"
     for page in (root / "docs").rglob("*.md"):
-        for module in re.findall(r"python -m (lab[\w.]+\w)", page.read_text(encoding="utf-8")):
+        for module in re.findall(r"python -m (lab(?:\.[a-z_]+)+)", page.read_text(encoding="utf-8")):
             path = root / module.replace(".", "/")
             assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), f"{page.name} names {module}"
 

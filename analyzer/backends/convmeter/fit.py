@@ -101,7 +101,7 @@ class ConvMeterFit(Plugin):
     summary = "Fit ConvMeter's performance model to measured networks."
     manual = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
 
-    Reads the tables that `epochcast evaluate convmeter` reads. A model tuned to one --network is accurate only for batches and
+    A model tuned to one --network is accurate only for batches and
     numbers of devices within the measured range. A model of many networks is as accurate there, and far better for other
     image sizes.
 

@@ -115,7 +115,7 @@ class ConvMeterMeasurement:
             from epochcast.analyzer.backends.convmeter.measurement.workers import workers
         except ImportError as error:
             raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('convnets')}") from error
-        from epochcast.analyzer.backends.distributed.operator_time.profile import check_device
+        from epochcast.analyzer.backends.convmeter.measurement.device import check_device
         from epochcast.analyzer.backends.distributed.precision import precision_named
 
         check_device(question.device)

@@ -44,7 +44,7 @@ def read_points(path: str | Path) -> pd.DataFrame:
     if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
         raise InputError(
             f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast measure convmeter` "
-            "or another format that `epochcast evaluate convmeter --help` names"
+            "or another format that `epochcast fit convmeter --help` names"
         )
     if table.empty:
         raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")

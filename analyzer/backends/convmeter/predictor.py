@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
 from epochcast.analyzer.backends.convmeter import SHIPPED
-from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS, Form, KeptForm
+from epochcast.analyzer.backends.convmeter.forms import FORMS, KeptForm
 from epochcast.analyzer.backends.convmeter.forms.default import Default
 from epochcast.analyzer.backends.convmeter.forms.out_of_fold import out_of_fold
 from epochcast.analyzer.backends.convmeter.forms.sum_of_phases import SumOfPhases
@@ -216,23 +216,6 @@ class ConvNetPredictor:
             for phase, fit in cell.fits.items()
         }
         return cls(manifest.cells, forms)
-
-
-def fit_predict(train: pd.DataFrame, test: pd.DataFrame, phase: str, form: str) -> Array:
-    """Fit points of one device and precision, and predict the seconds of others, shape (n,).
-
-    Args:
-        train: points as of ``points.py``; those in which the phase was not measured are passed over.
-        test: points to predict.
-        phase: one of ``points.PHASES``.
-        form: name in ``FORMS`` or ``BASELINES``.
-
-    Raises:
-        InputError: there are too few points.
-    """
-    measured = _measured(train, phase)
-    made: Callable[[str], Form] = {**BASELINES, **FORMS}[form]
-    return made(phase).fit(measured, _seconds(measured, phase)).predict(test)
 
 
 def _measured(points: pd.DataFrame, phase: str) -> pd.DataFrame:

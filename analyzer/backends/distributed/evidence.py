@@ -162,7 +162,6 @@ _SOURCES: Mapping[str, str] = {
     "calibrated": "a roofline calibrated on measured iterations",
     "learned": "learned from measured operators",
     "table": "measured operators of this GPU",
-    "profile": "operators measured here",
 }
 
 
@@ -183,7 +182,7 @@ def _closest(
     source: str, fitted: DistributedModel, gpu: Gpu, precision: Precision, graph: Graph
 ) -> tuple[HeldOutErrors, list[str], list[str]]:
     """The row most like the question; sentences on what was not measured that the row covers, and on what it does not."""
-    if source in ("table", "profile"):
+    if source == "table":
         return _row("operators", 0, "measured", "profile"), [], []
     learned = source == "learned"
     known = fitted.operators is not None and fitted.operators.measured(gpu.name, product_dtype(precision))

@@ -1,4 +1,4 @@
-"""What `epochcast fit distributed` fits, as a model's folder: efficiencies, and operator times where operators were given."""
+"""What `fit distributed` fits, as a model's folder: efficiencies, and operator times where operators were given."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DistributedManifest(Manifest):
     """The whole of ``model.json``."""
 
     SCHEMA = "epochcast.distributed/v3"
-    COMMAND = "epochcast fit distributed"
+    COMMAND = "fit distributed"
 
     coefficients: Coefficients
     fitted_on: dict[str, Any]

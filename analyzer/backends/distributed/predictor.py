@@ -25,9 +25,6 @@ from epochcast.regressor import Gpu
 TimesOf = Callable[[Gpu, Precision], OperatorTimes]
 """Operator times of a GPU at a precision."""
 
-BLIND = ("vtrain-style", "neusight-style")
-"""Recipes whose operators are always FP32."""
-
 
 @dataclass
 class IterationPredictor:
@@ -107,7 +104,7 @@ class IterationPredictor:
         return evidence_of(self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
 
     def _precision(self, job: TrainingConfiguration) -> Precision:
-        return precision_named("fp32" if self.recipe in BLIND else job.precision)
+        return precision_named(job.precision)
 
     def _times_from(self, source: str, gpu: Gpu, precision: Precision, fused: bool) -> OperatorTimes:
         if self.times_of is not None:
@@ -116,15 +113,6 @@ class IterationPredictor:
             return CalibratedTimes(gpu, precision, self.coefficients, fused)
         assert self.fitted.operators is not None
         return RememberedTimes(LearnedTimes(gpu, self.fitted.operators, precision.tf32))
-
-    def measure(self, gpu: Gpu, job: TrainingConfiguration) -> tuple[str, ...]:
-        """Measure all operators of the job in the same rounds; the answer names those that could not be run (``profile``)."""
-        require(gpu, precision_named(job.precision))
-        graph = self.graphs.graph(replace(job, precision="fp32") if self.recipe in BLIND else job)
-        parts = (graph.before, *graph.blocks, graph.after)
-        times = self.times(gpu, job)
-        times.seconds([operator for block in parts for operator in block.operators])
-        return tuple(sorted({operator.name for operator in getattr(times, "estimated", ())}))
 
     def timeline(self, gpu: Gpu, job: TrainingConfiguration) -> PipelineTimeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""

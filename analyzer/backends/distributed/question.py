@@ -17,16 +17,13 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Body, Http, Option, Question
 from epochcast.analyzer.plugins.types import GpuName, Name
 
-RecipeName = Literal["default", "seed", "roofline", "neusight-style", "vtrain-style"]
+RecipeName = Literal["default", "seed"]
 
 # No model's configuration is, and what is nested deeper cannot be written as JSON again.
 _MOST_DEPTH = 20
 
 # Pipeline slots that are simulated one by one for a request: 2**18 take seconds.
 _MOST_SLOTS = 2**18
-
-_OF_GPUS = ("gpu", "intra", "inter", "links", "calibration", "search", "compare", "timeline", "prices")
-"""Fields that this machine's CPU has no use for; their options are called the same."""
 
 _EXAMPLES: list[Any] = [
     {"model": "LLaMA-3.1-8B", "gpu": "A100 SXM4 80GB", "dp": 8, "tp": 4, "pp": 2, "global_batch": 256, "recomputation": "full"},
@@ -119,21 +116,16 @@ class DistributedQuestion(Question):
     calibration: Annotated[
         Path | None,
         Option(metavar="DIR", default="the shipped one"),
-        Field(description="Folder written by `fit distributed` or `calibrate distributed`."),
+        Field(description="Folder of a fitted model."),
     ] = None
     operators: Annotated[
-        Literal["usual", "calibrated", "learned", "profile", "table"],
+        Literal["usual", "calibrated", "learned", "table"],
         Http(_HttpOperators),
         Field(
-            description="Operator times: calibrated roofline, learned on other GPUs, measured here (profile), from a corpus "
-            "(table), or the more accurate of calibrated and learned for this question (usual)."
+            description="Operator times: calibrated roofline, learned on other GPUs, from a corpus (table), or the more "
+            "accurate of calibrated and learned for this question (usual)."
         ),
     ] = "usual"
-    device: Annotated[
-        Literal["cuda", "cpu"] | None,
-        Option(default="cuda"),
-        Field(description="Local device that --operators profile measures."),
-    ] = None
     corpus: Annotated[
         Path | None,
         Option(metavar="PATH"),
@@ -277,25 +269,8 @@ class DistributedQuestion(Question):
             raise ValueError("give either model (a built-in name) or config (the content of a config.json)")
         if (self.operators == "table") != (self.corpus is not None):
             raise ValueError("--operators table looks up operators in --corpus PATH; give both or neither")
-        return self
-
-    @model_validator(mode="after")
-    def _of_one_machine(self) -> Self:
-        if self.device and self.operators != "profile":
-            raise ValueError("--device applies only to --operators profile; add it, or leave out --device")
-        if self.device != "cpu":
-            if not self.gpu:
-                raise ValueError(
-                    "no GPU is named; give --gpu NAME, or measure this machine with --operators profile --device cpu"
-                )
-            return self
-        needless = [f"--{name}" for name in ("dp", "tp", "pp") if getattr(self, name) > 1]
-        needless += [f"--{name}" for name in _OF_GPUS if getattr(self, name)]
-        needless += ["--recipe roofline"] if self.recipe == "roofline" else []
-        if needless:
-            raise ValueError(
-                f"--device cpu predicts one process on this machine from measured operators; leave out {', '.join(needless)}"
-            )
+        if not self.gpu:
+            raise ValueError("no GPU is named; give --gpu NAME")
         return self
 
     @model_validator(mode="after")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epochcast.analyzer.backends.distributed.answer import (
     DistributedAnswer,
@@ -22,7 +22,6 @@ from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import out_of_memory
 from epochcast.analyzer.backends.distributed.models import Architecture, UserModule, resolve
 from epochcast.analyzer.backends.distributed.models.huggingface import read_content
-from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, TimesOf, model_flops, utilisation
 from epochcast.analyzer.backends.distributed.question import DistributedQuestion
@@ -33,9 +32,6 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Catalog, Gpu, load_catalog
-
-if TYPE_CHECKING:
-    from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 
 # Far beyond any model that is trained; what is larger takes a worker's time and memory for nothing.
 _MOST = {
@@ -61,7 +57,7 @@ class Resolved:
 
     Attributes:
         question: as it was asked.
-        gpus: those named, or this machine.
+        gpus: those named.
         predictor: of the model.
         instances: with prices.
         notes: on prices that the user gave.
@@ -78,13 +74,9 @@ class Resolved:
         intra, inter = (link_named(name, links) if name else None for name in (question.intra, question.inter))
         from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 
-        graphs = ModelGraphs(_model(question), question.device or "cuda", _plan(question.tensor_plan), question.graph)
+        graphs = ModelGraphs(_model(question), "cuda", _plan(question.tensor_plan), question.graph)
         self._model = graphs.model
-        times = _times_of(question, catalog, self.progress)
-        if question.device == "cpu":
-            from epochcast.analyzer.backends.distributed.this_machine import AS_MEASURED, NO_LINK, this_machine
-
-            self.gpus, fitted, intra = [this_machine()], DistributedModel(AS_MEASURED), NO_LINK
+        times = _times_of(question, catalog)
         self.predictor = IterationPredictor(
             graphs, question.recipe, fitted, question.operators, times, question.gpus_per_node, intra, inter
         )
@@ -156,7 +148,6 @@ class Resolved:
     def prediction(self) -> DistributedAnswer:
         """The answer on one job; its timeline is written if requested; raises InputError."""
         gpu, job, predictor, question = self.gpus[0], self.job(), self.predictor, self.question
-        estimated = predictor.measure(gpu, job) if question.operators == "profile" else ()
         prepared, rent = predictor.prepared(gpu, job), self.rent(gpu, job.gpus)
         iteration, graph, memory, cluster = (
             predictor.iteration(gpu, job),
@@ -167,9 +158,6 @@ class Resolved:
         evidence, parts = self.predictor.evidence(gpu, job, iteration), Parts.model_validate(iteration)
         factors = evidence and (evidence.factor, evidence.exchange_factor)
         assumptions = [*iteration.notes, *(evidence.not_measured if evidence else ())]
-        if estimated:
-            names = ", ".join(estimated)
-            assumptions.append(f"operators that cannot run alone are timed by their bytes at this machine's bandwidth: {names}")
         answer = DistributedAnswer(
             **dict(self.configuration(gpu, job, iteration, memory, rent)),
             model=self.name,
@@ -190,10 +178,6 @@ class Resolved:
             assumptions=assumptions,
             notes=[*self.notes, *price_notes([rent])],
         )
-        if question.device == "cpu":
-            from epochcast.analyzer.backends.distributed.this_machine import of_this_machine
-
-            return of_this_machine(answer)
         if question.timeline is not None:
             if predictor.recipe != "default":
                 raise InputError(f"--timeline needs the recipe default, not {predictor.recipe}; leave one out")
@@ -247,7 +231,7 @@ def _plan(path: Path | None) -> Mapping[str, str] | None:
     return plan
 
 
-def _times_of(question: DistributedQuestion, catalog: Catalog, progress: Callable[[str], object] | None) -> TimesOf | None:
+def _times_of(question: DistributedQuestion, catalog: Catalog) -> TimesOf | None:
     """Operator times that were measured; None for the sources of the predictor's own."""
     if question.corpus is not None:
         from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
@@ -255,33 +239,4 @@ def _times_of(question: DistributedQuestion, catalog: Catalog, progress: Callabl
 
         rows = read_corpus(question.corpus, catalog)
         return lambda gpu, precision: Table(rows, gpu.name, precision.tf32)
-    if question.operators != "profile":
-        return None
-
-    def measured(gpu: Gpu, precision: Precision) -> OperatorTimes:
-        from epochcast.analyzer.backends.distributed.operator_time.profile import ProfiledTimes
-        from epochcast.analyzer.backends.distributed.operator_time.profile_cache import ProfileCache
-
-        if question.device != "cpu":
-            _require_here(gpu)
-
-        def say(done: int, most: int) -> None:
-            if progress is not None:
-                progress(f"round {done} of {most}")
-
-        return ProfiledTimes(question.device or "cuda", precision, ProfileCache(), progress=say)
-
-    return measured
-
-
-def _require_here(gpu: Gpu) -> None:
-    """Raise InputError if the CUDA device here is not the requested GPU."""
-    import torch
-
-    if not torch.cuda.is_available():
-        raise InputError(
-            f"--operators profile measures on this machine, where torch finds no GPU; run it on a {gpu.name}, or use learned"
-        )
-    here = load_catalog().resolve(torch.cuda.get_device_name())
-    if here.name != gpu.name:
-        raise InputError(f"--operators profile measures this machine's GPU, a {here.name}; give that GPU, or use learned")
+    return None

@@ -12,15 +12,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.operator_time.boosting import fit_boosting
 from epochcast.analyzer.backends.occupancy.caching_allocator import CachingAllocator, MemoryBlock
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES
 from epochcast.analyzer.backends.occupancy.sample import Sample
-from epochcast.analyzer.backends.occupancy.training_jobs import TrainingJobs
-from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.evaluation import random_folds
 from epochcast.regressor.arrays import under
-from epochcast.regressor.scoring import conformal_quantile
 from epochcast.regressor.trees import Trees
 
 Floats = NDArray[np.float64]
@@ -39,7 +34,6 @@ _SAVE_NEITHER = {"dropout", "add", "identity"}
 _MASK_BYTES = {"dropout": 1, "max_pool": 8}
 """Of each element that is written: what was kept, as bool, and where it came from, as int64 (torch's native_dropout and
 max_pool2d_with_indices)."""
-_FOLDS = 8
 
 
 class MemoryEstimate(NamedTuple):
@@ -185,42 +179,20 @@ class PeakMemory:
     the predicted peak decides.
     """
 
-    def fit(self, jobs: TrainingJobs) -> Self:
-        """Fit on measured trainings; too few networks that ran to the end raise InputError."""
-        fits, measured = jobs.points["fits"].to_numpy(dtype=bool), jobs.points["peak_memory"].to_numpy(dtype=float)
-        networks = jobs.points["layers"].to_numpy(dtype=str)
-        count = len(set(networks[fits]))
-        if count < 2 * _FOLDS:
-            raise InputError(f"{count} networks ran to the end; give {2 * _FOLDS} or more with their peak memory")
-        memory = _estimates(jobs.samples)
-        rows = _rows(jobs.samples, memory)
-        logarithms = np.log(measured / memory[:, 0])
-        self._trees = _fit(rows[fits], logarithms[fits])
-        folds, unseen = random_folds(networks, _FOLDS, 0), np.zeros(len(fits))
-        for fold in np.unique(folds):
-            test = folds == fold
-            unseen[test] = _fit(rows[fits & ~test], logarithms[fits & ~test]).predict(rows[test])
-        self._half_width = conformal_quantile(logarithms[fits] - unseen[fits])
-        self._risk: Floats | None = None
-        if not fits.all():
-            from sklearn.linear_model import LogisticRegression
-
-            # rows are few, yet two figures need no penalty
-            model = LogisticRegression(C=np.inf, max_iter=1000).fit(_demand(jobs.samples, memory, unseen), ~fits)
-            self._risk = np.append(model.coef_[0], model.intercept_)
-        return self
+    def __init__(self, trees: Trees, half_width: float, risk: Floats | None) -> None:
+        self._trees, self._half_width, self._risk = trees, half_width, risk
 
     def predict(self, samples: Sequence[Sample]) -> Peaks:
         """Peak memory on each sample's GPU, and whether that runs out of it."""
-        memory = _estimates(samples)
-        learnt = self._trees.predict(_rows(samples, memory))
+        memory = estimates(samples)
+        learnt = self._trees.predict(rows_of(samples, memory))
         peak = memory[:, 0] * np.exp(learnt)
         factor = np.exp(self._half_width)
-        demand = _demand(samples, memory, learnt)
+        demanded = demand(samples, memory, learnt)
         if self._risk is None:
-            probability = (demand[:, 0] > 0).astype(float)
+            probability = (demanded[:, 0] > 0).astype(float)
         else:
-            probability = 1 / (1 + np.exp(-(demand @ self._risk[:-1] + self._risk[-1])))
+            probability = 1 / (1 + np.exp(-(demanded @ self._risk[:-1] + self._risk[-1])))
         return Peaks(peak, peak / factor, peak * factor, probability)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -228,19 +200,19 @@ class PeakMemory:
         risk = None if self._risk is None else self._risk.tolist()
         return {"half_width": self._half_width, "risk": risk}, under("trees", self._trees.arrays())
 
-    def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    @classmethod
+    def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take what :meth:`state` gave."""
-        self._half_width = float(settings["half_width"])
-        self._risk = None if settings["risk"] is None else np.array(settings["risk"], dtype=float)
-        self._trees = Trees.of_arrays(arrays, "trees")
-        return self
+        risk = None if settings["risk"] is None else np.array(settings["risk"], dtype=float)
+        return cls(Trees.of_arrays(arrays, "trees"), float(settings["half_width"]), risk)
 
 
-def _estimates(samples: Sequence[Sample]) -> Floats:
+def estimates(samples: Sequence[Sample]) -> Floats:
+    """A :class:`MemoryEstimate` of each, shape (n, 4)."""
     return np.array([estimate(sample) for sample in samples], dtype=float).reshape(-1, len(MemoryEstimate._fields))
 
 
-def _rows(samples: Sequence[Sample], memory: Floats) -> Floats:
+def rows_of(samples: Sequence[Sample], memory: Floats) -> Floats:
     """Sizes that matter to memory and what the estimate says of them, as logarithms, shape (n, 12)."""
     added = []
     for sample in samples:
@@ -254,15 +226,7 @@ def _rows(samples: Sequence[Sample], memory: Floats) -> Floats:
     return np.column_stack([sizes, peak, peak - live, peak - bare, live - bare_live])
 
 
-def _fit(rows: Floats, values: Floats) -> Trees:
-    import sklearn.ensemble  # noqa: F401 - its threads can be limited once it is loaded
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):  # as in models/pooled_boosting.py
-        return fit_boosting(rows, values, np.ones(len(rows)))
-
-
-def _demand(samples: Sequence[Sample], memory: Floats, learnt: Floats) -> Floats:
+def demand(samples: Sequence[Sample], memory: Floats, learnt: Floats) -> Floats:
     """Logarithms of predicted peak and of live estimate over the GPU's memory, shape (n, 2)."""
     capacity = np.log([float(sample.gpu.memory) for sample in samples])
     return np.column_stack([np.log(memory[:, 0]) + learnt - capacity, np.log(memory[:, 1]) - capacity])

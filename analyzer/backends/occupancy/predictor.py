@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -12,27 +11,20 @@ import numpy as np
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import Errors, Interval, Training
-from epochcast.analyzer.backends.occupancy.evaluation import cross_validate
 from epochcast.analyzer.backends.occupancy.features import EDGE_NAMES, NODE_NAMES
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.analyzer.backends.occupancy.models import MODELS, Model, make
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
 from epochcast.analyzer.backends.occupancy.sample import Sample
-from epochcast.analyzer.backends.occupancy.training_jobs import LABELS, TrainingJobs
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.evaluation import Progress, leave_each_out, random_folds
 from epochcast.regressor import Catalog
 from epochcast.regressor.arrays import part, under
 from epochcast.regressor.model_folder import Manifest, load, save
-from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 
-RATIOS = tuple(label for label in LABELS if label != "peak_memory")
+RATIOS = ("sm_occupancy", "sm_active")
 """Labels that a model of ``models.MODELS`` learns; :class:`.peak_memory.PeakMemory` learns the other."""
 
 DEFAULT_MODEL = next(iter(MODELS))
-
-FOLDS = 8
-"""Groups of architectures that are left out in turn to see the errors on new ones: one more fit for each."""
 
 _SMALL = 0.1
 """Share of a step below which unknown operators matter little: no more than the usual error."""
@@ -45,7 +37,7 @@ class OccupancyManifest(Manifest):
     """The whole of ``model.json``; attributes as of :class:`OccupancyPredictor`, ``states`` are the models' own by label."""
 
     SCHEMA = "epochcast.occupancy/v3"
-    COMMAND = "epochcast fit occupancy"
+    COMMAND = "fit occupancy"
 
     features: list[str]
     model: str
@@ -83,48 +75,6 @@ class OccupancyPredictor:
         self.model, self.settings, self.gpus = model, dict(settings), gpus
         self.rows, self.errors, self.range = dict(rows), dict(errors), range
         self._ratios, self._memory = dict(ratios), memory
-
-    @classmethod
-    def fit(
-        cls,
-        jobs: TrainingJobs,
-        model: str = DEFAULT_MODEL,
-        settings: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
-    ) -> OccupancyPredictor:
-        """Fit on all rows, after fits that leave groups of architectures out, to see how far off it is on new ones.
-
-        Args:
-            jobs: measured trainings.
-            model: name in ``models.MODELS``, of SM occupancy and SM activity.
-            settings: of the model, such as ``seed`` and ``epochs``.
-            progress: called with what is at work.
-
-        Raises:
-            InputError: there are too few rows, or a library that the model needs is missing.
-        """
-        chosen = dict(settings or {})
-        fitted, rows, errors = {}, {}, {}
-        for label in RATIOS:
-            own = jobs.labelled(label)
-            if not own.samples:
-                continue
-            say = None if progress is None else partial(_of_label, progress, label)
-            make_model = partial(unfitted, model, chosen, say)
-            groups = own.points["architecture"].to_numpy(dtype=np.str_)
-            if len(set(groups)) > 1 and len(groups) >= FEWEST_ERRORS:
-                splits = leave_each_out(random_folds(groups, FOLDS, seed=0))
-                answers = cross_validate(own, label, make_model, splits, say)
-                errors[label] = _errors(answers.measured, answers.predicted)
-            fitted[label] = make_model().fit(own.samples, own.points[label].to_numpy(dtype=float))
-            rows[label] = len(own.samples)
-        if progress is not None:
-            progress("peak_memory: fitting")
-        memory = PeakMemory().fit(jobs)
-        ran = jobs.labelled("peak_memory")
-        rows["peak_memory"] = len(ran.samples)
-        gpus = tuple(sorted(set(ran.points["gpu"])))
-        return cls(model, chosen, gpus, rows, errors, FittedRange.of(ran.samples), fitted, memory)
 
     def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
         """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
@@ -220,33 +170,6 @@ class OccupancyPredictor:
                 f"this version has; train it again with `{OccupancyManifest.COMMAND}`"
             )
         parts = {label: (state, part(arrays, label)) for label, state in kept.states.items()}
-        memory = PeakMemory().restore(*parts.pop("peak_memory"))
+        memory = PeakMemory.restore(*parts.pop("peak_memory"))
         ratios = {label: make(kept.model, **kept.settings).restore(*own) for label, own in parts.items()}
         return cls(kept.model, kept.settings, kept.gpus, kept.rows, kept.errors, kept.range, ratios, memory)
-
-
-def _errors(measured: np.ndarray[Any, Any], predicted: np.ndarray[Any, Any]) -> Errors:
-    answered = np.isfinite(predicted)
-    return Errors(
-        rows=int(answered.sum()),
-        mape=float(absolute_percentage_errors(measured, predicted).mean()),
-        factor=float(np.exp(conformal_quantile(np.log(measured[answered] / predicted[answered])))),
-    )
-
-
-def _of_label(progress: Progress, label: str, line: str) -> None:
-    progress(f"{label}: {line}")
-
-
-def unfitted(model: str, settings: Mapping[str, Any], progress: Progress | None = None) -> Model:
-    """A model of ``models.MODELS`` with fields of ``models.ModelSettings``, which reports each epoch.
-
-    Raises:
-        InputError: there is none of this name, or a library that it needs is missing.
-    """
-    if progress is None:
-        return make(model, **settings)
-    say = progress
-    return make(
-        model, progress=lambda epoch, epochs, loss: say(f"{model}: epoch {epoch} of {epochs}, loss {loss:.4g}"), **settings
-    )

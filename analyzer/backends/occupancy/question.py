@@ -50,7 +50,7 @@ class OccupancyQuestion(NetworkQuestion):
         }
     )
 
-    model: Annotated[ModelFolder, Field(description="Fitted model, written by `epochcast fit occupancy`.")] = None
+    model: Annotated[ModelFolder, Field(description="Fitted model, written by `fit occupancy`.")] = None
     gpus: Annotated[
         list[GpuName],
         Http(),

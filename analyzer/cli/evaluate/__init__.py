@@ -7,10 +7,7 @@ import click
 from epochcast.analyzer.cli.group import PluginGroup
 
 _COMMANDS = {
-    "convmeter": "Compare predicted step times of left-out networks with other models.",
     "detector": "Compare detected epoch periods with true ones and a trivial answer.",
-    "distributed": "Compare predicted iteration times on several GPUs with other recipes.",
-    "occupancy": "Compare predicted GPU occupancy of left-out networks with simpler models.",
     "regressor": "Compare predicted latency on other GPUs with simple rules.",
 }
 

@@ -8,8 +8,6 @@ from epochcast.analyzer.cli.group import PluginGroup
 
 _COMMANDS = {
     "convmeter": "Fit ConvMeter's performance model to measured networks.",
-    "distributed": "Fit the white-box model of distributed training to measured runs or operators.",
-    "occupancy": "Fit a predictor of GPU occupancy to measured networks.",
     "regressor": "Fit the black-box latency predictor to profiles of several GPUs.",
 }
 

@@ -17,7 +17,7 @@ from epochcast.regressor.speeds import log_figures
 Figure = Literal["flops", "memory_bandwidth"]
 
 
-class SpecificationRatio(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class SpecificationRatio(RegressorMixin, BaseEstimator):
     """Source latency times the source/target ratio of a data-sheet figure, or the geometric mean of those of two figures.
 
     Without a figure the latency stays as it is. FLOP/s are the data sheet's (2 · CUDA cores · boost clock), with dual issue.
@@ -50,7 +50,7 @@ def _ratio(pair: Pair, figure: Figure) -> float:
     return source.memory_bandwidth / target.memory_bandwidth
 
 
-class DataSheetRidge(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class DataSheetRidge(RegressorMixin, BaseEstimator):
     """Source latency times what a ridge on log ratios of data-sheet figures says, with slopes of their own in mixed precision.
 
     The figures are those of :mod:`~epochcast.regressor.speeds`; a job of unknown precision counts as FP32 code.
@@ -81,7 +81,7 @@ def _figure_ratios(pairs: Sequence[Pair]) -> NDArray[np.float64]:
     return np.hstack([ratios, sign[:, None] * ratios])
 
 
-class PairMedian(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairMedian(RegressorMixin, BaseEstimator):
     """Source latency times the median target/source ratio of the training pairs between the same two GPUs.
 
     A pair of GPUs that training has not seen gets NaN: no answer.

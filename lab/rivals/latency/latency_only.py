@@ -19,7 +19,7 @@ from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds
 _ALPHAS = np.logspace(-4, 4, 33)
 
 
-class LatencyOnlyRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LatencyOnlyRecipe(RegressorMixin, BaseEstimator):
     """A polynomial of log step seconds and log steps per epoch on the log ratio, one per (source GPU, target GPU).
 
     Ridge strength by leave-one-out error within the training pairs (:class:`~sklearn.linear_model.RidgeCV`). Answers are

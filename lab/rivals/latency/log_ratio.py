@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds
 
 
-class LogRatioRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LogRatioRecipe(RegressorMixin, BaseEstimator):
     """Fits a copy of any regressor on the log ratio.
 
     Args:

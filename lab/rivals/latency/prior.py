@@ -12,7 +12,7 @@ from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, source_seconds
 
 
-class PriorRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PriorRecipe(RegressorMixin, BaseEstimator):
     """T_t = T_s · [(1 − u) + u · R] as in :func:`~epochcast.regressor.features.prior_log_ratio`; answers for any two GPUs."""
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:

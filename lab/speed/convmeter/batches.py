@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.backends.convmeter.evaluation import Answers
 from epochcast.analyzer.figures.chart import chart_figure
 from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from lab.evaluate.convmeter_protocols import Answers
 from lab.speed.convmeter.public_tables import FEW, left_out, whole_networks
 from lab.speed.page import CONVMETER, markdown_table, options, publish
 

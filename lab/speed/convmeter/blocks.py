@@ -8,9 +8,9 @@ blocks that are left, and on both.
 
 from collections.abc import Iterator
 
-from epochcast.analyzer.backends.convmeter.forms import FORMS
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
+from lab.rivals.convmeter import FORMS
 from lab.speed.convmeter.public_tables import OWN, errors_by, left_out
 from lab.speed.page import CONVMETER, markdown_table, options, publish
 

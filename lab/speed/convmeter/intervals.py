@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.evaluation import folds_of
 from epochcast.analyzer.backends.convmeter.forms.default import Default
 from epochcast.regressor.scoring import absolute_percentage_errors, conformal_quantile
+from lab.evaluate.convmeter_protocols import folds_of
 from lab.speed.convmeter.public_tables import points_of, whole_networks
 from lab.speed.convmeter.steps import TIMM
 from lab.speed.convmeter.weighing import ways

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.fit import FEWEST_POINTS_OF_NETWORK
-from epochcast.analyzer.backends.convmeter.predictor import fit_predict
+from lab.rivals.convmeter import fit_predict
 from lab.speed.convmeter.public_tables import whole_networks
 from lab.speed.page import CONVMETER, markdown_table, options, publish
 

@@ -8,10 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.convmeter.adapters import read_any
-from epochcast.analyzer.backends.convmeter.evaluation import Answers, cross_validate
-from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.points import read_points
-from epochcast.analyzer.backends.convmeter.predictor import fit_predict
+from lab.evaluate.convmeter_protocols import Answers, cross_validate
+from lab.rivals.convmeter import BASELINES, FORMS, fit_predict
 from lab.speed.page import ROOT, markdown_table, public
 
 OWN = ROOT / "data" / "convmeter_cpu"

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.evaluation import figures, folds_of
 from epochcast.analyzer.backends.convmeter.forms.default import Default
+from lab.evaluate.convmeter_protocols import figures, folds_of
 from lab.speed.convmeter.public_tables import points_of
 from lab.speed.page import CONVMETER, markdown_table, options, publish
 

@@ -6,9 +6,9 @@ Run: python -m lab.speed.distributed.fit_coefficients [--write]
 from dataclasses import asdict, replace
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_split
 from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
-from epochcast.analyzer.backends.distributed.runs import read_runs
+from lab.distributed.runs import read_runs
+from lab.evaluate.distributed_protocols import RunEvaluator, by_split
 from lab.speed.page import options, public
 
 

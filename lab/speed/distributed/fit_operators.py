@@ -10,8 +10,8 @@ import pandas as pd
 
 from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
 from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
-from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
 from epochcast.regressor import load_catalog
+from lab.distributed.fitting import fit_operators
 from lab.speed.page import options, public
 
 FAMILIES = ("bmm", "elem", "linear", "ln", "softmax")

@@ -25,23 +25,23 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from epochcast.analyzer.backends.distributed.evaluation import RunEvaluator, by_size
 from epochcast.analyzer.backends.distributed.evidence import TABLE, HeldOutErrors
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph, Operator
 from epochcast.analyzer.backends.distributed.iteration import iteration
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
-from epochcast.analyzer.backends.distributed.operator_time.evaluation import read_end_to_end
-from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
-from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
-from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
 from epochcast.analyzer.backends.distributed.precision import precision_named
-from epochcast.analyzer.backends.distributed.runs import MeasuredIteration, read_runs
 from epochcast.common.files import write_whole
 from epochcast.regressor import Gpu, load_catalog
 from epochcast.regressor.scoring import LEVEL, absolute_percentage_errors, conformal_quantile
+from lab.distributed.fitting import fit_operators
+from lab.distributed.operator_roofline import Roofline
+from lab.distributed.runs import MeasuredIteration, read_runs
+from lab.evaluate.distributed_operators import read_end_to_end
+from lab.evaluate.distributed_protocols import RunEvaluator, by_size
+from lab.evaluate.neusight_workloads import NAMES, operators_of
 from lab.speed.distributed import all_reduce, cpu_iterations, precision_blindness
 from lab.speed.distributed.fit_operators import public_operators
 from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish

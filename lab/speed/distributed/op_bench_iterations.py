@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+import lab.rivals.distributed  # noqa: F401 - registers the recipe roofline
 from epochcast.analyzer.backends import networks
 from epochcast.analyzer.backends.distributed.answer import DistributedAnswer
 from epochcast.analyzer.backends.distributed.backend import Distributed
@@ -40,7 +41,7 @@ def vgg16(batch: int = 1) -> tuple[torch.nn.Module, tuple[torch.Tensor, torch.Te
     return WithLoss(networks.build("VGG16", 224, 1000)), (torch.empty(batch, 3, 224, 224), torch.zeros(batch, dtype=torch.long))
 
 
-def answer_to(row: Mapping[str, Any], gpu: Gpu, **how: Any) -> DistributedAnswer:
+def answer_to(row: Mapping[str, Any], gpu: Gpu, recipe: str = "default", **how: Any) -> DistributedAnswer:
     """The product's answer for a row."""
     tokens = {} if row["model"] == "vgg16" else {"sequence_length": row["size"]}
     answer = Distributed(Settings()).answer(
@@ -57,7 +58,7 @@ def answer_to(row: Mapping[str, Any], gpu: Gpu, **how: Any) -> DistributedAnswer
             master_weights=False,
             **tokens,
             **how,
-        )
+        ).model_copy(update={"recipe": recipe})  # a rival, too, which the product's question does not name
     )
     assert isinstance(answer, DistributedAnswer)
     return answer

@@ -5,9 +5,9 @@ Run: python -m lab.speed.distributed.operators [--write]    (needs torch)
 
 from collections.abc import Iterator
 
-from epochcast.analyzer.backends.distributed.operator_time.evaluation import GpuEvaluation, evaluate_by_gpu, read_end_to_end
-from epochcast.analyzer.backends.distributed.operator_time.neusight_workloads import NAMES, operators_of
 from epochcast.regressor import load_catalog
+from lab.evaluate.distributed_operators import GpuEvaluation, evaluate_by_gpu, read_end_to_end
+from lab.evaluate.neusight_workloads import NAMES, operators_of
 from lab.speed.distributed.fit_operators import public_operators
 from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from epochcast.analyzer.backends.distributed.communication import cluster_for
-from epochcast.analyzer.backends.distributed.evaluation import (
+from epochcast.analyzer.backends.distributed.iteration import prepare
+from epochcast.regressor.scoring import score
+from lab.distributed.runs import MeasuredIteration, read_runs
+from lab.evaluate.distributed_protocols import (
     RecipePredictions,
     RunEvaluator,
     by_rows,
@@ -16,10 +19,7 @@ from epochcast.analyzer.backends.distributed.evaluation import (
     regret,
     strategy,
 )
-from epochcast.analyzer.backends.distributed.iteration import prepare
-from epochcast.analyzer.backends.distributed.recipes import RECIPES
-from epochcast.analyzer.backends.distributed.runs import MeasuredIteration, read_runs
-from epochcast.regressor.scoring import score
+from lab.rivals.distributed import RECIPES
 from lab.speed.page import DISTRIBUTED, markdown_table, options, public, publish
 
 DISTURBED = 10

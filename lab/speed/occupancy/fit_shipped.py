@@ -7,8 +7,8 @@ import sys
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
-from epochcast.analyzer.backends.occupancy.training_jobs import read_training_jobs
 from epochcast.regressor import load_catalog
+from lab.occupancy.training_jobs import read_training_jobs
 from lab.speed.page import options, public
 
 TABLES = ("occupancy/measured_cnn.csv.gz", "occupancy/measured_mlp.csv.gz")

@@ -17,8 +17,8 @@ from scipy.stats import spearmanr
 from epochcast.analyzer.backends.occupancy.configuration import Configuration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
-from epochcast.analyzer.gpu_scripts.occupancy_bench import devices
 from epochcast.regressor import load_catalog
+from lab.kernels.occupancy_bench import devices
 from lab.speed.page import ROOT, markdown_table, options
 
 DATA = ROOT / "data" / "h200" / "occupancy_bench" / "occupancy.csv"

@@ -16,10 +16,10 @@ from typing import Any
 
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.kernel_files import KernelFile, read_any
 from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import MEASURED
 from epochcast.regressor import load_catalog
+from lab.kernels.files import KernelFile, read_any
 from lab.speed.page import options, public
 
 HEADER = """\

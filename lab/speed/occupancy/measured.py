@@ -13,13 +13,14 @@ from functools import partial
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.evaluation import FOLDS, PROTOCOLS, Answers, cross_validate
 from epochcast.analyzer.backends.occupancy.modelled_launches import modelled_step
-from epochcast.analyzer.backends.occupancy.models import MODELS, make
-from epochcast.analyzer.backends.occupancy.training_jobs import TrainingJobs, read_training_jobs
-from epochcast.analyzer.evaluation import Rows, Split
+from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import score
+from lab.evaluate.common import Rows, Split
+from lab.evaluate.occupancy_protocols import FOLDS, PROTOCOLS, Answers, cross_validate
+from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
+from lab.rivals.occupancy import MODELS
 from lab.speed.page import OCCUPANCY, markdown_table, part_options, public, publish_parts
 
 LABEL = "sm_occupancy"

@@ -21,9 +21,9 @@ from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
 from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
-from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 from epochcast.analyzer.figures.packing import packing_figure
 from epochcast.regressor import load_catalog
+from lab.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 
 GPUS = 4

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, estimate
-from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
-from epochcast.analyzer.evaluation import random_folds
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import Scores, score
+from lab.evaluate.common import random_folds
+from lab.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 
 FOLDS = 8

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.networks import NETWORKS, build
-from epochcast.analyzer.backends.paleo import PERCENT_OF_PEAK, Layer, predict_forward_seconds, predict_step_seconds
 from epochcast.regressor import Gpu, load_catalog, load_corpus
 from epochcast.regressor.pairs import source_seconds
 from epochcast.regressor.scoring import Scores, score
 from lab.rivals.latency import RECIPES
+from lab.rivals.paleo import PERCENT_OF_PEAK, Layer, predict_forward_seconds, predict_step_seconds
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.paleo_layers import layers_of
 from lab.speed.regressor.public_pairs import PROFET, PublicPairs

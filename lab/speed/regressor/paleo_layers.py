@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.paleo import Layer
 from epochcast.analyzer.errors import InputError
+from lab.rivals.paleo import Layer
 
 
 def layers_of(network: nn.Module, image_size: int) -> list[Layer]:

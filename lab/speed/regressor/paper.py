@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from epochcast.analyzer.figures import scatter_figure
 from epochcast.regressor.features import UNAVAILABLE, exclude, paper_features
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.protocols import out_of_fold, splits
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
 from epochcast.regressor.recipes.raw_seconds import Features, RawSecondsRecipe
 from epochcast.regressor.scoring import score
+from lab.figures.scatter import scatter_figure
 from lab.rivals.latency import RECIPES
 from lab.rivals.latency.single_models import RandomForestRecipe
 from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_parts

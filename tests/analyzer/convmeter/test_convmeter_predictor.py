@@ -9,10 +9,11 @@ import pytest
 from made_points import made_points
 
 from epochcast.analyzer.backends.convmeter.points import TIMES
-from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor, fit_predict
+from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor.model_folder import ARRAYS, MANIFEST
+from lab.rivals.convmeter import fit_predict
 
 
 def _measured(seed: int = 0, devices: int = 1) -> pd.DataFrame:

@@ -8,13 +8,13 @@ import pytest
 from made_points import made_points
 from sklearn.linear_model import LinearRegression
 
-from epochcast.analyzer.backends.convmeter.forms import BASELINES, FORMS
 from epochcast.analyzer.backends.convmeter.forms.corrected import Corrected
 from epochcast.analyzer.backends.convmeter.forms.default import Default
 from epochcast.analyzer.backends.convmeter.forms.equations import Equations
 from epochcast.analyzer.backends.convmeter.forms.least_squares import relative, robust
 from epochcast.analyzer.backends.convmeter.forms.out_of_fold import folds, out_of_fold
 from epochcast.analyzer.errors import InputError
+from lab.rivals.convmeter import FORMS
 
 
 def _eq3(points: pd.DataFrame, f: float = 2e-14, i: float = 3e-12, o: float = 5e-12, c: float = 1e-3) -> np.ndarray:
@@ -72,20 +72,6 @@ def test_on_several_devices_backward_pass_and_update_have_seven_coefficients():
     np.testing.assert_allclose(fitted.predict(points), step, rtol=1e-6)
     whole = Equations.paper("step").fit(points.assign(forward_seconds=np.nan), step).coefficients["several"]
     np.testing.assert_allclose(whole["step"], np.add(together, [2e-14, 3e-12, 5e-12, 1e-3, 0, 0, 0]), rtol=1e-4)
-
-
-def test_a_metric_alone_is_a_line():
-    points, others = made_points(), made_points(seed=1)
-    for form, column in (("flops", "flops"), ("inputs", "conv_inputs"), ("outputs", "conv_outputs")):
-        fitted = BASELINES[form]("step").fit(points, (3e-13 * points["batch"] * points[column] + 1e-3).to_numpy())
-        np.testing.assert_allclose(fitted.predict(others), 3e-13 * others["batch"] * others[column] + 1e-3, rtol=1e-6)
-
-
-def test_boosting_tells_numbers_of_devices_apart():
-    one, four = made_points(), made_points(devices=4)
-    points = pd.concat([one, four], ignore_index=True)
-    fitted = BASELINES["boosting"]("step").fit(points, np.r_[_eq3(one), 3 * _eq3(four)])
-    assert np.median(fitted.predict(four) / fitted.predict(one)) > 2
 
 
 def test_where_only_one_device_was_measured_several_have_no_answer():
@@ -247,21 +233,10 @@ def test_what_is_kept_predicts_the_same(form: str):
         np.testing.assert_allclose(again.predict(made_points(seed=5)), fitted.predict(made_points(seed=5)), rtol=1e-3)
 
 
-@pytest.mark.parametrize("form", ["default", "paper", "layers", "boosting", "flops"])
+@pytest.mark.parametrize("form", ["default", "paper", "layers"])
 def test_too_few_points_are_refused(form: str):
     with pytest.raises(InputError, match="too few"):
-        {**FORMS, **BASELINES}[form]("forward").fit(made_points(1), np.ones(1))
-
-
-def test_paleo_takes_the_device_from_a_longer_name_and_refuses_what_has_no_data_sheet():
-    points = made_points().assign(device="nchw-pt240-cu124-rtx3090")
-    fitted = BASELINES["paleo"]("step").fit(points, _eq3(points))
-    double = points.assign(batch=2 * points["batch"])
-    assert 1.5 < (fitted.predict(double) / fitted.predict(points)).max() < 2
-    forward = BASELINES["paleo"]("forward").fit(points, _eq3(points))
-    assert fitted.percent_of_peak > 2 * forward.percent_of_peak  # a step is three passes
-    with pytest.raises(InputError, match="data sheet of 'made'"):
-        BASELINES["paleo"]("step").fit(made_points(), np.ones(40))
+        FORMS[form]("forward").fit(made_points(1), np.ones(1))
 
 
 def test_folds_keep_families_together_and_hold_every_point_once():

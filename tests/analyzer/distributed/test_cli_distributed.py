@@ -1,26 +1,19 @@
-"""``epochcast predict-model``, ``train``, ``calibrate`` and ``evaluate distributed`` from the command line."""
+"""``epochcast predict-model distributed`` from the command line."""
 
 import importlib.util
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import pandas as pd
 import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
-from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
-from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.question import RecipeName
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.words import money
-from epochcast.regressor import load_catalog
 
 pytestmark = pytest.mark.usefixtures("shared_graphs")
 
@@ -61,7 +54,7 @@ _BAD = [
     ("--precision amp-fp8 --compare --strategies 1,1,1 --global-batch 8", "no training in FP8"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
     ("--operators table", "--corpus PATH"),
-    ("--calibration /nowhere", "epochcast fit distributed"),
+    ("--calibration /nowhere", "fit distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
     ("--recipe seed --timeline x.json", "not seed"),
     ("--budget 5", "--budget applies only to --search"),
@@ -87,7 +80,7 @@ def test_mixed_precision_is_the_default_as_the_gpu_has_it(answered: Callable[...
 
 
 def test_recipes_are_all_there() -> None:
-    assert get_args(RecipeName) == tuple(RECIPES)
+    assert set(get_args(RecipeName)) <= set(RECIPES)
 
 
 def test_without_torch_the_extra_is_named(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,70 +129,3 @@ def test_precisions_and_strategies_beside_each_other(printed: Callable[..., str]
     text = printed(*ASK, *compare, "--gpus-total", "2")
     assert "OOM" in text and "(1, 2, 1)" in text
     assert (tmp_path / "figure.png").stat().st_size > 1000
-
-
-@pytest.fixture(scope="module")
-def tables(shared_graphs: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Runs of two models "measured" under coefficients that are not the believed ones: to train on, and to test on."""
-    truth = replace(DistributedModel.load().coefficients, bandwidth=0.5, launch=1.2e-5, node_link=0.6, network=0.5)
-    gpu, rows = load_catalog()[A100], []
-    for model in (MODEL, LARGER):
-        predictor = IterationPredictor(ModelGraphs.of(model), fitted=DistributedModel(truth))
-        for number, (data, tensor, pipeline) in enumerate(((8, 1, 1), (8, 2, 1), (2, 2, 2), (4, 2, 2), (16, 1, 1), (4, 2, 1))):
-            settings = {"data": data, "tensor": tensor, "pipeline": pipeline, "global_batch": 16 << number // 2}
-            settings |= {"sequence_length": 128, "precision": "fp16"}
-            seconds = predictor.iteration(gpu, TrainingConfiguration(**settings)).seconds  # type: ignore[arg-type]
-            rows.append({"model": model, "gpu": A100, "seconds": seconds, **settings})
-    folder = tmp_path_factory.mktemp("runs")
-    table = pd.DataFrame(rows)
-    table[::2].to_csv(folder / "train.csv", index=False)
-    table[1::2].to_csv(folder / "test.csv", index=False)
-    return folder / "train.csv", folder / "test.csv"
-
-
-def test_calibration_starts_from_a_model_and_says_what_it_fitted_on(
-    tables: tuple[Path, Path], tmp_path: Path, printed: Callable[..., str]
-) -> None:
-    train, test = tables
-    printed("fit", "distributed", "--data", train, "--out", tmp_path / "mine")
-    assert "fitted on 6 runs" in printed("calibrate", tmp_path / "mine", "--data", test, "--out", tmp_path / "again")
-    mine, again = (DistributedModel.load(tmp_path / name) for name in ("mine", "again"))
-    assert again.coefficients != mine.coefficients and (again.runs, again.gpus) == (6, (A100,))
-
-
-def test_training_needs_something_to_fit_on(tmp_path: Path, refused: Callable[..., str]) -> None:
-    assert "nothing to fit on" in refused("fit", "distributed", "--out", tmp_path)
-
-
-def test_evaluation_on_other_runs(tables: tuple[Path, Path], tmp_path: Path, answered: Callable[..., Any]) -> None:
-    train, test = tables
-    plot = tmp_path / "errors.png"
-    answer = answered("evaluate", "distributed", "--train", train, "--test", test, "--plot", plot)
-    assert answer["n"] == 6 and answer["coverage"] == 1 and answer["mape"] < 6
-    assert set(answer["by"]["size"]) == {MODEL, LARGER} and "DP+TP+PP" in answer["by"]["parallelism"]
-    assert set(answer["baselines"]) == {"seed", "roofline", "neusight-style", "vtrain-style"}
-    assert answer["baselines"]["roofline"]["n"] == 6 and answer["baselines"]["roofline"]["mape"] > answer["mape"]
-    assert plot.stat().st_size > 1000
-
-
-def test_evaluation_by_size_in_words(tables: tuple[Path, Path], tmp_path: Path, printed: Callable[..., str]) -> None:
-    pd.read_csv(tables[0]).groupby("model").head(1).to_csv(tmp_path / "two.csv", index=False)
-    text = printed("evaluate", "distributed", "--data", tmp_path / "two.csv")
-    assert "each model size predicted by a fit on all others" in text and "neusight-style" in text and LARGER in text
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("", "give either --data or both"),
-        ("--data a.csv --train a.csv --test a.csv", "give either --data or both"),
-        ("--train a.csv --test a.csv --protocol size", "leave it out"),
-        ("--data a.csv --rows 3", "applies only to --protocol rows"),
-        ("--data a.csv --protocol gpu", "--operators PATH"),
-        ("--data a.csv --probe 3", "applies only to --protocol gpu"),
-        ("--data a.csv --gpus b.toml", "applies only to --protocol gpu"),
-        ("--data a.csv --protocol gpu --operators b.csv --recipe all", "--recipe all predicts runs"),
-    ],
-)
-def test_evaluation_refuses_in_one_sentence(options: str, said: str, refused: Callable[..., str]) -> None:
-    assert said in refused("evaluate", "distributed", *options.split())

@@ -6,7 +6,6 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from epochcast.analyzer.figures import save_figure
-from epochcast.analyzer.figures.errors import errors_figure
 from epochcast.analyzer.figures.precisions import precisions_figure
 
 SECONDS = {
@@ -33,20 +32,3 @@ def test_all_out_of_memory_is_drawn(tmp_path: Path) -> None:
     figure = precisions_figure({((8, 1, 1), "fp32"): None}, "too large")
     assert [text.get_text() for text in figure.axes[0].texts] == ["OOM"]
     save_figure(figure, tmp_path / "oom.svg")
-
-
-def test_errors_stand_at_their_configuration_one_panel_per_precision(tmp_path: Path) -> None:
-    degrees = [(data, 2, 4) for data in range(1, 36)]
-    ours = {("fp16", one): float(number + 1) for number, one in enumerate(degrees)} | {("amp-bf16", (4, 2, 1)): 0.01}
-    theirs = {("fp16", degrees[3]): 147.85}
-    figure = errors_figure({"default": ours, "vtrain-style": theirs})
-    amp, first, second = figure.axes
-    assert [axes.get_title(loc="right") for axes in figure.axes] == ["amp-bf16", "fp16", "fp16"]
-    assert len(first.get_xticklabels()) + len(second.get_xticklabels()) == 35
-    baseline, own = first.lines
-    assert list(own.get_ydata())[:3] == [1, 2, 3]
-    assert baseline.get_ydata()[3] == 147.85
-    assert first.get_xticklabels()[3].get_text() == "4,2,4"
-    low, _ = amp.get_ylim()
-    assert 0 < low <= amp.lines[1].get_ydata()[0], "an error of almost nothing is still on the axis"
-    assert save_figure(figure, tmp_path / "errors.pdf").stat().st_size > 1000

@@ -21,8 +21,8 @@ from epochcast.analyzer.backends.distributed.operator_time.calibrated import Cal
 from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
-from epochcast.analyzer.backends.distributed.recipes.roofline import IDEAL
 from epochcast.analyzer.backends.distributed.schedule import pipeline_seconds
+from lab.rivals.distributed.roofline import IDEAL
 
 GPU = "A100 SXM4 80GB"
 
@@ -187,42 +187,6 @@ def test_seed_counts_gradients_in_the_precision_of_their_operators() -> None:
         for block in (one.blocks[0], halves)
     )
     assert full == pytest.approx(2 * half)
-
-
-def test_neusight_style_models_one_parallelism() -> None:
-    one, cluster = graph(exchanges=2), cluster_for(GPU, 8)
-    data = RECIPES["neusight-style"](
-        Given(one), TrainingConfiguration(data=4, tensor=2, global_batch=4), cluster, Coefficients(), Each()
-    )
-    assert data.data_parallel > 0 == data.tensor_parallel == data.bubble
-    pipeline = RECIPES["neusight-style"](
-        Given(one), TrainingConfiguration(tensor=2, pipeline=4, global_batch=4), cluster, Coefficients(), Each()
-    )
-    assert pipeline.bubble > 0 == pipeline.tensor_parallel == pipeline.data_parallel
-    for answer in (data, pipeline):
-        parts = (answer.bubble, answer.tensor_parallel, answer.data_parallel, answer.pipeline_parallel, answer.optimizer)
-        assert answer.seconds == pytest.approx(sum(answer.compute.values()) + sum(parts))
-
-
-def test_blind_recipes_ask_for_the_graph_in_single_precision() -> None:
-    asked = []
-
-    class Asked(Given):
-        def graph(self, job):
-            asked.append(job.precision)
-            return super().graph(job)
-
-    for recipe in ("vtrain-style", "neusight-style"):
-        RECIPES[recipe](Asked(graph()), TrainingConfiguration(precision="amp-bf16"), cluster_for(GPU, 1), Coefficients())
-    assert asked == ["fp32", "fp32"]
-
-
-def test_roofline_is_no_slower_than_anything_calibrated() -> None:
-    job, cluster = TrainingConfiguration(tensor=2, global_batch=4, precision="fp32"), cluster_for(GPU, 2)
-    ideal, real = (RECIPES[name](Given(graph(exchanges=2)), job, cluster, Coefficients()) for name in ("roofline", "default"))
-    assert ideal.seconds < real.seconds
-    gpu = cluster.gpu
-    assert ideal.compute["matmul"] == pytest.approx(4 * 4 * 3 * 2 * 2048 * 1024 * 1024 / gpu.fp32_flops)
 
 
 def test_small_kernels_wait_for_their_launches() -> None:

@@ -7,21 +7,18 @@ import pandas as pd
 import pytest
 from hand_made import product
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
-from epochcast.analyzer.backends.distributed.operator_time import boosting
-from epochcast.analyzer.backends.distributed.operator_time.boosting import fit_boosting
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, read_corpus
-from epochcast.analyzer.backends.distributed.operator_time.fitting import fit_operators
+from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
 from epochcast.analyzer.backends.distributed.operator_time.learned import Board, LearnedTimes, OperatorModel, distance
-from epochcast.analyzer.backends.distributed.operator_time.probe import choose_probe, correct
-from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, pass_row, product_row, shapes_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
+from lab.distributed import boosting
+from lab.distributed.fitting import fit_operators
+from lab.distributed.operator_roofline import Roofline
 
 CATALOG = load_catalog()
 DISPATCH = 20e-6
@@ -81,52 +78,10 @@ def test_dispatch_is_measured_but_not_answered(model) -> None:  # type: ignore[n
     assert added[products] == pytest.approx(DISPATCH, rel=0.4)
 
 
-def test_a_probe_tells_how_much_slower_a_gpu_is(model) -> None:  # type: ignore[no-untyped-def]
-    unseen = synthetic("T4", slower=1.6, seed=3)
-    zero = LearnedTimes(CATALOG["T4"], model)
-    probe = choose_probe(unseen, 20, seed=0)
-    assert len(probe) == 20
-    assert probe["family"].value_counts().to_dict() == {
-        "linear": 8,
-        "bmm": 6,
-        "normalisation": 2,
-        "softmax": 2,
-        "elementwise": 2,
-    }
-    large = unseen[unseen["bytes"] > 1e7]
-    before, after = errors(zero, large).mean(), errors(correct(zero, probe), large).mean()
-    assert before > 0.25
-    assert after < 0.5 * before
-
-
-def test_a_probe_of_few_rows_takes_what_there_is() -> None:
-    few = synthetic("T4", rows=6)
-    assert 0 < len(choose_probe(few, 20, seed=1)) <= 20
-    assert choose_probe(few.iloc[:0], 20, seed=1).empty
-
-
 def test_unlike_boards_are_far_apart() -> None:
     t4, p4, a100 = (Board(CATALOG[name].tdp, CATALOG[name].compute_capability) for name in ("T4", "P4", "A100 PCIe 40GB"))
     assert distance(t4, p4) < distance(t4, a100)
     assert distance(t4, t4) == 0
-
-
-def test_kept_trees_answer_as_scikit_learn_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 4))
-    y, weight = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2]), rng.uniform(0.5, 1, 400)
-    fitted = []
-
-    class Kept(HistGradientBoostingRegressor):  # type: ignore[misc]
-        def fit(self, *args: object, **options: object) -> object:
-            fitted.append(self)
-            return super().fit(*args, **options)
-
-    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingRegressor", Kept)
-    ours = fit_boosting(X, y, weight)
-    fresh = rng.normal(size=(200, 4))
-    assert ours.predict(fresh) == pytest.approx(fitted[0].predict(fresh.astype(np.float32)), abs=1e-5)
-    assert np.corrcoef(ours.predict(X), y)[0, 1] > 0.9
 
 
 def test_a_model_on_disk_answers_the_same(model, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -165,22 +120,7 @@ def test_attention_costs_its_products_and_not_its_scores() -> None:
     assert 2.0 * row["batch"] * row["m"] * row["n"] * row["k"] == flops
 
 
-def test_too_small_and_foreign_corpora_are_refused() -> None:
-    with pytest.raises(InputError, match="the corpus has 10 operators"):
-        fit_operators(CORPUS.iloc[:10], CATALOG)
-    with pytest.raises(InputError, match="which the catalogue does not have"):
-        fit_operators(CORPUS.assign(gpu="A CPU"), CATALOG)
-
-
 def test_a_family_that_was_measured_nowhere_is_refused() -> None:
     only = fit_operators(CORPUS[CORPUS["family"] == "softmax"], CATALOG)
     with pytest.raises(InputError, match="knows no linear operators"):
         LearnedTimes(CATALOG["T4"], only).seconds([product(64, 64, 64)])
-
-
-def test_public_elementwise_operators_carry_over_to_a_gpu_left_out(shared_data: Path) -> None:
-    corpus = read_corpus(shared_data / "distributed" / "neusight_ops_elem.csv.gz", CATALOG)
-    for gpu, limit in (("T4", 0.03), ("A100 PCIe 40GB", 0.08)):
-        own = corpus[corpus["gpu"] == gpu]
-        zero = LearnedTimes(CATALOG[gpu], fit_operators(corpus[corpus["gpu"] != gpu], CATALOG))
-        assert errors(zero, own).mean() < limit

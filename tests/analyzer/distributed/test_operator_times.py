@@ -9,12 +9,12 @@ from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes, products_of
 from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
-from epochcast.analyzer.backends.distributed.operator_time.roofline import Roofline
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
 from epochcast.analyzer.backends.distributed.operator_time.table import Table
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
+from lab.distributed.operator_roofline import Roofline
 
 A100, P100 = (load_catalog()[name] for name in ("A100 PCIe 40GB", "P100 PCIe 16GB"))
 

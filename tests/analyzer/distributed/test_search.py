@@ -150,6 +150,5 @@ def test_precision_blind_recipes_ask_for_fp32_operators() -> None:
 
     job = replace(TEMPLATE, precision="fp16")
     graphs = ModelGraphs.of(MODEL)
-    for recipe in ("default", "vtrain-style"):
-        IterationPredictor(graphs, recipe, times_of=times_of).iteration(T4, job)
-    assert asked == ["fp16", "fp32"]
+    IterationPredictor(graphs, times_of=times_of).iteration(T4, job)
+    assert asked == ["fp16"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer
+from lab.occupancy.from_layers import ListedLayer
 
 
 def convolution(inputs: int, outputs: int, side: int, kernel: int = 3) -> ListedLayer:

@@ -11,14 +11,15 @@ from made_trainings import activation, convolution, ends, trainings
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.from_layers import graph_of_layers
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, Errors, OccupancyPredictor
 from epochcast.analyzer.backends.occupancy.sample import Sample
-from epochcast.analyzer.backends.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog
 from epochcast.regressor.model_folder import ARRAYS, MANIFEST
+from lab.occupancy.fitting import fit_predictor
+from lab.occupancy.from_layers import graph_of_layers
+from lab.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 
 CATALOG = load_catalog()
 
@@ -30,7 +31,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> TrainingJobs:
 
 @pytest.fixture(scope="module")
 def predictor(jobs: TrainingJobs) -> OccupancyPredictor:
-    return OccupancyPredictor.fit(jobs)
+    return fit_predictor(jobs)
 
 
 def network(width: int, batch: int) -> ComputationGraph:
@@ -62,13 +63,13 @@ def test_intervals_hold_nine_of_ten_trainings_of_the_architecture_that_was_left_
     labels, uniform = own.points["sm_occupancy"].to_numpy(), (own.points["architecture"] == "uniform").to_numpy()
     means = [np.exp(np.log(labels[rows]).mean()) for rows in (~uniform, uniform)]
     missed = np.sort(np.exp(np.abs(np.log(labels / np.where(uniform, *means)))))
-    errors = OccupancyPredictor.fit(jobs, "mean").errors["sm_occupancy"]
+    errors = fit_predictor(jobs, "mean").errors["sm_occupancy"]
     assert errors.rows == len(labels) == 118
     assert errors.factor == pytest.approx(missed[int(np.ceil(0.9 * (len(labels) + 1))) - 1])
 
 
 def test_an_interval_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(jobs: TrainingJobs) -> None:
-    predictor = OccupancyPredictor.fit(jobs, "mean")
+    predictor = fit_predictor(jobs, "mean")
     for factor in (1.25, 99.0):
         predictor.errors["sm_occupancy"] = Errors(rows=9, mape=10.0, factor=factor)
         (answer,) = predictor.predict([sample()], CATALOG)
@@ -79,7 +80,7 @@ def test_an_interval_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(j
 
 def test_one_architecture_gives_no_interval(jobs: TrainingJobs) -> None:
     uniform = jobs.only((jobs.points["architecture"] == "uniform").to_numpy())
-    (answer,) = OccupancyPredictor.fit(uniform, "mean").predict([sample()], CATALOG)
+    (answer,) = fit_predictor(uniform, "mean").predict([sample()], CATALOG)
     assert answer.sm_occupancy is not None and answer.sm_occupancy.low is answer.sm_occupancy.high is None
 
 
@@ -114,7 +115,7 @@ def test_what_no_training_shows_is_not_answered(
 
 @pytest.mark.parametrize("model", ["trees", "mean"])
 def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path: Path) -> None:
-    one = OccupancyPredictor.fit(jobs, model, {"seed": 3, "epochs": 2})
+    one = fit_predictor(jobs, model, {"seed": 3, "epochs": 2})
     one.save(tmp_path / "model")
     other = OccupancyPredictor.load(tmp_path / "model")
     for name in ("model", "settings", "gpus", "rows", "errors", "range"):
@@ -127,14 +128,14 @@ def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path
 
 def test_labels_that_were_not_read_are_not_learnt(jobs: TrainingJobs) -> None:
     unread = replace(jobs, points=jobs.points.assign(sm_occupancy=np.nan))
-    predictor = OccupancyPredictor.fit(unread, "mean")
+    predictor = fit_predictor(unread, "mean")
     (answer,) = predictor.predict([sample()], CATALOG)
     assert answer.sm_occupancy is None and answer.sm_active is not None and "sm_occupancy" not in predictor.rows
 
 
 def test_too_few_networks_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="networks ran to the end; give 16 or more"):
-        OccupancyPredictor.fit(read_training_jobs([trainings(tmp_path / "few.csv", 10)], CATALOG), "mean")
+        fit_predictor(read_training_jobs([trainings(tmp_path / "few.csv", 10)], CATALOG), "mean")
 
 
 def _edited(folder: Path, **changed: Any) -> None:
@@ -144,8 +145,8 @@ def _edited(folder: Path, **changed: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda folder: (folder / MANIFEST).unlink(), "epochcast fit occupancy"),
-        (lambda folder: (folder / MANIFEST).write_text("[]"), "train it again with `epochcast fit occupancy`"),
+        (lambda folder: (folder / MANIFEST).unlink(), "train one with `fit occupancy`"),
+        (lambda folder: (folder / MANIFEST).write_text("[]"), "train it again with `fit occupancy`"),
         (lambda folder: _edited(folder, schema="epochcast.occupancy/v2"), "epochcast.occupancy/v3"),
         (lambda folder: _edited(folder, states={}), "was changed after training"),
         (lambda folder: (folder / ARRAYS).unlink(), ARRAYS),

@@ -14,6 +14,9 @@ from epochcast.analyzer.backends.distributed.question import DistributedQuestion
 from epochcast.analyzer.backends.occupancy.backend import OccupancyQuestion
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.plugins.question import body_of
+from epochcast.regressor import load_catalog
+from lab.occupancy.fitting import fit_predictor
+from lab.occupancy.training_jobs import read_training_jobs
 
 from ..occupancy.made_trainings import trainings
 
@@ -97,11 +100,9 @@ def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path
     assert len(list(tmp_path.rglob("*.npz"))) == 1
 
 
-def test_a_fitted_model_of_occupancy_is_asked_by_its_name(
-    serve: Serve, told: Callable[..., Any], printed: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, told: Callable[..., Any], tmp_path: Path) -> None:
     fitted = tmp_path / "own"
-    printed("fit", "occupancy", "--data", trainings(tmp_path / "trainings.csv"), "--model", "mean", "--out", fitted)
+    fit_predictor(read_training_jobs([trainings(tmp_path / "trainings.csv")], load_catalog()), "mean").save(fitted)
     expected = told("occupancy", "--network", "alexnet", "--model", str(fitted))
     client = serve({"occupancy": {"models": {"own": str(fitted)}}})
     assert ask(client, "occupancy", network="alexnet", model="own") == expected

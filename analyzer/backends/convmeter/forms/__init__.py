@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.forms.boosting import Boosting
-from epochcast.analyzer.backends.convmeter.forms.corrected import Corrected
 from epochcast.analyzer.backends.convmeter.forms.default import Default
 from epochcast.analyzer.backends.convmeter.forms.equations import Equations
 from epochcast.analyzer.backends.convmeter.forms.layers import Layers
-from epochcast.analyzer.backends.convmeter.forms.paleo import Paleo
-from epochcast.analyzer.backends.convmeter.forms.pooled import Pooled
-from epochcast.analyzer.backends.convmeter.forms.single_metric import SingleMetric
 from epochcast.analyzer.backends.convmeter.forms.sum_of_phases import SumOfPhases
 from epochcast.analyzer.backends.convmeter.terms import Columns
 from epochcast.regressor.arrays import Arrays
@@ -54,28 +49,17 @@ class KeptForm(Form, Protocol):
         ...
 
 
-def _summed(make: Callable[[str], KeptForm]) -> Callable[[str], KeptForm]:
+def summed(make: Callable[[str], KeptForm]) -> Callable[[str], KeptForm]:
     """The form; for a step, the sum of the form's phases."""
     return lambda phase: SumOfPhases(make) if phase == "step" else make(phase)
 
 
-FORMS: Mapping[str, Callable[[str], KeptForm]] = {
-    "default": _summed(Default),
+FORMS: dict[str, Callable[[str], KeptForm]] = {
+    "default": summed(Default),
     "paper": Equations.paper,
     "relative": Equations.relative,
-    "layers": _summed(Layers),
-    "pooled": _summed(Pooled),
-    "corrected": _summed(Corrected),
+    "layers": summed(Layers),
 }
-"""Forms to predict with, each called with a phase."""
+"""Forms to predict with, each called with a phase; other forms may be added."""
 
-BASELINES: Mapping[str, Callable[[str], Form]] = {
-    "flops": SingleMetric.of("flops"),
-    "inputs": SingleMetric.of("conv_inputs"),
-    "outputs": SingleMetric.of("conv_outputs"),
-    "paleo": Paleo,
-    "boosting": Boosting,
-}
-"""Forms to compare with."""
-
-__all__ = ["BASELINES", "FORMS", "Form", "KeptForm"]
+__all__ = ["FORMS", "Form", "KeptForm", "summed"]

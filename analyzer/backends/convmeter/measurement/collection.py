@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from epochcast.analyzer.backends.convmeter.measurement.device import Timing, cpu_name, tf32
 from epochcast.analyzer.backends.convmeter.measurement.memory import free_bytes
 from epochcast.analyzer.backends.convmeter.measurement.networks import Networks
 from epochcast.analyzer.backends.convmeter.measurement.phases import (
@@ -30,8 +31,6 @@ from epochcast.analyzer.backends.convmeter.measurement.points_file import points
 from epochcast.analyzer.backends.convmeter.measurement.workers import WorkerGroup
 from epochcast.analyzer.backends.convmeter.points import PHASES
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
-from epochcast.analyzer.backends.distributed.operator_time.profile import cpu_name, tf32
-from epochcast.analyzer.backends.distributed.operator_time.timing import Timing
 from epochcast.analyzer.backends.reader.failures import failure_reason
 from epochcast.analyzer.errors import InputError
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from epochcast.analyzer.backends.distributed.operator_time.timing import FEWEST_ROUNDS, Timing, timing_of
+from epochcast.analyzer.backends.convmeter.measurement.device import FEWEST_ROUNDS, Timing, timing_of
 from epochcast.analyzer.backends.distributed.precision import Precision
 
 Optimizer = Literal["adam", "sgd"]

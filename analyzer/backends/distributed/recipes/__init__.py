@@ -1,8 +1,7 @@
-"""Ways to predict one iteration: the paper's equations, ours, and what the paper compares itself with; one file each."""
+"""Ways to predict one iteration: the paper's equations and ours; one file each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
@@ -11,7 +10,7 @@ from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.prediction import Iteration
-from epochcast.analyzer.backends.distributed.recipes import default, neusight_style, roofline, seed, vtrain_style
+from epochcast.analyzer.backends.distributed.recipes import default, seed
 
 
 class Graphs(Protocol):
@@ -37,11 +36,8 @@ class IterationRecipe(Protocol):
         ...
 
 
-RECIPES: Mapping[str, IterationRecipe] = {
+RECIPES: dict[str, IterationRecipe] = {
     "default": default.predict,
     "seed": seed.predict,
-    "roofline": roofline.predict,
-    "neusight-style": neusight_style.predict,
-    "vtrain-style": vtrain_style.predict,
 }
-"""By the names of the command line."""
+"""By the names of the command line; other recipes may be added."""

@@ -59,23 +59,26 @@ class ModelSettings:
     progress: Callable[[int, int, float], object] | None = None
 
 
-def _network(module: str, architecture: str) -> Callable[[ModelSettings], Model]:
-    """A network by its module here and its class."""
+def network(module: str, architecture: str, name: str) -> Callable[[ModelSettings], Model]:
+    """A network by its module and its class, under a name."""
 
     def made(settings: ModelSettings) -> Model:
-        name = module.replace("_", "-")
-        fit_settings = _imported("training", name).FitSettings(settings.epochs, settings.seed, progress=settings.progress)
+        fit_settings = _imported(f"{__name__}.training", name).FitSettings(
+            settings.epochs, settings.seed, progress=settings.progress
+        )
         architectures = _imported(module, name)
-        model: Model = _imported("graph_network", name).GraphNetwork(getattr(architectures, architecture), fit_settings)
+        model: Model = _imported(f"{__name__}.graph_network", name).GraphNetwork(
+            getattr(architectures, architecture), fit_settings
+        )
         return model
 
     return made
 
 
 def _imported(module: str, name: str) -> Any:
-    """A module here, when a model is made: PyTorch takes seconds to load, and may be absent."""
+    """A module, when a model is made: PyTorch takes seconds to load, and may be absent."""
     try:
-        return import_module(f"{__name__}.{module}")
+        return import_module(module)
     except (ImportError, OSError) as error:  # a library may be missing, or its shared objects
         raise InputError(
             f"the model {name} needs PyTorch or torch-geometric, which cannot be loaded ({error}); "
@@ -83,17 +86,12 @@ def _imported(module: str, name: str) -> Any:
         ) from error
 
 
-MODELS: Mapping[str, Callable[[ModelSettings], Model]] = {
+MODELS: dict[str, Callable[[ModelSettings], Model]] = {
     "trees": lambda settings: StepTrees(settings.seed),
-    "dnn-occu": _network("dnn_occu", "DnnOccu"),
-    "mlp": _network("mlp", "GraphMlp"),
-    "lstm": _network("lstm", "Lstm"),
-    "transformer": _network("transformer", "GraphTransformer"),
-    "dnnperf": _network("dnnperf", "DnnPerf"),
-    "brp-nas": _network("brp_nas", "BrpNas"),
+    "dnn-occu": network(f"{__name__}.dnn_occu", "DnnOccu", "dnn-occu"),
     "mean": lambda settings: Mean(),
 }
-"""By the names that the command line knows, the default first; networks load PyTorch when they are made."""
+"""By name, the default first; networks load PyTorch when they are made. Other models may be added."""
 
 
 def make(name: str, **settings: Any) -> Model:

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.measurement import SUCCESSFUL
 from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
-from epochcast.analyzer.backends.occupancy.training_jobs import GPU
 from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text, source_name
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog, Gpu
+
+GPU = "A100 SXM4 40GB"
+"""That the public tables of measured trainings (GPUMemNet) are of, by their README; they have no column for it."""
+
+SUCCESSFUL = "SUCCESSFUL"
+"""Status of a training that ran to its end, in the words of the public tables."""
 
 _TEXTS = ("name", "key", "network", "batch", "gpu", "status")
 _SHORTEST = 1e-6  # seconds; nothing runs shorter, and results divide by it
@@ -65,7 +69,7 @@ def read_jobs(path: Path) -> list[PackedJob]:
 
 
 def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds:
-    """Kinds of a table of measured trainings (:mod:`..training_jobs`), or of a plain one.
+    """Kinds of a table of measured trainings, or of a plain one.
 
     Of measured trainings those count that ran to their end and have ``sm_occupancy``, ``gpu_utilization_percent`` and
     ``peak_memory_mib``. A table with a column ``gpu`` is read for ``gpu``, if that is given; one without was measured on
@@ -99,7 +103,7 @@ def read_kinds(path: Path, catalog: Catalog, gpu: Gpu | None = None) -> JobKinds
     if not usable.any():
         raise InputError(
             f"no training of {table.name!r} ran to its end with an SM occupancy, NVML utilisation and memory; measure some "
-            "with `epochcast measure occupancy`"
+            "or give the columns key, occupancy, nvml_utilisation and memory_bytes"
         )
     key = table.texts("network") + "/" + table.texts("batch") if "network" in table.rows else table.texts("name")
     measured = [column[usable] for column in (key, occupancy, utilisation / 100, memory * 2**20)]

@@ -1,4 +1,4 @@
-"""``train``, ``predict-model`` and ``evaluate occupancy`` from the command line, on graphs that need no PyTorch."""
+"""``predict-model occupancy`` from the command line, on graphs that need no PyTorch."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +10,10 @@ from made_trainings import activation, convolution, ends, trainings
 from epochcast.analyzer.backends.occupancy import question
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.graph.from_layers import ListedLayer, graph_of_layers
-from epochcast.analyzer.cli import main
+from epochcast.regressor import load_catalog
+from lab.occupancy.fitting import fit_predictor
+from lab.occupancy.from_layers import ListedLayer, graph_of_layers
+from lab.occupancy.training_jobs import read_training_jobs
 
 PREDICT = ("predict-model", "occupancy", "--network")
 
@@ -38,7 +40,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(table: Path) -> Path:
     pytest.importorskip("torch")  # needed before a network is read
     folder = table.with_name("model")
-    assert main(["fit", "occupancy", "--data", str(table), "--out", str(folder)]) == 0
+    fit_predictor(read_training_jobs([table], load_catalog())).save(folder)
     return folder
 
 
@@ -75,43 +77,12 @@ def test_a_sweep_is_said_and_drawn(model: Path, tmp_path: Path, printed: Callabl
     assert "smallest batch within 5 % of it: " in text and picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("fit", "--data", "none.csv", "--out", "x"), "no such file"),
-        (("evaluate",), "either --data"),
-        (("evaluate", "--data", "TABLE", "--train", "TABLE", "--test", "TABLE"), "either --data"),
-        (("evaluate", "--train", "TABLE", "--test", "TABLE", "--folds", "3"), "--folds splits one table"),
-        (("predict-model", "--network", "lenet", "--batch", "2", "--sweep-batches"), "leave out the batch"),
-    ],
-)
-def test_what_cannot_be_answered_is_one_sentence(
-    table: Path,
-    tmp_path: Path,
-    arguments: tuple[str, ...],
-    said: str,
-    refused: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    command, *rest = arguments
-    assert said in refused(command, "occupancy", *(str(table) if word == "TABLE" else word for word in rest))
+def test_a_batch_beside_a_sweep_is_one_sentence(refused: Callable[..., str]) -> None:
+    assert "leave out the batch" in refused(*PREDICT, "lenet", "--batch", "2", "--sweep-batches")
 
 
 def test_a_drawing_needs_several_batches(model: Path, refused: Callable[..., str]) -> None:
     assert "several --batch" in refused(*PREDICT, "lenet", "--model", model, "--plot", "x.png")
-
-
-def test_a_folder_that_cannot_be_written_is_said_before_the_fit(
-    table: Path, tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fit(*_: object) -> None:
-        raise AssertionError("the fit began")
-
-    monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor.OccupancyPredictor.fit", fit)
-    (tmp_path / "taken").write_text("")
-    said = refused("fit", "occupancy", "--data", table, "--out", tmp_path / "taken")
-    assert "has no model of `epochcast fit occupancy`; name a new folder" in said
 
 
 def test_a_network_larger_than_memory_is_one_sentence(model: Path, tmp_path: Path, refused: Callable[..., str]) -> None:

@@ -20,7 +20,6 @@ from epochcast.analyzer.backends.occupancy.models.dnn_occu import (
     RelationBias,
     SetDecoder,
 )
-from epochcast.analyzer.backends.occupancy.models.transformer import positions
 
 WIDTH, HEADS = 8, 2
 Vector = np.ndarray
@@ -194,12 +193,3 @@ def test_pooling_knows_neither_order_nor_padding(pool: Callable[..., object]) ->
     changed = torch.cat([nodes.flip(1), torch.full((1, 3, WIDTH), 99.0)], dim=1)
     present = torch.arange(8)[None] < 5
     torch.testing.assert_close(pool(changed, present), pool(nodes, present[:, :5]), atol=1e-5, rtol=1e-5)
-
-
-def test_positions_are_sines_and_cosines() -> None:
-    table = numbers(positions(7, 6))
-    for place in range(7):
-        for pair in range(3):
-            angle = place / 10000 ** (2 * pair / 6)
-            assert table[place, 2 * pair] == pytest.approx(math.sin(angle), abs=1e-5)
-            assert table[place, 2 * pair + 1] == pytest.approx(math.cos(angle), abs=1e-5)

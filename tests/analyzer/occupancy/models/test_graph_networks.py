@@ -1,4 +1,4 @@
-"""DNN-occu and the paper's baselines as networks: what may change their answers, and what must not."""
+"""DNN-occu as a network: what may change its answers, and what must not."""
 
 import json
 from collections.abc import Callable
@@ -24,46 +24,15 @@ from epochcast.analyzer.backends.occupancy.features import (
 )
 from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, encode, like_sizes
 from epochcast.analyzer.backends.occupancy.models.dnn_occu import DnnOccu
-from epochcast.analyzer.backends.occupancy.models.dnnperf import DnnPerf
 from epochcast.analyzer.backends.occupancy.models.graph_network import GraphNetwork
-from epochcast.analyzer.backends.occupancy.models.lstm import Lstm
-from epochcast.analyzer.backends.occupancy.models.mlp import GraphMlp
 from epochcast.analyzer.backends.occupancy.models.training import FitSettings, train
-from epochcast.analyzer.backends.occupancy.models.transformer import GraphTransformer
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 
 MadeSample = Callable[..., Sample]
 
-SMALL = {
-    "DnnOccu": {"width": 16, "heads": 2, "seeds": 2},
-    "GraphMlp": {"widths": [8, 16]},
-    "Lstm": {"width": 16},
-    "GraphTransformer": {"width": 16, "heads": 2, "feed_forward": 16},
-    "DnnPerf": {"width": 16},
-    "BrpNas": {"width": 16},
-}
-GRAPHS = ("DnnOccu", "DnnPerf", "BrpNas")
-SEQUENCES = ("Lstm", "GraphTransformer")
-SETS = (*GRAPHS, "GraphMlp")
+SMALL = {"width": 16, "heads": 2, "seeds": 2}
 CPU = torch.device("cpu")
-
-
-def named(name: str) -> type:
-    """BrpNas is imported where it is used: torch_geometric takes seconds, of each worker that collects this file."""
-    if name != "BrpNas":
-        return {architecture.__name__: architecture for architecture in (DnnOccu, GraphMlp, Lstm, GraphTransformer, DnnPerf)}[
-            name
-        ]
-    pytest.importorskip("torch_geometric")
-    from epochcast.analyzer.backends.occupancy.models.brp_nas import BrpNas
-
-    return BrpNas
-
-
-@pytest.fixture
-def architecture(request: pytest.FixtureRequest) -> type:
-    return named(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -71,20 +40,19 @@ def samples(made_sample: MadeSample) -> list[Sample]:
     return [made_sample(nodes, seed) for seed, nodes in enumerate((1, 2, 5, 9, 12, 12, 20, 31))]
 
 
-def network_of(architecture: type) -> torch.nn.Module:
+def network_of() -> torch.nn.Module:
     torch.manual_seed(3)
-    return architecture(NODE_FEATURES, EDGE_FEATURES, **SMALL[architecture.__name__]).eval()
+    return DnnOccu(NODE_FEATURES, EDGE_FEATURES, **SMALL).eval()
 
 
-def encoded(samples: list[Sample], architecture: type) -> list[EncodedGraph]:
+def encoded(samples: list[Sample]) -> list[EncodedGraph]:
     nodes = Standardiser.fit([node_features(sample) for sample in samples])
     edges = Standardiser.fit([edge_features(sample) for sample in samples])
-    return [encode(sample, nodes, edges, architecture.structured) for sample in samples]
+    return [encode(sample, nodes, edges, DnnOccu.structured) for sample in samples]
 
 
-@pytest.mark.parametrize("architecture", SMALL, indirect=True)
-def test_padding_and_other_graphs_change_no_answer(architecture: type, samples: list[Sample]) -> None:
-    network, graphs = network_of(architecture), encoded(samples, architecture)
+def test_padding_and_other_graphs_change_no_answer(samples: list[Sample]) -> None:
+    network, graphs = network_of(), encoded(samples)
     with torch.no_grad():
         alone = torch.cat([network(collate([graph])) for graph in graphs])
         together = network(collate(graphs))
@@ -96,10 +64,9 @@ def test_padding_and_other_graphs_change_no_answer(architecture: type, samples: 
     assert alone.std() > 5e-4, "graphs that all get one answer would pass any of these tests"
 
 
-@pytest.mark.parametrize("architecture", SMALL, indirect=True)
-def test_the_gradient_reaches_each_parameter(architecture: type, samples: list[Sample]) -> None:
-    network = network_of(architecture)
-    network(collate(encoded(samples, architecture))).square().sum().backward()
+def test_the_gradient_reaches_each_parameter(samples: list[Sample]) -> None:
+    network = network_of()
+    network(collate(encoded(samples))).square().sum().backward()
     without = [
         name for name, parameter in network.named_parameters() if parameter.grad is None or not parameter.grad.abs().max() > 0
     ]
@@ -132,33 +99,19 @@ def rewired(sample: Sample) -> Sample:
     return replace(sample, graph=replace(sample.graph, edges=edges))
 
 
-def difference(architecture: type, samples: list[Sample], change: Callable[[Sample], Sample]) -> float:
-    network, graphs = network_of(architecture), encoded([*samples, change(samples[-1])], architecture)
+def difference(samples: list[Sample], change: Callable[[Sample], Sample]) -> float:
+    network, graphs = network_of(), encoded([*samples, change(samples[-1])])
     with torch.no_grad():
         before, after = network(collate(graphs[-2:-1])), network(collate(graphs[-1:]))
     return float((before - after).abs())
 
 
-@pytest.mark.parametrize("architecture", SETS, indirect=True)
-def test_the_numbers_of_operators_do_not_matter(architecture: type, samples: list[Sample]) -> None:
-    assert difference(architecture, samples, renumbered) < 1e-5
+def test_the_numbers_of_operators_do_not_matter(samples: list[Sample]) -> None:
+    assert difference(samples, renumbered) < 1e-5
 
 
-@pytest.mark.parametrize("architecture", SEQUENCES, indirect=True)
-def test_sequences_know_their_order(architecture: type, samples: list[Sample]) -> None:
-    assert difference(architecture, samples, renumbered) > 1e-5
-
-
-@pytest.mark.parametrize("architecture", GRAPHS, indirect=True)
-def test_edges_matter_to_graph_networks(architecture: type, samples: list[Sample]) -> None:
-    assert difference(architecture, samples, rewired) > 1e-6
-
-
-def test_brp_nas_sees_no_sizes(made_sample: MadeSample) -> None:
-    first, second = encoded([made_sample(9), made_sample(9, batch=64)], named("BrpNas"))
-    network = network_of(named("BrpNas"))
-    assert not torch.equal(first.nodes, second.nodes)
-    torch.testing.assert_close(network(collate([first])), network(collate([second])))
+def test_edges_matter_to_graph_networks(samples: list[Sample]) -> None:
+    assert difference(samples, rewired) > 1e-6
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=40), st.floats(0, 1))
@@ -176,7 +129,7 @@ def test_batches_hold_each_graph_once_and_are_bounded(sizes: list[int], least_fi
 
 
 def test_a_batch_keeps_each_graphs_own(samples: list[Sample]) -> None:
-    graphs = encoded(samples, DnnOccu)[2:5]
+    graphs = encoded(samples)[2:5]
     batch = collate(graphs)
     assert batch.nodes.shape == (3, 12, NODE_FEATURES)
     ends = []
@@ -194,8 +147,8 @@ def test_a_batch_keeps_each_graphs_own(samples: list[Sample]) -> None:
 def test_groups_of_a_step_have_the_gradient_of_all(samples: list[Sample]) -> None:
     """One step of one epoch over graphs in groups is Adam's step on the mean loss of all of them."""
     learnt = np.linspace(0.1, 0.9, len(samples))
-    graphs = encoded(samples, DnnOccu)
-    grouped, whole = network_of(DnnOccu), network_of(DnnOccu)
+    graphs = encoded(samples)
+    grouped, whole = network_of(), network_of()
     assert len(list(like_sizes([len(graph) for graph in graphs], range(len(graphs)), DnnOccu.least_filled))) > 2
     train(grouped, graphs, learnt, FitSettings(epochs=1), CPU)
     optimizer = torch.optim.Adam(whole.parameters(), 1e-4, weight_decay=1e-4)
@@ -206,21 +159,9 @@ def test_groups_of_a_step_have_the_gradient_of_all(samples: list[Sample]) -> Non
         torch.testing.assert_close(one.grad, other.grad, atol=1e-6, rtol=1e-3)
 
 
-@pytest.mark.parametrize("architecture", ["GraphMlp", "BrpNas"], indirect=True)
-def test_a_few_graphs_are_learnt_by_heart(architecture: type, made_sample: MadeSample) -> None:
-    few = [made_sample(6, seed) for seed in range(4)]
-    labels = np.linspace(0.1, 0.9, 4)
-    losses: list[float] = []
-    settings = FitSettings(epochs=80, learning_rate=1e-2, weight_decay=0, progress=lambda *state: losses.append(state[2]))
-    model = GraphNetwork(architecture, settings, sizes=SMALL[architecture.__name__]).fit(few, labels)
-    assert len(losses) == 80
-    assert losses[0] > 0.02
-    assert np.mean((model.predict(few) - labels) ** 2) < 1e-3
-
-
 def fitted(samples: list[Sample], seed: int = 0) -> GraphNetwork:
     labels = np.linspace(0.1, 0.9, len(samples))
-    return GraphNetwork(DnnOccu, FitSettings(2, seed), SMALL["DnnOccu"]).fit(samples, labels)
+    return GraphNetwork(DnnOccu, FitSettings(2, seed), SMALL).fit(samples, labels)
 
 
 def test_a_seed_gives_the_same_network_and_leaves_others_dice_alone(samples: list[Sample]) -> None:
@@ -235,19 +176,18 @@ def test_a_seed_gives_the_same_network_and_leaves_others_dice_alone(samples: lis
 
 def test_the_first_answers_are_about_the_mean_label(samples: list[Sample]) -> None:
     rare = np.full(len(samples), 0.05)
-    untrained = GraphNetwork(DnnOccu, FitSettings(1, learning_rate=0.0), SMALL["DnnOccu"]).fit(samples, rare)
+    untrained = GraphNetwork(DnnOccu, FitSettings(1, learning_rate=0.0), SMALL).fit(samples, rare)
     assert 0.02 < untrained.predict(samples).mean() < 0.15
 
 
-@pytest.mark.parametrize("architecture", SMALL, indirect=True)
 @pytest.mark.parametrize("unit", [1.0, 1e10])
-def test_what_is_kept_answers_alike(architecture: type, unit: float, samples: list[Sample], tmp_path: Path) -> None:
+def test_what_is_kept_answers_alike(unit: float, samples: list[Sample], tmp_path: Path) -> None:
     labels = np.linspace(0.1, 0.9, len(samples)) * unit
-    model = GraphNetwork(architecture, FitSettings(1), SMALL[architecture.__name__]).fit(samples, labels)
+    model = GraphNetwork(DnnOccu, FitSettings(1), SMALL).fit(samples, labels)
     settings, arrays = model.state()
     np.savez(tmp_path / "arrays.npz", **arrays)
     with np.load(tmp_path / "arrays.npz", allow_pickle=False) as kept:
-        restored = GraphNetwork(architecture, FitSettings(1)).restore(json.loads(json.dumps(settings)), dict(kept))
+        restored = GraphNetwork(DnnOccu, FitSettings(1)).restore(json.loads(json.dumps(settings)), dict(kept))
     answers = restored.predict(samples)
     np.testing.assert_array_equal(answers, model.predict(samples))
     assert (answers > 0).all() and 0.05 * unit < answers.mean() < 2 * unit
@@ -256,20 +196,12 @@ def test_what_is_kept_answers_alike(architecture: type, unit: float, samples: li
 def test_a_loss_that_is_no_number_is_one_sentence(samples: list[Sample]) -> None:
     settings = FitSettings(epochs=9, learning_rate=float("inf"))
     with pytest.raises(InputError, match=r"the loss became nan in epoch \d of 9, so nothing was learnt"):
-        GraphNetwork(GraphMlp, settings, sizes=SMALL["GraphMlp"]).fit(samples, np.linspace(0.1, 0.9, len(samples)))
+        GraphNetwork(DnnOccu, settings, sizes=SMALL).fit(samples, np.linspace(0.1, 0.9, len(samples)))
 
 
-@pytest.mark.parametrize(("architecture", "takes"), [("GraphTransformer", False), ("Lstm", True)], indirect=["architecture"])
-def test_attention_alone_refuses_twenty_thousand_operators(
-    architecture: type, takes: bool, made_sample: MadeSample, samples: list[Sample]
-) -> None:
-    labels = np.linspace(0.1, 0.9, len(samples))
-    model = GraphNetwork(architecture, FitSettings(1), sizes=SMALL[architecture.__name__]).fit(samples, labels)
-    if takes:
-        assert 0 < model.predict([made_sample(20_000), samples[0]])[0] < 1
-        return
+def test_attention_refuses_twenty_thousand_operators(made_sample: MadeSample, samples: list[Sample]) -> None:
     with pytest.raises(InputError, match="random20000 has 20000 operators"):
-        model.predict([samples[0], made_sample(20_000)])
+        fitted(samples).predict([samples[0], made_sample(20_000)])
 
 
 def test_no_samples_have_no_answers(samples: list[Sample]) -> None:

@@ -1,0 +1,68 @@
+"""What measures: the CPU or the CUDA device at hand, and seconds of repeated calls on it."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from epochcast.analyzer.errors import InputError
+
+Device = Literal["cpu", "cuda"]
+
+FEWEST_ROUNDS = 5
+
+
+def check_device(device: str) -> None:
+    """Raise InputError unless operators can be measured there."""
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"no operators can be measured on {device!r}; choose cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("torch finds no CUDA device here; measure with --device cpu, or where the GPU is")
+
+
+def cpu_name() -> str:
+    """The CPU's model as Linux reports it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+@contextmanager
+def tf32(enabled: bool) -> Iterator[None]:
+    """Run with TF32 matrix products and convolutions on or off, regardless of the previous setting."""
+    switches = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [switch.allow_tf32 for switch in switches]
+    for switch in switches:
+        switch.allow_tf32 = enabled
+    try:
+        yield
+    finally:
+        for switch, was in zip(switches, before, strict=True):
+            switch.allow_tf32 = was
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: the median over rounds, and the range of the middle half of them."""
+
+    seconds: float
+    iqr: float
+    rounds: int
+
+
+def timing_of(times: Sequence[float]) -> Timing:
+    """Median and interquartile range of the seconds of at least one round."""
+    if len(times) == 1:
+        return Timing(times[0], 0.0, 1)
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
+    return Timing(middle, high - low, len(times))

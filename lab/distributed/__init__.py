@@ -1,0 +1,1 @@
+"""Measuring and fitting for the white box of distributed training."""

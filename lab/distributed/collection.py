@@ -1,0 +1,232 @@
+"""Collecting operator times into a corpus: which operators, in which order, and the CSV file that grows with them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from epochcast.analyzer.backends.convmeter.measurement.device import Device
+from epochcast.analyzer.backends.distributed.attention_operator import attention_flops
+from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.models import Architecture, resolve
+from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
+from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_text
+from epochcast.analyzer.backends.distributed.precision import Precision
+from epochcast.analyzer.backends.distributed.trace import trace
+from epochcast.analyzer.errors import InputError
+from epochcast.common.files import write_whole
+from lab.distributed.profile import ProfiledTimes, device_name
+
+_SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between
+_HEAD_DIMS = (64, 96, 128)
+
+COLUMNS = ("gpu", "op", "shape", "precision", "pass", "seconds", "iqr_seconds", "flops", "bytes", "torch", "driver")
+"""``driver`` is of a CPU its number of threads, ``op`` the aten name, ``shape`` JSON (:mod:`.operator_text`), ``precision``
+that of the operator itself, ``pass`` forward or backward; times are medians over rounds and the range of the middle half."""
+
+_AT_ONCE = 24  # operators in the rounds of one profile; the file is written after each
+_ROUNDS = 9
+_BATCHES = (1, 2, 4, 8, 16)
+_SEQUENCES = (512, 2048)
+_RANDOM_SHARE = 0.5  # of random operators to those of models
+_MOST_FLOPS = {"cpu": 3e10, "cuda": 2e13}  # a second at most
+_MOST_BYTES = {"cpu": 1 << 30, "cuda": 8 << 30}
+_SHORT = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+
+@dataclass(frozen=True)
+class PlannedOperator:
+    """One operator to measure, with TF32 on or off."""
+
+    operator: Operator
+    precision: Precision
+
+    @property
+    def computed(self) -> str:
+        """What the operator itself computes in: ``fp32``, ``tf32``, ``fp16``, ``bf16``, or its dtype."""
+        dtype = self.operator.dtype
+        return "tf32" if dtype == "float32" and self.precision.tf32 else _SHORT.get(dtype, dtype)
+
+
+@dataclass(frozen=True)
+class CollectedOperators:
+    """What a collection came to: rows in the file, new ones, operators left for another run, and those that did not run."""
+
+    rows: int
+    new: int
+    left: int
+    failed: int
+
+
+def plan(
+    models: Sequence[str],
+    precisions: Sequence[Precision],
+    device: Device,
+    seed: int,
+    progress: Callable[[str], object] = lambda text: None,
+) -> list[PlannedOperator]:
+    """Unique operators of models at several batch and sequence sizes, and half as many random ones, in random order.
+
+    The order takes turns between the kinds of operators, so that wherever it is stopped all kinds are there.
+
+    Raises:
+        InputError: an unknown model, or one that cannot be traced.
+    """
+    rng = random.Random(seed)
+    items: dict[tuple[Operator, str], PlannedOperator] = {}
+    for name, precision in itertools.product(models, precisions):
+        progress(f"listing the operators of {name} in {precision.name}")
+        for item in _of_model(name, precision, device):
+            if item.operator.kind != "communication":
+                items[item.operator, item.computed] = item
+    for precision in precisions:
+        count = max(round(_RANDOM_SHARE * len(items) / len(precisions)), 7)
+        for operator in itertools.islice(random_operators(precision.autocast or precision.weights, rng), count):
+            item = PlannedOperator(operator, precision)
+            items.setdefault((operator, item.computed), item)
+    groups: dict[str, list[PlannedOperator]] = defaultdict(list)
+    for item in items.values():
+        if item.operator.flops <= _MOST_FLOPS[device] and item.operator.bytes <= _MOST_BYTES[device]:
+            groups[item.operator.kind].append(item)
+    for group in groups.values():
+        rng.shuffle(group)
+    turns = itertools.zip_longest(*groups.values())
+    return [item for turn in turns for item in turn if item is not None]
+
+
+def _of_model(name: str, precision: Precision, device: Device) -> Iterator[PlannedOperator]:
+    dtype = getattr(torch, precision.weights)
+    seen = set()
+    for batch, length in itertools.product(_BATCHES, _SEQUENCES):
+        model = resolve(name, batch, length)
+        if isinstance(model, Architecture):
+            module: torch.nn.Module = build(model, layers=1 if model.alike else None)
+            inputs: tuple[Any, ...] = example_inputs(model, batch, min(length, model.positions or length))
+        else:
+            module, inputs = model.module, model.inputs
+        sizes = tuple(tuple(tensor.shape) for tensor in inputs if isinstance(tensor, torch.Tensor))
+        if sizes in seen:  # images have no sequence, and a model may have fewer positions than the longest
+            continue
+        seen.add(sizes)
+        inputs = tuple(
+            tensor.to(dtype) if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() else tensor for tensor in inputs
+        )
+        graph = trace(module.to(dtype), inputs, precision, device, name=name)
+        for block in (graph.before, *graph.blocks, graph.after):
+            yield from (PlannedOperator(operator, precision) for operator in block.operators)
+
+
+def collect(
+    items: Sequence[PlannedOperator], path: Path, device: Device, budget_seconds: float, progress: Callable[[int, int], None]
+) -> CollectedOperators:
+    """Measure what the file does not hold yet, until the budget ends, and write the file after every few operators.
+
+    Args:
+        items: what to measure, in order.
+        path: a CSV file, begun or continued.
+        device: where to measure.
+        budget_seconds: no new profile begins after it.
+        progress: called with the operators done and their total.
+
+    Raises:
+        InputError: the file holds something else, or cannot be written.
+    """
+    begin = time.monotonic()
+    rows = _read(path)
+    gpu, _, driver = device_name(device).partition(", ")
+    place = (gpu, torch.__version__, driver.removeprefix("driver "))
+    here = (rows["gpu"] == place[0]) & (rows["torch"] == place[1]) & (rows["driver"] == place[2])
+    known = set(rows.loc[here, ["op", "pass", "precision", "shape"]].itertuples(index=False, name=None))
+    missing = [item for item in items if _identity(item) not in known]
+    done = new = failed = 0
+    _write(path, rows)  # or it would be known only after minutes that it cannot be
+    while done < len(missing) and (done == 0 or time.monotonic() - begin < budget_seconds):
+        some = missing[done : done + _AT_ONCE]
+        measured = []
+        for with_tf32 in (False, True):
+            group = [item for item in some if item.precision.tf32 is with_tf32]
+            if group:
+                left = max(budget_seconds - (time.monotonic() - begin), 0.0)
+                times = ProfiledTimes(device, group[0].precision, budget_seconds=left, most_rounds=_ROUNDS)
+                times.seconds([item.operator for item in group])
+                failed += len(times.estimated)
+                measured += [_row(item, times, place) for item in group if item.operator not in times.estimated]
+        rows = pd.concat([rows, pd.DataFrame(measured, columns=list(COLUMNS))], ignore_index=True)
+        _write(path, rows)
+        done += len(some)
+        new += len(measured)
+        progress(done, len(missing))
+    return CollectedOperators(len(rows), new, len(missing) - done, failed)
+
+
+def _identity(item: PlannedOperator) -> tuple[str, str, str, str]:
+    return item.operator.name, item.operator.phase, item.computed, operator_text(item.operator)
+
+
+def _row(item: PlannedOperator, times: ProfiledTimes, place: tuple[str, str, str]) -> tuple[object, ...]:
+    timing, operator = times.timings[item.operator], item.operator
+    name, phase, computed, shape = _identity(item)
+    gpu, software, driver = place
+    return gpu, name, shape, computed, phase, timing.seconds, timing.iqr, operator.flops, operator.bytes, software, driver
+
+
+def _write(path: Path, rows: pd.DataFrame) -> None:
+    write_whole(path, partial(rows.to_csv, index=False, float_format="%.6g"))
+
+
+def _read(path: Path) -> pd.DataFrame:
+    if not path.exists():
+        return pd.DataFrame(columns=list(COLUMNS))
+    try:
+        rows = pd.read_csv(path, dtype={"torch": str, "driver": str})
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot continue {str(path)!r}: {' '.join(str(error).split())[:120]}; give another file") from error
+    if list(rows.columns) != list(COLUMNS):
+        raise InputError(f"{str(path)!r} has no operator times of this command; give another file to write to")
+    return rows
+
+
+def random_operators(dtype: str, rng: random.Random) -> Iterator[Operator]:
+    """Endlessly, in turn: a matrix product, a batch of them, attention, a norm, softmax, an addition and an activation.
+
+    Sizes are uniform in their logarithm; of every other operator they are rounded up to multiples of 64, as those of models
+    are.
+    """
+    aligned = True
+    while True:
+        aligned = not aligned
+
+        def size(low: int = _SMALLEST, high: int = _LARGEST, to: int = 64 if aligned else 1) -> int:
+            return -(-int(2 ** rng.uniform(low, high)) // to) * to
+
+        rows, columns, inner, batch = size(), size(), size(), rng.choice((4, 8, 16, 32, 64))
+        x, gain = Tensor((rows, columns), dtype), Tensor((columns,), dtype)
+        yield _product((rows, inner), (inner, columns), dtype)
+        length, width = size(6, 11), rng.choice(_HEAD_DIMS)
+        yield _product((batch, length, width), (batch, width, length), dtype)
+        heads = Tensor((rng.choice((1, 2, 4)), rng.choice((8, 12, 16, 32)), length, width), dtype)
+        causal = rng.random() < 0.7
+        flops = attention_flops(heads.shape, heads.shape, heads.shape, backward=False, causal=causal)
+        arguments = (heads, heads, heads, None, 0.0, causal)
+        yield Operator("epochcast.attention", "attention", "forward", (heads,) * 3, (heads,), flops, arguments=arguments)
+        norm = (x, (columns,), gain, gain, 1e-5)
+        yield Operator("aten.native_layer_norm.default", "normalisation", "forward", (x, gain, gain), (x,), arguments=norm)
+        yield Operator("aten._softmax.default", "softmax", "forward", (x,), (x,), arguments=(x, -1, False))
+        yield Operator("aten.add.Tensor", "elementwise", "forward", (x, x), (x,), arguments=(x, x))
+        yield Operator("aten.gelu.default", "elementwise", "forward", (x,), (x,), arguments=(x, "tanh"))
+
+
+def _product(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> Operator:
+    a, b, c = Tensor(left, dtype), Tensor(right, dtype), Tensor((*left[:-1], right[-1]), dtype)
+    name = "aten.mm.default" if len(left) == 2 else "aten.bmm.default"
+    return Operator(name, "matmul", "forward", (a, b), (c,), 2.0 * c.elements * left[-1], arguments=(a, b))

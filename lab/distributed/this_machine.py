@@ -1,0 +1,86 @@
+"""This machine's CPU in the place of a GPU: one process of the paper's method, with operators that are run here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+
+import torch
+
+from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Link
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
+from epochcast.analyzer.backends.distributed.graph import Extraction
+from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
+from epochcast.regressor import Gpu
+from lab.distributed.profile import ProfiledTimes, copy_bandwidth
+from lab.distributed.profile_cache import ProfileCache
+
+NO_LINK = Link(name="this machine", kind="loopback", bandwidth=1.0, latency=0.0)
+"""Over which one process sends nothing."""
+
+AS_MEASURED = Coefficients(bandwidth=1.0, optimizer=1.0)
+"""The bandwidth of :func:`this_machine` is measured, so that no share of it is lost."""
+
+
+def this_machine() -> Gpu:
+    """Its memory, the bandwidth of a copy measured here (bytes/s), and no peak: every operator is run."""
+    return Gpu(
+        name=cpu_name(),
+        compute_capability=0.0,
+        sm_count=1,
+        cuda_cores=1,
+        boost_clock=0.0,
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bandwidth=copy_bandwidth("cpu"),
+        tdp=0.0,
+        fp32_flops=math.inf,
+        fp16_flops=math.inf,
+        bf16_tensor_flops=math.inf,
+    )
+
+
+def predictor_here(model: str, recipe: str = "default", extraction: Extraction = "recording") -> IterationPredictor:
+    """Predicts jobs of a model on this machine from operators that are run here, and kept from run to run."""
+    return IterationPredictor(
+        ModelGraphs.of(model, "cpu", extraction=extraction),
+        recipe,
+        DistributedModel(AS_MEASURED),
+        "table",
+        lambda _, precision: ProfiledTimes("cpu", precision, ProfileCache()),
+        intra=NO_LINK,
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the seconds of an iteration on this machine's CPU, and of its parts, as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", help="built-in name, style:key=value,… or module:factory")
+    parser.add_argument("--micro-batch", type=int, default=1)
+    parser.add_argument("--sequence-length", type=int, default=128)
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--recipe", default="default", choices=("default", "seed"))
+    parser.add_argument("--graph", default="recording", choices=("recording", "fx"))
+    asked = parser.parse_args(arguments)
+    job = TrainingConfiguration(
+        micro_batch=asked.micro_batch,
+        global_batch=asked.micro_batch,
+        sequence_length=asked.sequence_length,
+        precision=asked.precision,
+    )
+    predictor, gpu = predictor_here(asked.model, asked.recipe, asked.graph), this_machine()
+    parts = (predictor.graphs.graph(job).before, *predictor.graphs.graph(job).blocks, predictor.graphs.graph(job).after)
+    times = predictor.times(gpu, job)
+    times.seconds([operator for block in parts for operator in block.operators])  # all in the same rounds
+    iteration = predictor.iteration(gpu, job)
+    answer = {"seconds": iteration.seconds, "compute": iteration.compute, "optimizer": iteration.optimizer}
+    print(json.dumps({**answer, "threads": torch.get_num_threads()}))
+
+
+if __name__ == "__main__":
+    main()

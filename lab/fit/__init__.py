@@ -1,0 +1,1 @@
+"""``python -m lab.fit NAME``: fit a white box to measurements."""

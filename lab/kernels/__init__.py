@@ -1,0 +1,1 @@
+"""Occupancy of kernels that a profiler recorded, or that a trace counted: ``python -m lab.kernels FILE``."""

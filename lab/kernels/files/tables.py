@@ -1,0 +1,67 @@
+"""CSV tables of kernels: those of public profiler traces, and of ``occupancy_bench.py``. All cells are read as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
+from epochcast.analyzer.backends.occupancy.launch.gpu_limits import GpuLimits, limits_by_capability
+from epochcast.analyzer.backends.occupancy.launch.kernel_table import kernel_table
+from epochcast.analyzer.csv_text import numeric_column
+from lab.kernels.files.kernel_file import KernelFile
+from lab.kernels.occupancy_bench import devices, kernels
+
+_SIZES = CONFIGURATION[:6]
+_KINETO_NUMBERS = ("sms", *_SIZES, "regs_per_thread", "shared_mem", "dur_us", "est_achieved_occupancy_pct")
+KINETO_COLUMNS = {"trace", "device", "cc", "kernel", *_KINETO_NUMBERS}
+
+
+def read_kineto(table: pd.DataFrame, path: Path) -> KernelFile:
+    """``kineto_kernels.csv.gz``: kernels of public profiler traces (TraceLens, HolisticTraceAnalysis); a trace is a workload.
+
+    The GPUs are as the traces describe them: name, compute capability and SMs; where a trace has none, ``device`` is empty.
+    """
+    numbers = {name: numeric_column(table[name], name, str(path)) for name in _KINETO_NUMBERS}
+    gpus = table[table["device"].notna()].drop_duplicates("device")
+    figures = pd.DataFrame({"cc": numeric_column(gpus["cc"], "cc", str(path)), "sms": numbers["sms"][gpus.index]}).dropna()
+    limits = {
+        name: limits_by_capability(name, capability, int(sms))
+        for name, capability, sms in zip(gpus["device"][figures.index], figures["cc"], figures["sms"], strict=True)
+    }
+    launches = kernel_table(
+        workload=table["trace"].fillna(""),
+        gpu=table["device"].fillna(""),
+        kernel=table["kernel"].fillna(""),
+        **{name: numbers[name] for name in _SIZES},
+        registers_per_thread=numbers["regs_per_thread"],
+        shared_memory=numbers["shared_mem"],
+        duration=numbers["dur_us"] / 1e6,
+        estimate=numbers["est_achieved_occupancy_pct"] / 100,
+    )
+    return KernelFile("table of Kineto kernels", launches, limits)
+
+
+def read_bench(table: pd.DataFrame, path: Path) -> KernelFile:
+    """``kernels.csv.gz`` and ``ncu.csv`` of ``occupancy_bench.py``: launches alike with their mean duration, or each launch
+    that ncu profiled; a configuration is a workload. ``meta.json`` next to the file names the GPU."""
+    limits = _bench_limits(path)
+    return KernelFile(
+        "table of occupancy_bench.py", kernel_table(gpu=next(iter(limits), ""), **kernels(table, str(path))), limits
+    )
+
+
+_BENCH_LIMITS = {"max_warps": "warps", "max_blocks": "blocks", "registers": "registers", "shared_memory": "shared_memory"}
+
+
+def _bench_limits(path: Path) -> dict[str, GpuLimits]:
+    """Of the first GPU whose limits ``meta.json`` has; empty if there is none."""
+    for part in devices(path):
+        try:
+            name, held = str(part["device"]), part["limits"]
+            figures = {field: held[figure] for field, figure in _BENCH_LIMITS.items()}
+            return {name: limits_by_capability(name, float(part["compute_capability"]), held["sms"], **figures)}
+        except (KeyError, TypeError, ValueError):  # a part that did not start
+            continue
+    return {}

@@ -1,0 +1,1 @@
+"""``python -m lab.measure NAME``: take the measurements that white boxes are fitted to."""

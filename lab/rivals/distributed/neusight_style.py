@@ -1,0 +1,40 @@
+"""The model that the paper calls NeuSight: FP32 operators, and communication of one parallelism only.
+
+Section II-B: "it assumes a fixed precision and, moreover, supports only a single parallelism strategy". In a mixed job the
+one of the highest degree is modelled (data before tensor before pipeline where they tie); the others divide the work and cost
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
+from epochcast.analyzer.backends.distributed.prediction import Iteration
+from lab.rivals.distributed import vtrain_style
+
+if TYPE_CHECKING:
+    from epochcast.analyzer.backends.distributed.recipes import Graphs
+
+
+def predict(
+    graphs: Graphs, job: TrainingConfiguration, cluster: Cluster, coefficients: Coefficients, times: OperatorTimes | None = None
+) -> Iteration:
+    """The FP32 answer less the communication and waiting of all parallelisms but one."""
+    prediction = vtrain_style.predict(graphs, job, cluster, coefficients, times)
+    degrees = {"data_parallel": job.data, "tensor_parallel": job.tensor, "pipeline_parallel": job.pipeline}
+    kept = max(degrees, key=lambda name: degrees[name])
+    bubble = prediction.bubble if kept == "pipeline_parallel" else 0.0
+    parts = {name: getattr(prediction, name) if name == kept else 0.0 for name in degrees}
+    return replace(
+        prediction,
+        seconds=sum(prediction.compute.values()) + bubble + sum(parts.values()) + prediction.optimizer,
+        bubble=bubble,
+        tensor_parallel=parts["tensor_parallel"],
+        data_parallel=parts["data_parallel"],
+        pipeline_parallel=parts["pipeline_parallel"],
+    )

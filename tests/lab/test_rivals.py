@@ -1,0 +1,71 @@
+"""Rivals: that each is found by its name beside ours, and gives a sane figure."""
+
+import numpy as np
+import pytest
+
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
+from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.models import make
+from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.regressor import load_catalog
+from lab.occupancy.from_layers import graph_of_layers
+from lab.rivals.convmeter import BASELINES, FORMS
+from lab.rivals.distributed import RECIPES
+from lab.rivals.occupancy import MODELS
+
+from ..analyzer.convmeter.made_points import made_points
+from ..analyzer.occupancy.made_trainings import activation, convolution, ends
+from .conftest import TINY
+
+CATALOG = load_catalog()
+
+
+@pytest.mark.parametrize("form", [*FORMS, *BASELINES])
+def test_a_form_learns_the_papers_equation(form: str) -> None:
+    points = made_points().assign(device="rtx3090")
+    work = 2e-14 * points["flops"] + 3e-12 * points["conv_inputs"] + 5e-12 * points["conv_outputs"]
+    seconds = (points["batch"] * work + 1e-3).to_numpy()
+    predicted = {**FORMS, **BASELINES}[form]("forward").fit(points, seconds).predict(points)
+    assert np.median(np.abs(np.log(predicted / seconds))) < (3 if form == "paleo" else 0.5)
+
+
+def test_recipes_of_one_job() -> None:
+    pytest.importorskip("torch")
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+
+    gpu = CATALOG.resolve("A100 SXM4 80GB")
+    job = TrainingConfiguration(tensor=2, data=2, global_batch=4, sequence_length=128, precision="fp16")
+    graphs, cluster = ModelGraphs.of(TINY), cluster_for(gpu, 4)
+    seconds = {name: recipe(graphs, job, cluster, Coefficients()).seconds for name, recipe in RECIPES.items()}
+    assert list(RECIPES) == ["default", "seed", "roofline", "neusight-style", "vtrain-style"]
+    assert 0 < seconds["roofline"] < seconds["default"]
+    assert 0 < seconds["neusight-style"] <= seconds["vtrain-style"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_occupancy_learn_and_answer(name: str) -> None:
+    if name not in ("trees", "mean"):
+        pytest.importorskip("torch")
+    if name == "brp-nas":
+        pytest.importorskip("torch_geometric")
+    samples = []
+    for width in (8, 16, 32, 64):
+        layers = [convolution(3, width, 8), activation(width, 8), *ends(width, 10)]
+        graph = graph_of_layers("made", layers, "uniform", 3, 8, 4)
+        samples.append(Sample(NetworkConfiguration("made", 4), graph, CATALOG.resolve("A100 SXM4 40GB")))
+    answers = make(name, epochs=1).fit(samples, np.linspace(0.2, 0.6, 4)).predict(samples)
+    assert ((answers > 0) & (answers < 2)).all()
+
+
+def test_paleo_counts_operations_as_published() -> None:
+    torch = pytest.importorskip("torch")
+    from epochcast.analyzer.backends.networks import build
+    from lab.rivals.paleo import predict_step_seconds
+    from lab.speed.regressor.paleo_layers import layers_of
+
+    with torch.device("meta"):
+        layers = layers_of(build("ResNet18", 224, classes=1000), 224)
+    assert sum(layer.flops for layer in layers if layer.weights) / 2 == pytest.approx(1.81e9, rel=0.02)
+    assert 0 < predict_step_seconds(layers, CATALOG.resolve("V100 SXM2 16GB"), 32, 4, 0.62) < 1

@@ -1,0 +1,63 @@
+"""The paper's method on this machine's CPU: its operators are run here, kept, and summed with the optimizer's step."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from epochcast.analyzer.backends.convmeter.measurement.device import timing_of
+from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS
+from epochcast.analyzer.errors import InputError
+from lab.distributed.profile import ProfiledTimes
+from lab.distributed.profile_cache import ProfileCache
+from lab.distributed.this_machine import main
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FP32 = PRECISIONS["fp32"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_one_process_is_predicted_from_operators_measured_here(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["gpt:hidden=32,layers=2,heads=2,vocab=64", "--sequence-length", "16"]
+    answers = []
+    for more in ([], ["--recipe", "seed", "--graph", "fx"]):
+        main([*asked, *more])
+        answers.append(json.loads(capsys.readouterr().out))
+    ours, paper = answers
+    assert {"matmul", "attention", "normalisation", "loss"} <= set(ours["compute"]) == set(paper["compute"])
+    assert ours["optimizer"] > 0
+    assert ours["seconds"] == pytest.approx(sum(ours["compute"].values()) + ours["optimizer"])
+    assert paper["seconds"] == pytest.approx(sum(paper["compute"].values()))  # Eq. 1 has no optimizer
+
+
+def test_what_was_measured_is_kept(tmp_path: Path) -> None:
+    tensors = Tensor((16, 16), "float32"), Tensor((16, 16), "float32")
+    product = Operator(
+        "aten.mm.default", "matmul", "forward", tensors, (Tensor((16, 16), "float32"),), 8192.0, arguments=tensors
+    )
+    cache = ProfileCache(tmp_path / "times.sqlite")
+    first = ProfiledTimes("cpu", FP32, cache, budget_seconds=0.0).seconds([product])
+    again = ProfiledTimes("cpu", FP32, cache)
+    assert again.seconds([product]) == first > 0 and not again.estimated
+    odd = Operator("aten.no_such.default", "elementwise", "forward", tensors, tensors[:1], arguments=tensors)
+    assert again.seconds([odd])[0] > 0 and list(again.estimated) == [odd]
+
+
+def test_a_damaged_cache_is_put_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "times.sqlite").write_text("no database")
+    assert ProfileCache(tmp_path / "times.sqlite").get("here", ["x"]) == {}
+    assert "kept as" in capsys.readouterr().err and list(tmp_path.glob("*.damaged"))
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="choose cpu or cuda"):
+        ProfiledTimes("tpu", FP32)  # type: ignore[arg-type]
+    assert timing_of([3.0]).seconds == 3.0
