@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GROUP = "epochcast.backends"
 """Entry points of what predicts.
 
-Those of ``epochcast.measure``, ``epochcast.fit`` and ``epochcast.evaluate`` name classes with the same parts, which are
+Those of ``epochcast.measure`` and ``epochcast.fit`` name classes with the same parts, which are
 commands alone. Where several processes run one together, ``answer`` gives None in all but the first.
 """
 

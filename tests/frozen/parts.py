@@ -56,8 +56,9 @@ def _here(need: str) -> bool:
     return SHARED.is_dir() if need == "shared" else bool(shutil.which(need) or find_spec(need))
 
 
-def ask(command: str) -> tuple[int, Any, str]:
-    """What an `epochcast` command does with ``--json``: exit status, answer (None where it refuses), and what else it says.
+def ask(command: str, program: Callable[[list[str]], int] | None = None) -> tuple[int, Any, str]:
+    """What a command (of `epochcast`, if no other program) does with ``--json``: exit status, answer (None where it refuses),
+    and what else it says.
 
     ``DATA`` and ``SHARED`` in a word stand for our own and the public measurements.
     """
@@ -66,20 +67,22 @@ def ask(command: str) -> tuple[int, Any, str]:
     words = [word.replace("SHARED", str(SHARED)).replace("DATA", str(ROOT / "data")) for word in shlex.split(command)]
     printed, said = io.StringIO(), io.StringIO()
     with redirect_stdout(printed), redirect_stderr(said):
-        status = main([*words, "--json"])
+        status = (program or main)([*words, "--json"])
     return status, json.loads(printed.getvalue() or "null"), said.getvalue()
 
 
-def answer(command: str) -> Any:
+def answer(command: str, program: Callable[[list[str]], int] | None = None) -> Any:
     """The answer of a command that must not fail."""
-    status, told, said = ask(command)
+    status, told, said = ask(command, program)
     assert status == 0, f"{command}: {status}, {said}"
     return told
 
 
 def evaluate(command: str) -> Any:
-    """What `epochcast evaluate` says of a model: the one place that knows how it is called."""
-    return answer(f"evaluate {command}")
+    """What `python -m lab.evaluate` says of a model: the one place that knows how it is called."""
+    from lab.evaluate.__main__ import main
+
+    return answer(command, main)
 
 
 def tables(told: Any, name: str = "all", without: Collection[str] = ()) -> Iterator[tuple[str, dict[str, Figure]]]:

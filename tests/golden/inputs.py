@@ -20,13 +20,6 @@ b,0,20,0.4,0.4,2e9
 c,0,5,0.2,0.9,3e9
 d,4,12,0.5,0.7,2e9
 """
-PLAN = """[[workload]]
-network = "LeNet5"
-batch_size = 16
-image_size = 32
-samples = 3000
-epochs = 3
-"""
 LINK = '[[link]]\nname = "mine"\nkind = "ethernet"\nbandwidth = 1e9\nlatency = 1e-5\nper = "node"\nsource = "measured"\n'
 
 
@@ -40,7 +33,7 @@ def write_inputs(folder: Path, root: Path) -> None:
             frame = frame[(made.time - made.time[0] > 20) & (made.time - made.time[0] < 60)]
         write_trace(Trace(frame, gpu=made.gpu, source="simulator", simulated=True), folder / f"{name}.parquet")
     write_fleet(folder / "fleet", FleetSettings(gpus=2, minutes=2.0))
-    for name, text in {"jobs.csv": JOBS, "plan.toml": PLAN, "links.toml": LINK}.items():
+    for name, text in {"jobs.csv": JOBS, "links.toml": LINK}.items():
         (folder / name).write_text(text)
     if find_spec("wandb"):
         _write_logged_runs(folder / "wandb")
