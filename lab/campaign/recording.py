@@ -16,10 +16,10 @@ from typing import IO, Any
 
 from epochcast.analyzer.corpus import append_run
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.recording.device import TrainingDevice
 from epochcast.analyzer.recording.record import CompletedRecording, record
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.common.files import write_whole
+from lab.campaign.device import TrainingDevice
 from lab.campaign.plan import Workload
 
 _KEPT_LINES = 40  # of what a failed training said: a traceback through PyTorch has about twenty

@@ -16,8 +16,8 @@ from typing import Literal
 from filelock import FileLock, Timeout
 
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.recording.device import TrainingDevice, choose_device
 from epochcast.common.files import write_whole
+from lab.campaign.device import TrainingDevice, choose_device
 from lab.campaign.expectation import Measured, expected_s, finished_runs
 from lab.campaign.overhead import append_overhead, measure_overhead, read_overheads
 from lab.campaign.plan import Overhead, Plan, Workload

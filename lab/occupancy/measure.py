@@ -100,7 +100,7 @@ class OccupancyMeasurement(Plugin):
             from lab.occupancy.measurement.collection import BATCHES, collect, plan
         except ImportError as error:
             raise InputError(f"this needs PyTorch, which cannot be loaded ({error}); {how_to_install('occupancy')}") from error
-        from epochcast.analyzer.recording.device import choose_device
+        from lab.campaign.device import choose_device
 
         if not torch.cuda.is_available():
             raise InputError("torch finds no CUDA device here; measure where the GPU is")

@@ -14,11 +14,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epochcast.regressor import InputError
 from epochcast.regressor.inducing_gp import InducingGaussianProcess
-from epochcast.regressor.pair_features import PairFeatures
 from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds, target_seconds
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.scoring import score
 from lab.rivals.latency.log_ratio import LogRatioRecipe
+from lab.rivals.latency.pair_features import PairFeatures
 
 pytestmark = pytest.mark.usefixtures("in_threads")
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
-from epochcast.regressor.pair_features import PairFeatures
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, Recipe, SpeedsRecipe
 from lab.rivals.latency.baselines import DataSheetRidge, PairMedian, SpecificationRatio
 from lab.rivals.latency.latency_only import LatencyOnlyRecipe
 from lab.rivals.latency.log_ratio import LogRatioRecipe
+from lab.rivals.latency.pair_features import PairFeatures
 from lab.rivals.latency.prior import PriorRecipe
 from lab.rivals.latency.single_models import CatBoostRecipe, HistGradientBoostingRecipe, MeanRecipe, RandomForestRecipe
 

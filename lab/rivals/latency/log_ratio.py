@@ -16,7 +16,7 @@ class LogRatioRecipe(RegressorMixin, BaseEstimator):
 
     Args:
         regressor: takes pairs, shape (n,), e.g. a pipeline that begins with
-            :class:`~epochcast.regressor.pair_features.PairFeatures`; it stays unfitted, as scikit-learn's meta-estimators do.
+            :class:`~lab.rivals.latency.pair_features.PairFeatures`; it stays unfitted, as scikit-learn's meta-estimators do.
     """
 
     def __init__(self, regressor: Any) -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from epochcast.analyzer.corpus.merge import merge
 
 from epochcast.analyzer.corpus import append_run, read_runs, table
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_corpus
+from lab.corpus.merge import merge
 
 RecordRun = Callable[..., tuple[Path, Path]]
 

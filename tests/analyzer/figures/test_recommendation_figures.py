@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from benchmarks.regressor.recommendation_pictures import relative_figure
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -22,6 +21,7 @@ from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.regressor import Prediction
 from epochcast.regressor.prediction import Estimate
+from lab.speed.regressor.recommendation_pictures import relative_figure
 
 
 def row(name: str, gpu: str, seconds: float, usd_per_hour: float, *, pareto: bool = False, **more: object) -> Recommendation:
