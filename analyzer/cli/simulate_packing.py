@@ -99,7 +99,7 @@ def simulate_packing(
 
     Give --jobs or --configurations. A table of jobs has the columns name, arrival_s, duration_s (alone on a GPU), occupancy and
     nvml_utilisation (0 to 1), and memory_bytes; predicted_occupancy and predicted_memory_bytes are optional. A table of
-    configurations holds measured trainings (`measure occupancy` writes one), or has the columns key, occupancy,
+    configurations holds measured trainings (as GPUMemNet's do), or has the columns key, occupancy,
     nvml_utilisation and memory_bytes.
 
     \b

@@ -1,4 +1,4 @@
-"""What `fit distributed` fits, as a model's folder: efficiencies, and operator times where operators were given."""
+"""What is fitted, as a model's folder: efficiencies, and operator times where operators were given."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class OccupancyQuestion(NetworkQuestion):
         }
     )
 
-    model: Annotated[ModelFolder, Field(description="Fitted model, written by `fit occupancy`.")] = None
+    model: Annotated[ModelFolder, Field(description="Folder of a fitted model.")] = None
     gpus: Annotated[
         list[GpuName],
         Http(),

@@ -35,7 +35,7 @@ def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
     """Read measured operators from a CSV file, or from every CSV file of a folder that holds any.
 
     Three formats are distinguished by their columns: NeuSight's collection (``OPName, Latency, Device`` and ``B, M, N, K`` or
-    ``B, H``; ms, FP32, forward), ``measure operators`` (``gpu, op, shape, precision, pass, seconds``) and
+    ``B, H``; ms, FP32, forward), our own measurements (``gpu, op, shape, precision, pass, seconds``) and
     ``op_bench.py`` (``op, shape, precision, pass, median_us``, with the GPU in ``meta.json`` next to it).
 
     Returns:
@@ -47,13 +47,12 @@ def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
     if path.is_dir():
         tables = [table for file in _files(path) if (table := _read(file, catalog)) is not None]
         if not tables:
-            raise InputError(f"{str(path)!r} holds no CSV file of operators; `measure operators` writes one")
+            raise InputError(f"{str(path)!r} holds no CSV file of operators; give a table of measured operators")
         return pd.concat(tables, ignore_index=True)
     table = _read(path, catalog)
     if table is None:
         raise InputError(
-            f"{path.name} holds no measured operators; it needs the columns gpu, op, shape, precision, pass and seconds "
-            "(`measure operators` writes them)"
+            f"{path.name} holds no measured operators; it needs the columns gpu, op, shape, precision, pass and seconds"
         )
     return table
 
@@ -161,7 +160,7 @@ def _op_bench_row(measurement: Mapping[Any, Any]) -> tuple[object, ...] | None:
 
 
 def _benchmark(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
-    """``measure operators``: aten operators with the JSON of :func:`.operator_text.operator_text`, seconds."""
+    """Our own measurements: aten operators with the JSON of :func:`.operator_text.operator_text`, seconds."""
     devices = {device: _device(str(device), catalog) for device in raw["gpu"].unique()}
     flops = raw["flops"].fillna(0.0) if "flops" in raw else pd.Series(0.0, index=raw.index)
     tables = []
@@ -172,7 +171,7 @@ def _benchmark(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
         ]
         tables.append(shapes_of(operators, bool(tf32)).set_index(rows.index))
     if not tables:
-        raise InputError(f"{file.name} holds no operators; run `measure operators` for longer")
+        raise InputError(f"{file.name} holds no operators; measure for longer")
     return (
         pd.concat(tables)
         .sort_index()

@@ -37,7 +37,7 @@ def operator_from_text(name: str, phase: str, flops: float, text: str) -> Operat
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"operator {name!r} has the shape {text[:60]!r}, which cannot be read ({error}); "
-            "it must have the format of `measure operators`"
+            "it must be JSON with kind, inputs, outputs and arguments"
         ) from error
 
 
