@@ -33,7 +33,7 @@ _COLOURS = 64
 
 @dataclass(frozen=True)
 class Page:
-    """docs/NAME.md, and its pictures in docs/images/NAME/."""
+    """docs/NAME.md and lab/NAME.md, and their pictures in docs/images/NAME/."""
 
     name: str
     docs: Path = DOCS
@@ -44,16 +44,19 @@ class Page:
         return self.docs / f"{self.name}.md"
 
     def fill(self, part: str, lines: Iterable[str]) -> None:
-        """Replace a part of the page; ValueError if the page has no such markers."""
-        text = self.path.read_text(encoding="utf-8")
+        """Replace a part of the page, or of the workshop's page of that name; ValueError if neither has such markers."""
         marked = re.compile(rf"(<!-- {re.escape(part)}:begin -->\n).*?(<!-- {re.escape(part)}:end -->)", re.DOTALL)
-        if not marked.search(text):
-            raise ValueError(
-                f"{self.path.name} has no markers <!-- {part}:begin --> and <!-- {part}:end -->: add them where the part goes"
-            )
         content = "\n".join(lines).strip("\n")
-        filled = marked.sub(lambda found: f"{found[1]}{content}\n{found[2]}", text)
-        write_whole(self.path, lambda file: file.write(filled.encode()))
+        for path in (self.path, self.docs.parent / "lab" / self.path.name):
+            text = path.read_text(encoding="utf-8") if path.is_file() else ""
+            if marked.search(text):
+                own = content if path == self.path else content.replace("](images/", f"](../{self.docs.name}/images/")
+                filled = marked.sub(lambda found, own=own: f"{found[1]}{own}\n{found[2]}", text)
+                write_whole(path, lambda file, filled=filled: file.write(filled.encode()))
+                return
+        raise ValueError(
+            f"{self.path.name} has no markers <!-- {part}:begin --> and <!-- {part}:end -->: add them where the part goes"
+        )
 
     def save_picture(self, figure: Figure, name: str, *, dpi: int = _DPI, background: str = "white") -> str:
         """Write the figure as a small PNG (few colours) and return the path that the page links to."""
