@@ -33,7 +33,15 @@ endif
 # The tests' asserts are rewritten once, and not in every run by every worker.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test frozen lint bench soak release clean debian docs tutorial
+# What reproduces the four papers' tables and figures (docs/accuracy.md, "Paper by paper"); those of DNN-occu's networks and of
+# precision need torch: make papers EXTRAS=agent-auth,agent-push,analyzer,torch,convnets,onnx,occupancy,dev
+PAPERS := detector.comparison detector.sensitivity regressor.paper convmeter.steps convmeter.blocks convmeter.scaling convmeter.batches \
+	convmeter.one_network occupancy.kineto occupancy.measured_packing
+ifneq (,$(findstring torch,$(EXTRAS)))
+PAPERS += regressor.paleo distributed.runs distributed.precision_blindness occupancy.measured
+endif
+
+.PHONY: help demo test frozen lint bench papers soak release clean debian docs tutorial
 
 help:
 	@echo "make demo   the whole path on this machine, no GPU needed (report in epochcast-demo/)"
@@ -42,6 +50,7 @@ help:
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   the documentation site (site/index.html)"
 	@echo "make bench  the measurements behind every figure in docs/"
+	@echo "make papers  those of them that reproduce the four papers"
 	@echo "make soak   long fault-injection runs"
 	@echo "make tutorial  docs/tutorial.md, followed to the letter on a fresh clone"
 	@echo "make release  wheel and source distribution of the last commit in dist/, tried as a user would (docs/how-to/release.md)"
@@ -68,8 +77,8 @@ lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-$(EXTRAS)
-	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python -m lab.speed.$$script || exit 1; done
+bench papers: $(VENV)/.installed-$(EXTRAS)
+	@for script in $(if $(filter papers,$@),$(PAPERS),$(MEASURED)); do echo "== $$script"; $(BIN)/python -m lab.speed.$$script || exit 1; done
 
 # The reference is written from the code first; the site is in site/, to be opened as it lies.
 docs: $(VENV)/.installed-$(EXTRAS)
