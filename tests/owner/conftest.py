@@ -1,4 +1,4 @@
-"""What the owner asked for is asked by the product's outer surface: commands, HTTP, files. None of it may skip (see below)."""
+"""What the owner wants is shown by the product's outer surface: commands, HTTP, files. None of it may skip (see below)."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.skipped and COMPLETE and (TORCH or "torch" not in str(report.longrepr)):
         report.outcome = "failed"
-        report.longrepr = f"it shows what the owner asked for, and skipped: {report.longrepr}"
+        report.longrepr = f"it shows what the owner wants, and skipped: {report.longrepr}"
     return report
 
 
