@@ -133,8 +133,8 @@ class DistributedFit(Plugin):
 
     def _with_operators(self, model: DistributedModel, path: Path) -> tuple[DistributedModel, FittedOperators]:
         """The model with operator times fitted to a corpus."""
-        from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
         from lab.distributed.fitting import fit_operators
+        from lab.distributed.neusight import read_corpus
 
         catalog = load_catalog(self._settings.gpus)
         corpus = read_corpus(path, catalog)

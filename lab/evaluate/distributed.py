@@ -234,7 +234,7 @@ class DistributedEvaluation(Plugin):
         )
 
     def _by_gpu(self, data: Path, operators: Path, probe: int, gpus: Path | None) -> GpuEvaluationAnswer:
-        from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
+        from lab.distributed.neusight import read_corpus
         from lab.evaluate.distributed_operators import evaluate_by_gpu, read_end_to_end
         from lab.evaluate.neusight_workloads import NAMES, operators_of
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
-from epochcast.analyzer.backends.distributed.operator_time.corpus import read_corpus
 from epochcast.regressor import load_catalog
 from lab.distributed.fitting import fit_operators
+from lab.distributed.neusight import read_corpus
 from lab.speed.page import options, public
 
 FAMILIES = ("bmm", "elem", "linear", "ln", "softmax")

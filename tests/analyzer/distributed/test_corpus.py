@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, read_corpus
+from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
 from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_text
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
+from lab.distributed.neusight import read_corpus
 
 CATALOG = load_catalog()
 

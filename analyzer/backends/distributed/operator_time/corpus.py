@@ -13,7 +13,6 @@ from epochcast.analyzer.backends.distributed.operator_time.operator_text import 
 from epochcast.analyzer.backends.distributed.operator_time.shapes import (
     SHAPE_COLUMNS,
     check_finite,
-    pass_row,
     product_row,
     shapes_of,
 )
@@ -34,8 +33,7 @@ _MAX_BYTES = 500_000_000
 def read_corpus(path: Path, catalog: Catalog) -> pd.DataFrame:
     """Read measured operators from a CSV file, or from every CSV file of a folder that holds any.
 
-    Three formats are distinguished by their columns: NeuSight's collection (``OPName, Latency, Device`` and ``B, M, N, K`` or
-    ``B, H``; ms, FP32, forward), our own measurements (``gpu, op, shape, precision, pass, seconds``) and
+    Two formats are distinguished by their columns: our own measurements (``gpu, op, shape, precision, pass, seconds``) and
     ``op_bench.py`` (``op, shape, precision, pass, median_us``, with the GPU in ``meta.json`` next to it).
 
     Returns:
@@ -69,7 +67,7 @@ def _read(file: Path, catalog: Catalog) -> pd.DataFrame | None:
         raw = pd.read_csv(file, low_memory=False)
     except (OSError, UnicodeDecodeError, EOFError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(f"cannot read {file.name}: {' '.join(str(error).split())[:200]}; give a CSV file") from error
-    for columns, reader in _FORMATS:
+    for columns, reader in FORMATS:
         if columns <= set(raw):
             return _checked(reader(raw, file, catalog), file)
     return None
@@ -86,40 +84,6 @@ def _checked(table: pd.DataFrame, file: Path) -> pd.DataFrame:
             f"seconds and {table['bytes'].iloc[row]:g} bytes; both must be positive and below an hour; remove the row"
         )
     return table
-
-
-def _neusight(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
-    """NeuSight's `data/dataset/train`: FP32 with TF32 off, forward; latency in ms, the mean of the 5 fastest of 25 runs."""
-    names = {device: catalog.resolve(str(device)).name for device in raw["Device"].unique()}
-    rows = [
-        _neusight_row(str(measurement["OPName"]), {key: int(measurement[key]) for key in "BMNKH" if key in measurement}, file)
-        for measurement in raw.to_dict("records")
-    ]
-    table = pd.DataFrame(rows, columns=list(SHAPE_COLUMNS))
-    return table.assign(
-        gpu=raw["Device"].map(names).to_numpy(),
-        op=raw["OPName"].to_numpy(),
-        seconds=raw["Latency"].to_numpy(dtype=float) * 1e-3,
-        **{"pass": "forward"},
-    )[list(CORPUS_COLUMNS)]
-
-
-# Tensors of the operator's size that it reads and writes; the suffix u of NeuSight is an operand that is a number.
-_TENSORS = {
-    **dict.fromkeys(("add", "sub", "mul", "div", "pow"), 3),
-    **dict.fromkeys(("addu", "subu", "mulu", "divu", "powu", "gelu", "relu", "silu", "tanh", "sigmoid", "neg", "dropout"), 2),
-}
-_NORMS = {"ln": "normalisation", "layer_norm": "normalisation", "softmax": "softmax"}
-
-
-def _neusight_row(op: str, sizes: Mapping[str, int], file: Path) -> tuple[object, ...]:
-    if op in ("bmm", "linear"):
-        return product_row(sizes["B"], sizes["M"], sizes["N"], sizes["K"], "float32")
-    if op in _NORMS:
-        return pass_row(_NORMS[op], sizes["B"], sizes["H"], "float32", 2)
-    if op in _TENSORS:
-        return pass_row("elementwise", sizes["B"], sizes["H"], "float32", _TENSORS[op])
-    raise InputError(f"{file.name}: unknown operator {op!r}; known are bmm, linear, {', '.join((*_NORMS, *_TENSORS))}")
 
 
 def _op_bench(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
@@ -189,8 +153,8 @@ def _device(name: str, catalog: Catalog) -> str:
 
 
 _Reader = Callable[[pd.DataFrame, Path, Catalog], pd.DataFrame]
-_FORMATS: tuple[tuple[Set[str], _Reader], ...] = (
-    ({"OPName", "Latency", "Device"}, _neusight),
+FORMATS: list[tuple[Set[str], _Reader]] = [
     (op_bench.COLUMNS, _op_bench),
     ({"gpu", "op", "shape", "precision", "pass", "seconds"}, _benchmark),
-)
+]
+"""Readers by the columns that a format has; other formats may be added."""

@@ -1,0 +1,52 @@
+"""NeuSight's tables of measured operators, read as every other corpus is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, FORMATS, read_corpus
+from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, pass_row, product_row
+from epochcast.analyzer.errors import InputError
+from epochcast.regressor import Catalog
+
+__all__ = ["read_corpus"]
+
+
+def _neusight(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
+    """NeuSight's `data/dataset/train`: FP32 with TF32 off, forward; latency in ms, the mean of the 5 fastest of 25 runs."""
+    names = {device: catalog.resolve(str(device)).name for device in raw["Device"].unique()}
+    rows = [
+        _neusight_row(str(measurement["OPName"]), {key: int(measurement[key]) for key in "BMNKH" if key in measurement}, file)
+        for measurement in raw.to_dict("records")
+    ]
+    table = pd.DataFrame(rows, columns=list(SHAPE_COLUMNS))
+    return table.assign(
+        gpu=raw["Device"].map(names).to_numpy(),
+        op=raw["OPName"].to_numpy(),
+        seconds=raw["Latency"].to_numpy(dtype=float) * 1e-3,
+        **{"pass": "forward"},
+    )[list(CORPUS_COLUMNS)]
+
+
+# Tensors of the operator's size that it reads and writes; the suffix u of NeuSight is an operand that is a number.
+_TENSORS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "pow"), 3),
+    **dict.fromkeys(("addu", "subu", "mulu", "divu", "powu", "gelu", "relu", "silu", "tanh", "sigmoid", "neg", "dropout"), 2),
+}
+_NORMS = {"ln": "normalisation", "layer_norm": "normalisation", "softmax": "softmax"}
+
+
+def _neusight_row(op: str, sizes: Mapping[str, int], file: Path) -> tuple[object, ...]:
+    if op in ("bmm", "linear"):
+        return product_row(sizes["B"], sizes["M"], sizes["N"], sizes["K"], "float32")
+    if op in _NORMS:
+        return pass_row(_NORMS[op], sizes["B"], sizes["H"], "float32", 2)
+    if op in _TENSORS:
+        return pass_row("elementwise", sizes["B"], sizes["H"], "float32", _TENSORS[op])
+    raise InputError(f"{file.name}: unknown operator {op!r}; known are bmm, linear, {', '.join((*_NORMS, *_TENSORS))}")
+
+
+FORMATS.insert(0, ({"OPName", "Latency", "Device"}, _neusight))
