@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -89,7 +90,7 @@ def convnets() -> Iterator[str]:
 
 def occupancy() -> Iterator[str]:
     """Export of each network, prediction of one graph, and an epoch of DNN-occu."""
-    exports = {name: median(lambda name=name: export(name), 3, time.process_time) for name in NETWORKS}
+    exports = {name: median(partial(export, name), 3, time.process_time) for name in NETWORKS}
     slowest = max(exports, key=exports.__getitem__)
     yield f"export: median {statistics.median(exports.values()):.2f} s, slowest {exports[slowest]:.2f} s ({slowest})"
     rng, gpu, samples = Random(0), load_catalog().resolve("H200"), []
@@ -102,7 +103,7 @@ def occupancy() -> Iterator[str]:
     of_each = samples[:: GRAPHS // len(NETWORKS)]
     for name in ("trees", "dnn-occu"):
         model = make(name, epochs=1).fit(of_each, labels[: len(of_each)])
-        times = [median(lambda one=one, model=model: model.predict([one]), 5, time.process_time) for one in of_each]
+        times = [median(partial(model.predict, [one]), 5, time.process_time) for one in of_each]
         yield f"{name}, one graph: median {1e3 * statistics.median(times):.1f} ms, slowest {1e3 * max(times):.1f} ms"
     ends: list[float] = []
     make("dnn-occu", epochs=2, progress=lambda *_: ends.append(time.process_time())).fit(samples, labels)

@@ -130,8 +130,9 @@ def publish_parts(page: Page, parts: Mapping[str, Iterable[str]], chosen: argpar
 
 def _command() -> str:
     """How this process was started, as a reader would start it."""
-    module = sys.modules["__main__"].__spec__.name
-    return " ".join(["python", "-m", module, *sys.argv[1:]])
+    spec = sys.modules["__main__"].__spec__
+    assert spec is not None
+    return " ".join(["python", "-m", spec.name, *sys.argv[1:]])
 
 
 def main() -> None:

@@ -77,7 +77,7 @@ def tree(*parents: int) -> list[psutil.Process]:
 def cpu_seconds(*parents: int) -> float:
     """Processor time (user and system) of the processes so far, with that of descendants; of ended ones in steps of 10 ms."""
     processes = tree(*parents)
-    ended = sum(times.children_user + times.children_system for times in (process.cpu_times() for process in processes))
+    ended: float = sum(times.children_user + times.children_system for times in (process.cpu_times() for process in processes))
     # What clock_getcpuclockid(3) returns, which Python does not have: a clock in nanoseconds.
     return ended + sum(time.clock_gettime(~process.pid << 3 | 2) for process in processes)
 
@@ -182,7 +182,7 @@ def prometheus(
         with (folder / "past.txt").open("w") as file:
             write(file)
             file.write("# EOF\n")
-        blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "-q", folder / "past.txt", folder / "tsdb"]
+        blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "-q", f"{folder}/past.txt", f"{folder}/tsdb"]
         subprocess.run(blocks, check=True, capture_output=True)
     (folder / "prometheus.yml").write_text(config)
     command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]

@@ -65,7 +65,7 @@ def installed(requirement: str) -> bool:
     """Install a peer into its own environment; return whether that worked."""
     if not VENV.exists():
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-    command = [VENV / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
+    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
     return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 

@@ -55,7 +55,7 @@ def measured(seconds: float) -> Iterator[str]:
 def _apart(times: list[float], values: list[float | None], answered: NDArray[np.float64]) -> NDArray[np.float64]:
     """Seconds between the rows with a value and the driver's answer that is nearest to each."""
     rows = np.array([moment for moment, value in zip(times, values, strict=True) if value is not None])
-    return np.min(np.abs(rows[:, None] - answered), axis=1)
+    return np.asarray(np.min(np.abs(rows[:, None] - answered), axis=1))
 
 
 def main() -> None:

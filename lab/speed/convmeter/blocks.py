@@ -7,6 +7,7 @@ blocks that are left, and on both.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import read_points
@@ -27,7 +28,9 @@ def lines() -> Iterator[str]:
     for phase in ("inference", "step"):
         for what, kinds in SEEN.items():
             for form in FORMS:
-                answer = left_out(points, phase, form, seen=lambda train, kinds=kinds: train["kind"].isin(kinds).to_numpy())
+                answer = left_out(
+                    points, phase, form, seen=partial(lambda kinds, train: train["kind"].isin(kinds).to_numpy(), kinds)
+                )
                 answers[phase, what, form] = answer.only((answer.points["kind"] == "block").to_numpy())
     rows = []
     for phase in ("inference", "step"):

@@ -8,6 +8,7 @@ between two processes of one CPU (`data/convmeter_cpu/`).
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -89,7 +90,9 @@ def further(points: pd.DataFrame) -> Iterator[str]:
     for form in FEW:
         row = [form]
         for most in (2, 3):
-            answer = left_out(points, "step", form, seen=lambda train, most=most: (train["devices"] <= most).to_numpy())
+            answer = left_out(
+                points, "step", form, seen=partial(lambda most, train: (train["devices"] <= most).to_numpy(), most)
+            )
             more = answer.only((answer.points["devices"] > most).to_numpy())
             row.append(f"{more.figures.mape:.1f} ({np.nanmedian(more.predicted / more.measured):.2f})")
         rows.append(row)

@@ -57,7 +57,7 @@ def timm(draw: bool) -> Iterator[str]:
             main = {table: rows[table] for table in TIMM_MAIN}
         yield from compared(protocol, {table: _figures(answers) for table, answers in rows.items()})
         yield ""
-    header, rows = ["network (family left out)"], []
+    header, networks = ["network (family left out)"], []
     for table in main:
         header += [f"{table}: measured ms", "paper %", "default %"]
     for network, theirs in TIMM_NAMES.items():
@@ -67,8 +67,8 @@ def timm(draw: bool) -> Iterator[str]:
             (place,) = np.flatnonzero((points["network"] == theirs) & (points["image_size"] == 224))
             row.append(f"{1e3 * answers['paper'].measured[place]:.1f}")
             row += [f"{100 * (answers[form].predicted[place] / answers[form].measured[place] - 1):+.0f}" for form in BOTH]
-        rows.append(row)
-    yield from markdown_table(header, rows)
+        networks.append(row)
+    yield from markdown_table(header, networks)
     if draw:
         yield from picture("timm", "steps of timm's ConvNets", {table: (_timm_phase(table), main[table]) for table in main})
 
@@ -139,7 +139,9 @@ def cpu_phases(draw: bool) -> Iterator[str]:
     points = points_of("cpu_phases.csv")
     answers = {phase: {form: left_out(points, phase, form) for form in ON_A_CPU} for phase in PHASES}
     summed = {
-        form: figures(step.measured, sum(answers[phase][form].predicted for phase in ("forward", "backward", "update")))
+        form: figures(
+            step.measured, np.asarray(sum(answers[phase][form].predicted for phase in ("forward", "backward", "update")))
+        )
         for form, step in answers["step"].items()
     }
     yield from compared("model", {**{phase: _figures(by) for phase, by in answers.items()}, "sum of the three": summed})

@@ -89,7 +89,7 @@ def rows_of(signals: Signals, clock: clocks.Clock, truths: list[float], steps: b
     folded = fold(grid)
     tracks = followed(grid, CANDIDATES, folded)
     cycles = [
-        (track.samples * grid.step, track.boundaries * track.size, confidence.of_track(track, tracks, folded, grid))
+        (track.samples * grid.step, track.boundaries * float(track.size), confidence.of_track(track, tracks, folded, grid))
         for track in tracks
     ]
     if folded is not None:
@@ -167,7 +167,7 @@ def changed(
             inside = inside[:: int(np.exp(rng.uniform(0, np.log(min(most, 300)))))]
     columns = {name: values[inside] for name, values in metrics.items()}
     if inside.size < len(time) / 2:  # slow metrics may have lost all their readings
-        filled = {name: pd.Series(values).ffill().bfill().to_numpy() for name, values in metrics.items()}
+        filled = {name: np.asarray(pd.Series(values).ffill().bfill(), dtype=np.float64) for name, values in metrics.items()}
         columns = {name: values[inside] for name, values in filled.items()}
     if cls == "sparse" and rng.random() < 0.7:
         columns = noisier(columns, rng)
@@ -254,7 +254,7 @@ def network(kind: str, values: NDArray[np.float64], right: NDArray[np.bool_], we
         "scale": scaler.scale_.tolist(),
         "hidden": np.concatenate([part.coefs_[0].T for part in parts]).tolist(),
         "bias": np.concatenate([part.intercepts_[0] for part in parts]).tolist(),
-        "output": np.concatenate([part.coefs_[1][:, 0] for part in parts] / np.float64(NETWORKS)).tolist(),
+        "output": np.concatenate(np.array([part.coefs_[1][:, 0] for part in parts]) / np.float64(NETWORKS)).tolist(),
         "offset": float(np.mean([part.intercepts_[1][0] for part in parts])),
     }
 
@@ -283,8 +283,8 @@ def show(rows: list[Row], sure: NDArray[np.float64]) -> None:
         print(tenths.agg(n=("right", "size"), stated=("stated", "mean"), right=("right", "mean")).round(3).to_string())
     counts = {"n": 1, "right": best["right"].astype(int)}
     for least in (ANSWERS, SURE):
-        sure = best["stated"] >= least
-        counts |= {f"at {least}": sure.astype(int), f"wrong at {least}": (sure & ~best["right"].astype(bool)).astype(int)}
+        above = best["stated"] >= least
+        counts |= {f"at {least}": above.astype(int), f"wrong at {least}": (above & ~best["right"].astype(bool)).astype(int)}
     print(pd.DataFrame(counts, index=best.index).groupby(best["kind"], sort=False).sum().to_string())
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import lab.rivals.detection  # noqa: F401 (makes them known)
 from epochcast.detector import METHODS
+from epochcast.detector.job import ClockChoice
 from epochcast.detector.labels import Labels
 from lab.evaluate.detection import RESOLVED, TraceScore, evaluate_trace, macro_average, period_error, summarise
 from lab.simulator import simulate
@@ -56,7 +57,7 @@ class Contestant:
     parameters: dict[str, Any] = field(default_factory=dict)
     told: Callable[[Labels], dict[str, Any]] | None = None
 
-    def score(self, each: LabelledTrace, clock: str) -> TraceScore:
+    def score(self, each: LabelledTrace, clock: ClockChoice) -> TraceScore:
         """Of its answer on one trace."""
         told = self.told(each.labels) if self.told and each.labels.training else {}
         return evaluate_trace(
@@ -87,7 +88,7 @@ CONTESTANTS = (
 )
 
 
-def honest(traces: Sequence[LabelledTrace], contestants: Sequence[Contestant], clock: str = "auto") -> Scores:
+def honest(traces: Sequence[LabelledTrace], contestants: Sequence[Contestant], clock: ClockChoice = "auto") -> Scores:
     """Every contestant on every trace."""
     return {each.title: [each.score(trace, clock) for trace in traces] for each in contestants}
 

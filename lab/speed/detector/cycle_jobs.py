@@ -42,7 +42,7 @@ def onsets(timeline: SimulatedTimeline, phase: Phase) -> Indices:
     """Where the process turns to a phase from other work: each step's update, each first batch of a validation, each save."""
     work = np.flatnonzero(np.isin(timeline.phases, WORK))
     here = timeline.phases[work] == phase
-    return work[here & ~np.concatenate([[False], here[:-1]])]
+    return np.asarray(work[here & ~np.concatenate([[False], here[:-1]])])
 
 
 def steps_of(

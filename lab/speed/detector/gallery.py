@@ -141,7 +141,7 @@ def report(seed: int, write: bool) -> Iterator[str]:
         ("", each) for whose, folder in CPU_TRAININGS.items() for each in recorded(folder, f"recorded CPU run, {whose}")
     ]
     of_classes = [(note, simulated(cls, seed)) for cls, note in SIMULATED.items()]
-    sections = {
+    sections: dict[str, list[tuple[str, str | None, str, LabelledTrace]]] = {
         "Real GPUs": [(f"real_{each.name}", each.name, note, each) for note, each in reals],
         "Simulated traces, the first seed of each class": [
             (f"simulated_{each.labels.cls}", each.labels.cls, note, each) for note, each in of_classes

@@ -145,7 +145,7 @@ def simulated(kind: str, gpus: int, seed: int) -> SimulatedJob:
 
     begin = 1_700_000_000.0 + float(rng.integers(10**7))
     ticks = int(timeline.length_s / TICK_S)
-    time = begin + TICK_S * np.arange(1, ticks + 1)
+    time = begin + TICK_S * np.arange(1, ticks + 1, dtype=np.float64)
     traces, starts = [], []
     for gpu in range(gpus):
         jobs = running if gpu == odd else [(timeline, work)]
@@ -165,6 +165,7 @@ def scored(kind: str, gpus: int, seed: int) -> dict[str, Any]:
     """One row of the tables."""
     job = simulated(kind, gpus, seed)
     found = detect_job(job.traces)
+    assert found.job is not None
     error = off(found.job.period_s, job.period_s)
     f1 = [
         boundary_f1(starts, [epoch.start for epoch in one.epochs], TOLERANCE * job.period_s)
@@ -195,6 +196,7 @@ def show_real() -> None:
             if len(gpus) < 2:
                 continue
             found = detect_job([(each.time, each.metrics) for each in gpus])
+            assert found.job is not None
             alone = [detect(each.time, each.metrics) for each in gpus]
             words = [f"{name}, {len(gpus)} GPUs: {found.job.verdict}"]
             words += [] if found.job.period_s is None else [f"{found.job.period_s:.1f} s at {found.job.confidence:.2f}"]

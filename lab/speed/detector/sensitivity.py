@@ -240,7 +240,7 @@ def report(seed: int, traces: int, write: bool) -> Iterator[str]:
         yield from grouped_table([(model, as_in_the_paper(each)) for model, each in trainings], "model")
 
     yield from ("", "### By metric (why DRAMA)", "", "Simulated `paper` traces, the recipe cropped to ten epochs.", "")
-    names = [name for name in SIMULATED_METRICS if all(name in each.metrics for each, _ in crops)]
+    names: Sequence[str] = [name for name in SIMULATED_METRICS if all(name in each.metrics for each, _ in crops)]
     yield from metric_table(crops, names, papers[: max(1, traces // 3)])
     if trainings:
         yield "\nRecorded CPU trainings, cropped with the true marks for the recipe.\n"

@@ -72,7 +72,7 @@ def show_cost(seed: int, minutes: float) -> None:
     feeds = []
     for gpu in range(GPUS):
         epoch_s = float(np.exp(rng.uniform(np.log(5), np.log(200))))
-        settings = {"validation_s": 0.1 * epoch_s, "gap_s": 0.3, "checkpoint_s": 0.02 * epoch_s}
+        settings: dict[str, Any] = {"validation_s": 0.1 * epoch_s, "gap_s": 0.3, "checkpoint_s": 0.02 * epoch_s}
         run = simulate(seed + gpu, epochs=int(60 * minutes / epoch_s) + 1, epoch_s=epoch_s, **settings)
         feeds.append(list(chunks(run.time, {name: run.metrics[name] for name in METRICS})))
     updates = int(60 * minutes)

@@ -12,17 +12,19 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.traces.labels import labelled_traces, mlperf_runs, read_labels
+from epochcast.analyzer.traces.labels import labelled_traces, read_labels
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.common.files import write_whole
 from epochcast.detector.labels import Labels
 from lab.evaluate.detection import RESOLVED
+from lab.evaluate.mlperf import mlperf_runs
 from lab.simulator import CLASSES, SimulatedTrace, simulate_class
 from lab.speed.page import ROOT, SHARED, options
 
@@ -147,7 +149,7 @@ def main() -> None:
             path = chosen.out / f"{cls}-{seed}.parquet"
             write_trace(of_simulation(run, path.stem).trace, path)
             labels = json.dumps(run.labels(), indent=1).encode()
-            write_whole(path.with_suffix(".json"), lambda file, labels=labels: file.write(labels))
+            write_whole(path.with_suffix(".json"), partial(lambda labels, file: file.write(labels), labels))
 
 
 if __name__ == "__main__":

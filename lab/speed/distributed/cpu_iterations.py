@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -50,7 +51,9 @@ def measure(file: Path, clock: str) -> None:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn, initializer=torch.set_num_threads, initargs=(1,)) as other:
         for cell in cells:
-            rows.append(measured(cell, lambda count, cell=cell: other.submit(train, cell, count, clock).result(), clock))
+            rows.append(
+                measured(cell, partial(lambda cell, count: other.submit(train, cell, count, clock).result(), cell), clock)
+            )
             pd.DataFrame(rows).to_csv(file, index=False, float_format="%.6g")
             print(f"{len(rows)}/{len(cells)} {cell}", file=sys.stderr)
 
@@ -117,7 +120,7 @@ def lines(rows: pd.DataFrame) -> Iterator[str]:
     small = rows.batch == rows.groupby("model").batch.transform("min")
     groups = {"all": rows, "reduced precision": rows[rows.precision != "fp32"]}
     groups |= {name: rows[rows.precision == name] for name in PRECISIONS}
-    groups |= dict(iter(rows.groupby("model", sort=False)))
+    groups |= {str(name): own for name, own in rows.groupby("model", sort=False)}
     groups |= {"large batch": rows[~small], "small batch": rows[small]}
     table = []
     for name, own in groups.items():

@@ -22,17 +22,21 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
 from epochcast.analyzer.backends.distributed.communication import AllReduceTable, fit_all_reduce
 from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Weight
+from epochcast.analyzer.backends.distributed.job import ScheduleName
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
 from epochcast.analyzer.backends.distributed.trace import trace
@@ -46,6 +50,7 @@ SIZES = [2**power for power in range(12, 25)]
 LAYERS = 4
 BLOCK_SECONDS = 1.0  # of iterations, between two profiles
 ROUNDS = 7
+Seconds = Callable[[float], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Cell:
     hidden: int
     batch: int
     micro_batches: int = 1
-    schedule: str = ""
+    schedule: ScheduleName | Literal[""] = ""
 
     def iteration(self) -> Callable[[], None]:
         """The training iteration of this rank."""
@@ -64,12 +69,13 @@ class Cell:
             return data_parallel(self.hidden, LAYERS, self.batch)
         if self.parallelism == "tensor":
             return tensor_parallel(self.hidden, LAYERS, self.batch)
+        assert self.schedule
         return pipeline(self.hidden, LAYERS, self.batch, self.micro_batches, self.schedule)
 
 
 CELLS = (
     *(Cell(name, hidden, batch) for name in ("data", "tensor") for hidden in (256, 512) for batch in (128, 512)),
-    *(Cell("pipeline", 512, 128, count, name) for name in ("gpipe", "1f1b") for count in (2, 4, 8)),
+    *(Cell("pipeline", 512, 128, count, name) for name in get_args(ScheduleName) for count in (2, 4, 8)),
 )
 
 
@@ -94,12 +100,12 @@ def _send_there_and_back(buffer: torch.Tensor) -> None:
 def measured_links() -> tuple[AllReduceTable, AllReduceTable]:
     """Seconds of bytes summed over both ranks, and of bytes sent from one to the other."""
     buffers = [torch.zeros(size // 4) for size in SIZES]
-    reduced = [_median_seconds(lambda one=one: dist.all_reduce(one), 9) for one in buffers]
-    sent = [_median_seconds(lambda one=one: _send_there_and_back(one), 9) / 2 for one in buffers]
-    return tuple(AllReduceTable(np.array(SIZES, float), np.array(times)) for times in (reduced, sent))
+    reduced = [_median_seconds(partial(dist.all_reduce, one), 9) for one in buffers]
+    sent = [_median_seconds(partial(_send_there_and_back, one), 9) / 2 for one in buffers]
+    return AllReduceTable(np.array(SIZES, float), np.array(reduced)), AllReduceTable(np.array(SIZES, float), np.array(sent))
 
 
-def predicted(cell: Cell, all_reduce: Callable, send: Callable) -> dict[str, float]:
+def predicted(cell: Cell, all_reduce: Seconds, send: Seconds) -> dict[str, float]:
     """Seconds of the iteration, and what they are made of, from operators measured now and seconds of bytes."""
     share = RANKS if cell.parallelism == "tensor" else 1
     with torch.device("meta"):
@@ -122,6 +128,7 @@ def predicted(cell: Cell, all_reduce: Callable, send: Callable) -> dict[str, flo
             # Gradients of every micro-batch but the first are added to those that are there.
             added = float(times.seconds([_added(weight) for weight in own]).sum()) * (1 - 1 / cell.micro_batches)
             chunks.append(StageTimes(seconds(stage, "forward"), seconds(stage, "backward") + added, float(send(activations))))
+        assert cell.schedule
         timeline = simulate(chunks, RANKS, cell.micro_batches, cell.schedule)
         optimizer = times.optimizer_seconds([weight for block in whole[: 1 + half] for weight in block.weights], "sgd")
         compute, together = max(timeline.busy(rank) for rank in range(RANKS)), timeline.seconds + optimizer
@@ -171,7 +178,7 @@ def measure(rank: int, port: int, file: Path, links_alone: bool) -> None:
     dist.destroy_process_group()
 
 
-def trained_and_predicted(cell: Cell, all_reduce: Callable, send: Callable) -> dict[str, object]:
+def trained_and_predicted(cell: Cell, all_reduce: Seconds, send: Seconds) -> dict[str, object]:
     """The row of a cell."""
     torch.manual_seed(0)
     iteration = cell.iteration()
@@ -217,7 +224,7 @@ def lines(rows: pd.DataFrame) -> Iterator[str]:
             f"{1e3 * row.waiting_and_communication_s:.1f}",
             f"{row.error:+.1f} %",
         )
-        for row in rows.itertuples(index=False)
+        for row in cast("Iterator[Any]", rows.itertuples(index=False))
     ]
     measured = ("measured ms (IQR)", "predicted ms", "not computing, ms", "error")
     yield from markdown_table(("parallelism", "hidden", "batch", "micro-batches", *measured), table)

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from epochcast.analyzer.backends.distributed.job import ScheduleName
 from epochcast.analyzer.backends.distributed.schedule import rank_order
 
 RANKS = 2
@@ -104,7 +105,7 @@ def _plain(module: nn.Module, inputs: Tensor) -> Callable[[], None]:
     return iteration
 
 
-def pipeline(hidden: int, layers: int, batch: int, micro_batches: int, schedule: str) -> Callable[[], None]:
+def pipeline(hidden: int, layers: int, batch: int, micro_batches: int, schedule: ScheduleName) -> Callable[[], None]:
     """An iteration over ``micro_batches`` of ``batch`` each, half of the layers on each rank."""
     rank = dist.get_rank()
     last = rank == RANKS - 1

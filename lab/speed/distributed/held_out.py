@@ -134,7 +134,7 @@ def convolutions() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
                 gpu = CATALOG[name]
                 # torch's setting for convolutions is TF32 where the GPU has it.
                 computed = precision_named("tf32" if bits == 32 and gpu.tf32_tensor_flops else precision)
-                sources = {
+                sources: dict[str, LearnedTimes | CalibratedTimes] = {
                     "learned": LearnedTimes(gpu, SHIPPED.operators, computed.tf32),
                     "calibrated": CalibratedTimes(gpu, computed, SHIPPED.coefficients),
                 }
@@ -186,8 +186,8 @@ def exchanges() -> Iterator[tuple[HeldOutErrors, pd.DataFrame]]:
         ("measured", "latency and bandwidth", "with an octave of sizes left out"),
         ("new", "data sheet", "none of which were fitted on"),
     ):
-        table = pd.concat(found[way], ignore_index=True)
-        each = table.groupby(["group", "octave"], as_index=False).median()
+        joined = pd.concat(found[way], ignore_index=True)
+        each = joined.groupby(["group", "octave"], as_index=False).median()
         yield line("exchanges", 0, gpu, "", each, "sizes of measured all-reduces of A100 and V100", left_out)
 
 

@@ -4,6 +4,7 @@ Run: python -m lab.speed.distributed.operators [--write]    (needs torch)
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from epochcast.regressor import load_catalog
 from lab.evaluate.distributed_operators import GpuEvaluation, evaluate_by_gpu, read_end_to_end
@@ -22,7 +23,7 @@ def lines() -> Iterator[str]:
     answer = evaluate_by_gpu(public_operators(), measured, operators_of, catalog, PROBE)
     yield from single_operators(answer)
     yield ""
-    summary = answer.summary()
+    summary: dict[str, Any] = answer.summary()
     rows = []
     for name, by in (*summary["by"].items(), ("all", summary["methods"])):
         cells = [f"{one['mape']:.1f}" + (f" ± {one['sd']:.1f}" if "sd" in one else "") for one in map(by.get, METHODS)]

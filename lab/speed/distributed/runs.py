@@ -5,9 +5,11 @@ Run: python -m lab.speed.distributed.runs [--write]
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import get_args
 
 from epochcast.analyzer.backends.distributed.communication import cluster_for
 from epochcast.analyzer.backends.distributed.iteration import prepare
+from epochcast.analyzer.backends.distributed.job import Recomputation
 from epochcast.regressor.scoring import score
 from lab.distributed.runs import MeasuredIteration, read_runs
 from lab.evaluate.distributed_protocols import (
@@ -63,7 +65,7 @@ def lines() -> Iterator[str]:
         f"so much faster. Without the slow ones the default is {kept.mape:.1f} % off for an unseen size (median "
         f"{kept.median_ape:.1f})."
     )
-    unfit = {how: sum(not fits(evaluator, run, how) for run in runs) for how in ("none", "selective", "full")}
+    unfit = {how: sum(not fits(evaluator, run, how) for run in runs) for how in get_args(Recomputation)}
     yield ""
     yield (
         f"Memory, by the model: {unfit['none']} of the {len(runs)} would not fit without recomputation, {unfit['selective']} "
@@ -71,7 +73,7 @@ def lines() -> Iterator[str]:
     )
 
 
-def fits(evaluator: RunEvaluator, run: MeasuredIteration, recomputation: str) -> bool:
+def fits(evaluator: RunEvaluator, run: MeasuredIteration, recomputation: Recomputation) -> bool:
     """Whether a run would fit into its GPUs with another kind of recomputation."""
     job = replace(run.job, recomputation=recomputation)
     cluster = cluster_for(run.gpu, job.gpus, run.gpus_per_node, run.intra, run.inter)

@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from epochcast.analyzer.backends.distributed.job import Attention
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.models.named import from_text
 from epochcast.analyzer.backends.distributed.precision import Precision, precision_named
@@ -60,7 +61,7 @@ class SmallModel:
         return module.to(dtype), (inputs.to(dtype) if inputs.is_floating_point() else inputs, targets)
 
 
-def _built_in(text: str, batches: Sequence[int], attention: str = "fused") -> SmallModel:
+def _built_in(text: str, batches: Sequence[int], attention: Attention = "fused") -> SmallModel:
     architecture = from_text(text)
     return SmallModel(
         batches,

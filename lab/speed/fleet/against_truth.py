@@ -5,6 +5,7 @@ jobs next to GPUs.
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any, cast
 
 import pandas as pd
 
@@ -40,13 +41,14 @@ def verdicts(truth: pd.DataFrame, spans: pd.DataFrame) -> pd.Series:
     """For each row of the truth what the stretch of work says that overlaps it most: right, wrong, steps, none, or no work."""
     by_trace = dict(iter(spans.groupby("trace")))
     answers = []
-    for row in truth.itertuples():
+    for row in cast("Iterator[Any]", truth.itertuples()):
         own = by_trace.get(row.trace)
         overlap = pd.Series(dtype=float) if own is None else own["end"].clip(upper=row.end) - own["start"].clip(lower=row.begin)
         if overlap.empty or overlap.max() <= 0:
             answers.append("no work")
             continue
-        span = own.loc[overlap.idxmax()]
+        assert own is not None
+        span = own.loc[cast("Any", overlap.idxmax())]
         close = span["verdict"] == "epochs" and abs(span["period_s"] / row.epoch_s - 1) <= _RIGHT
         answers.append(span["verdict"] if span["verdict"] != "epochs" else "right" if close else "wrong")
     return pd.Series(answers, index=truth.index, dtype=str)

@@ -21,7 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -80,7 +80,9 @@ class Templates:
         if epochs:
             period = float(np.median(np.diff(ends)))
             if profile is not None:
-                timed = {"epoch_s": period, "epoch_s_low": 0.98 * period, "epoch_s_high": 1.02 * period, "first_epoch_s": None}
+                timed = dict[str, Any](
+                    epoch_s=period, epoch_s_low=0.98 * period, epoch_s_high=1.02 * period, first_epoch_s=None
+                )
                 profile = replace(profile, unit="epoch", epochs=len(epochs), **timed)
             report = replace(report, period_s=period)
         report = replace(

@@ -39,7 +39,7 @@ TABLES = ("gpus", "spans", "epochs", "jobs", "failures")
 MANY = 10_000
 LOOPED = 8
 LOOK_S = 1.0
-ROWS = {
+ROWS: dict[str, Callable[["Run", int, float], str]] = {
     "processor seconds per trace, all processes, start and report included": lambda run, gpus, hours: f"{run.cpu_s / gpus:.2f}",
     "GPU-hours per core-hour": lambda run, gpus, hours: f"{3600 * hours / run.cpu_s:.0f}",
     "seconds passed": lambda run, gpus, hours: f"{run.wall_s:.0f}",
@@ -93,7 +93,7 @@ def run_command(
                 held = {pid: one.proportional for pid, one in memory(process.pid, *beside).items()}
                 others = [size for pid, size in held.items() if pid != process.pid]
                 now = held.get(process.pid, 0), max(others, default=0), sum(held.values())
-                most = tuple(map(max, most, now))
+                most = max(most[0], now[0]), max(most[1], now[1]), max(most[2], now[2])
             time.sleep(0.05)
     _, status, usage = ended
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -172,7 +172,7 @@ class Fleet:
 
         def half() -> bool:
             parts = (self.base / "killed" / "parts").glob("[0-9]*.parquet")
-            return sum(pq.read_metadata(part).num_rows for part in parts) >= self.gpus / 2
+            return bool(sum(pq.read_metadata(part).num_rows for part in parts) >= self.gpus / 2)
 
         self.analyse("killed", "--processes", 2, stop=half)
         again = json.loads(self.analyse("killed", "--processes", 2).output)["run"]

@@ -16,6 +16,7 @@ It is **wrong** if its GPUs are put together with those of another job, or if se
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,7 @@ def _answer(own: pd.DataFrame, truth: pd.DataFrame, jobs: pd.DataFrame, shown: b
         return ("wrong", "seconds of what has no cycle") if near["epoch_s"].notna().any() else ("right", "")
     if near.empty:
         return "missed", "not reported"
-    job = near.loc[(overlap * shared)[near.index].idxmax()]
+    job = near.loc[cast("Any", (overlap * shared)[near.index].idxmax())]
     strangers = truth[truth["trace"].isin(set(job["traces"]) - traces)]
     beside = strangers["end"].clip(upper=job["end"]) - strangers["begin"].clip(lower=job["start"])
     if (beside > 0.5 * (job["end"] - job["start"])).any():

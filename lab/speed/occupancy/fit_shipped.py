@@ -6,8 +6,8 @@ Run: python -m lab.speed.occupancy.fit_shipped [--write]
 import sys
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
-from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.regressor import load_catalog
+from lab.occupancy.fitting import fit_predictor
 from lab.occupancy.training_jobs import read_training_jobs
 from lab.speed.page import options, public
 
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put it into the package")
     write = parser.parse_args().write
     jobs = read_training_jobs([public(table) for table in TABLES], load_catalog())
-    predictor = OccupancyPredictor.fit(jobs, progress=lambda line: print(line, file=sys.stderr))
+    predictor = fit_predictor(jobs, progress=lambda line: print(line, file=sys.stderr))
     for label, errors in predictor.errors.items():
         print(f"{label:13} {predictor.rows[label]} rows, {errors.mape:.1f} % on other architectures, x {errors.factor:.2f}")
     if write:

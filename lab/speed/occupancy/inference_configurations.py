@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from epochcast.analyzer.backends.occupancy.configuration import Configuration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
 from epochcast.regressor import load_catalog
@@ -31,7 +31,9 @@ def lines(data: Path) -> Iterator[str]:
     gpu = load_catalog().resolve(devices(data)[0]["device"])
     table = pd.read_csv(data).query("status == 'ok'").reset_index(drop=True)
     sizes = ["model", "batch", "channels", "image", "seq", "hidden", "layers"]
-    steps = [occupancy_of(graph_of(Configuration(*row)), gpu, "fp32") for row in table[sizes].to_numpy(dtype=object).tolist()]
+    steps = [
+        occupancy_of(graph_of(NetworkConfiguration(*row)), gpu, "fp32") for row in table[sizes].to_numpy(dtype=object).tolist()
+    ]
     measured = table[list(MEASURED.values())].set_axis(list(MEASURED), axis=1).assign(**{"GPU ms": table["gpu_time_us"] / 1e3})
     modelled = pd.DataFrame(
         [(100 * step.mean, 100 * step.time_mean, step.kernels, 1e3 * step.step_s * step.nvml_utilisation) for step in steps],

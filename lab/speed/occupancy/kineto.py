@@ -46,8 +46,8 @@ def lines(draw: bool) -> Iterator[str]:
     ours = ("our mean %", "by time %", "`active` %", "`limit` %", "too small a grid, % of time")
     yield from markdown_table(("trace", "GPU", "launches", "Kineto's mean %", *ours), means)
     if draw:
-        trace = rows[rows["workload"].str.contains(DRAWN, regex=False)]
-        link = OCCUPANCY.save_picture(kernel_occupancy_figure(busiest(trace).head(10), summarise(trace)), "kernels")
+        drawn = rows[rows["workload"].str.contains(DRAWN, regex=False)]
+        link = OCCUPANCY.save_picture(kernel_occupancy_figure(busiest(drawn).head(10), summarise(drawn)), "kernels")
         yield ""
         yield f"![Occupancy of the busiest kernels of a trace]({link})"
 

@@ -12,7 +12,7 @@ copies reach, whose sizes follow from their grids.
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -136,7 +136,7 @@ def gpus(rows: pd.DataFrame) -> Iterator[str]:
 
 def bandwidth_share(rows: pd.DataFrame, block_bytes: pd.Series | float) -> float:
     """Median share of the memory bandwidth of launches whose blocks move so many bytes."""
-    bandwidth = rows["gpu"].map(lambda name: load_catalog().resolve(SOLD_AS.get(name, name)).memory_bandwidth)
+    bandwidth = rows["gpu"].map(lambda name: load_catalog().resolve(SOLD_AS.get(str(name), str(name))).memory_bandwidth)
     return float((block_bytes * rows["grid_x"] / rows["duration"] / bandwidth).median())
 
 
@@ -146,8 +146,10 @@ def kernels(rows: pd.DataFrame) -> Iterator[str]:
         for architecture, own in rows[rows["kernel"].str.contains(pattern)].groupby("architecture"):
             yield from entry("kernel", {"name": f'"{name}"', "architecture": architecture}, own)
     power = rows["kernel"].str.extract(r"softmax_warp_forward<[^>]*?, (\d+), (?:true|false)")[0].astype(float)
-    for (architecture, exponent), own in rows.groupby(["architecture", power]):
-        yield from entry("kernel", {"name": f'"softmax_of_a_warp_{2 ** int(exponent)}"', "architecture": architecture}, own)
+    for (capability, exponent), own in rows.groupby(["architecture", power]):
+        yield from entry(
+            "kernel", {"name": f'"softmax_of_a_warp_{2 ** int(cast("float", exponent))}"', "architecture": capability}, own
+        )
 
 
 def tiles(rows: pd.DataFrame) -> Iterator[str]:

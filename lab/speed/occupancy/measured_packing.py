@@ -12,18 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
 from epochcast.analyzer.backends.occupancy.models import Model, make
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, RunStatistics, compare, orderings, summarise
 from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
+from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
 from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
 from epochcast.analyzer.figures.packing import packing_figure
 from epochcast.regressor import load_catalog
-from lab.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
+from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 
 GPUS = 4
@@ -175,7 +176,7 @@ def with_interval(mean: RunStatistics, scale: float = 1.0) -> str:
     return f"{scale * mean.mean:.1f} ± {scale * (mean.high - mean.mean):.1f}"
 
 
-def deciles(ratios: ArrayLike) -> str:
+def deciles(ratios: NDArray[np.float64] | pd.Series) -> str:
     """10th, 50th and 90th percentile in percent."""
     low, middle, high = (f"{100 * value:.0f}" for value in np.quantile(ratios, [0.1, 0.5, 0.9]))
     return f"{low}, {middle}, {high} %"

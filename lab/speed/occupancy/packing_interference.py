@@ -9,6 +9,7 @@ Run: python -m lab.speed.occupancy.packing_interference [--write]      (part `in
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def self_pair(views: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def _rates(views: pd.DataFrame) -> NDArray[np.float64]:
-    return np.log(views[["alone", "other_alone"]].to_numpy(dtype=float))
+    return np.asarray(np.log(views[["alone", "other_alone"]].to_numpy(dtype=float)))
 
 
 RULES: dict[str, Callable[[pd.DataFrame], NDArray[np.float64]]] = {
@@ -140,7 +141,7 @@ def predictions(views: pd.DataFrame, rule: str, protocol: str) -> NDArray[np.flo
         fit = ~(np.isin(one, [a, b]) | np.isin(two, [a, b]))
         fitted = make_pipeline(StandardScaler(), RidgeCV(_PENALTIES)).fit(features[fit], target[fit])
         answers[test] = fitted.predict(features[test])
-    return np.maximum(1.0, np.exp(answers))
+    return np.asarray(np.maximum(1.0, np.exp(answers)))
 
 
 def scores(views: pd.DataFrame, predicted: NDArray[np.float64]) -> tuple[str, ...]:
@@ -233,7 +234,7 @@ def packed(pairs: Pairs, protocol: str, count: int, runs: int) -> pd.DataFrame:
     policies: dict[str, Callable[[], Policy]] = {
         BASELINE: lambda: slot,
         "random pairs": lambda: random_pair(measured, np.random.default_rng(SEED)),  # again for each stream
-        **{name: lambda belief=belief: by_gain(belief) for name, belief in (beliefs | {"oracle": measured}).items()},
+        **{name: partial(by_gain, belief) for name, belief in (beliefs | {"oracle": measured}).items()},
     }
     drawn = streams(kinds, StreamShape(count), runs, SEED)
     return pd.DataFrame(
@@ -248,7 +249,8 @@ def packed(pairs: Pairs, protocol: str, count: int, runs: int) -> pd.DataFrame:
 def lines() -> Iterator[str]:
     """What is in the table, how well rules do on pairs that they did not see, and what packing by them gains."""
     every = list(read_pairs(public("occupancy/gavel_pairs.csv.gz")))
-    rows, gains = [], []
+    rows = []
+    gains: list[tuple[str, ...]] = []
     for pairs in every:
         views, measured = pairs.views, pairs.views["slowdown"].to_numpy(dtype=float)
         different = (views["job"] != views["other"]).to_numpy()

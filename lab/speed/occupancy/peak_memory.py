@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.models import make
-from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory, estimate
+from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
+from epochcast.analyzer.backends.occupancy.peak_memory import estimate
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import Scores, score
 from lab.evaluate.common import random_folds
-from lab.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
+from lab.occupancy.peak_memory_fit import fit_peak_memory
+from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 
 FOLDS = 8
@@ -33,7 +35,8 @@ def lines() -> Iterator[str]:
     """Both tables, and what the worst answers have in common."""
     catalog = load_catalog()
     memory = catalog.resolve(GPU).memory
-    peaks, crashes, worst = [], [], []
+    peaks, crashes = [], []
+    worst: list[str] = []
     for table, file in TABLES.items():
         jobs = read_training_jobs([public(f"occupancy/{file}")], catalog)
         fits = jobs.points["fits"].to_numpy(dtype=bool)
@@ -68,7 +71,7 @@ def held_out(jobs: TrainingJobs, groups: NDArray[np.str_]) -> tuple[Floats, Floa
         train = jobs.only(~test)
         ran = train.labelled("peak_memory")
         trees = make("trees").fit(ran.samples, ran.points["peak_memory"].to_numpy(dtype=float))
-        answers[:, test] = [trees.predict(samples), *PeakMemory().fit(train).predict(samples)]
+        answers[:, test] = [trees.predict(samples), *fit_peak_memory(train).predict(samples)]
     alone, both, low, high, risk = answers
     return alone, both, low, high, risk
 
@@ -76,7 +79,7 @@ def held_out(jobs: TrainingJobs, groups: NDArray[np.str_]) -> tuple[Floats, Floa
 def verdict_figures(crashed: NDArray[np.bool_], verdict: NDArray[np.bool_]) -> tuple[str, ...]:
     """Counts, recall and precision."""
     right = np.count_nonzero(crashed & verdict)
-    recall, precision = 100 * right / np.count_nonzero(crashed), 100 * right / max(np.count_nonzero(verdict), 1)
+    recall, precision = 100 * right / np.count_nonzero(crashed), 100 * right / max(int(np.count_nonzero(verdict)), 1)
     return str(crashed.sum()), str((~crashed).sum()), f"{recall:.1f}", f"{precision:.1f}", f"at least {LEAST:g}"
 
 

@@ -51,8 +51,8 @@ def lines() -> Iterator[str]:
     yield from markdown_table(header, rows)
     yield ""
     pairs = make_pairs([*load_corpus(DATA), *load_corpus(RATES)], catalog)
-    header = ("left out", "pairs of", "n", "MAPE % by the recipe", "in order", "moved by over 1 %")
-    yield from markdown_table(header, [row for protocol in ("P2", "P4") for row in cost(pairs, catalog, protocol)])
+    columns = ("left out", "pairs of", "n", "MAPE % by the recipe", "in order", "moved by over 1 %")
+    yield from markdown_table(columns, [row for protocol in ("P2", "P4") for row in cost(pairs, catalog, protocol)])
 
 
 def on(gpu: Gpu, example: Profile, of: Gpu, precision: Precision, busy: float | None) -> Profile:

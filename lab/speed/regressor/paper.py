@@ -42,7 +42,7 @@ BY_STACKING = {"random-forest": "−20.2 %", "catboost": "−16.7 %", "hist-grad
 Measurement = tuple[str, float]
 
 
-class LookUp(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LookUp(RegressorMixin, BaseEstimator):
     """Joins measurements (GPU, seconds) that training pairs connect; answers what a connected one of the target says.
 
     A workload that ran on four GPUs makes twelve pairs. With random rows most of its other pairs stand in training, and they

@@ -90,6 +90,7 @@ def _stretched(cls: str, epoch_s: float, rng: np.random.Generator) -> Scenario |
     best: tuple[float, Scenario] | None = None
     for _ in range(_ATTEMPTS):
         scenario = CLASSES[cls].draw(rng)
+        assert isinstance(scenario, Scenario)
         timeline = scenario.processes[0].timeline
         if timeline.starts.size < 3:
             continue

@@ -11,6 +11,7 @@ rest on what was measured. Twenty minutes.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -23,7 +24,7 @@ from epochcast.regressor.precision import Precision
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, SpeedsRecipe
 from epochcast.regressor.recipes.speeds import rates_of
-from epochcast.regressor.reliability import SecondQuestion, both, new_jobs_without_telemetry
+from epochcast.regressor.reliability import FoldAnswers, both, new_jobs_without_telemetry
 from epochcast.regressor.speeds import MeasuredRate, Speeds
 from lab.evaluate.latency import evaluate
 from lab.evaluate.latency.interval_scores import fold_wise, score_intervals
@@ -81,7 +82,7 @@ def lines() -> Iterator[str]:
 def most_likely(rates: list[MeasuredRate]) -> dict[str, float]:
     """The standard deviations that maximise the marginal likelihood, the origins' scatter as the model estimates it."""
 
-    def scales(logarithms: np.ndarray) -> dict[str, float]:
+    def scales(logarithms: np.ndarray) -> dict[str, Any]:
         return dict(zip(SCALES, np.exp(logarithms).tolist(), strict=True))
 
     def negative(logarithms: np.ndarray) -> float:
@@ -115,9 +116,9 @@ def scored(what: str, profiles: list[Profile]) -> tuple[str, ...]:
 def asked_otherwise(pairs: list[Pair]) -> Iterator[str]:
     """The third table."""
 
-    def second(change: Callable[[Profile], Profile]) -> SecondQuestion:
+    def second(change: Callable[[Profile], Profile]) -> FoldAnswers:
         changed = [replace(pair, source=change(pair.source)) for pair in pairs]
-        return SecondQuestion(lambda recipe, test: (test, recipe.answer([changed[row] for row in test.tolist()])))
+        return FoldAnswers(lambda recipe, test: (test, recipe.answer([changed[row] for row in test.tolist()])))
 
     asked = {what: second(change) for what, change in QUESTIONS.items()}
     _, folds, known = out_of_fold(pairs, "new-workload", DefaultRecipe(), also=both(*asked.values()))

@@ -20,6 +20,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from lab.speed.page import ROOT, Page
@@ -42,14 +43,14 @@ STYLE = {
     **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 0),
     "font.size": 8,
     "axes.facecolor": PANEL,
-    "axes.prop_cycle": mpl.cycler(color=SERIES),
+    "axes.prop_cycle": cycler(color=SERIES),
     "axes.axisbelow": True,
     "grid.color": LINE,
     "legend.frameon": False,
 }
 
 # What a value of a unit is divided by, from where on, and what is written behind it.
-SCALES = {
+SCALES: dict[str, list[tuple[float, str]]] = {
     "s": [(86400, " d"), (3600, " h"), (60, " min"), (1, " s"), (1e-3, " ms")],
     "bytes": [(2.0**30, " GiB"), (2.0**20, " MiB"), (2.0**10, " KiB"), (1, " B")],
     "Bps": [(1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1, " B/s")],
@@ -77,7 +78,7 @@ def main() -> None:
     now = time.time() // 60 * 60.0
     with tempfile.TemporaryDirectory() as folder, prometheus(Path(folder), write=partial(write, now)) as database:
         for path in sorted((ROOT / "dashboards" / "grafana").glob("*.json")):
-            with mpl.rc_context(STYLE):
+            with mpl.rc_context(STYLE):  # type: ignore[arg-type]  # its stub wants the keys as literals
                 figure = drawn(json.loads(path.read_text(encoding="utf-8")), database, now)
             print(Page("dashboards").save_picture(figure, path.stem, dpi=100, background=BACKGROUND))
 
@@ -116,7 +117,7 @@ def drawn(board: dict[str, Any], database: Prometheus, now: float) -> Figure:
         KINDS[panel["type"]](ground, panel, answers)
         if panel["type"] == "timeseries":
             for mark in sorted(marks):
-                ground.child_axes[0].axvline(mark, color="#f2cc0c", lw=0.7, ls=(0, (4, 3)), alpha=0.55)
+                ground.child_axes[0].axvline(mark, color="#f2cc0c", lw=0.7, ls=(0, (4, 3)), alpha=0.55)  # type: ignore[attr-defined]  # a lesser class in its stub
     return figure
 
 
@@ -130,7 +131,7 @@ def answer(database: Prometheus, target: dict[str, Any], now: float, hours: floa
         series = database.query_range(expression, start, now, max(15.0, hours * 3600 / 360))
         points = [([t for t, _ in one["values"]], [float(v) for _, v in one["values"]]) for one in series]
     legend = target.get("legendFormat", "")
-    names = [re.sub(r"{{(\w+)}}", lambda found, one=one: one["metric"].get(found[1], ""), legend) for one in series]
+    names = [re.sub(r"{{(\w+)}}", partial(lambda one, found: one["metric"].get(found[1], ""), one), legend) for one in series]
     return Answer(target["refId"], [one["metric"] for one in series], names, points, (start, now))
 
 
@@ -213,7 +214,7 @@ def timeseries(ground: Axes, panel: dict[str, Any], answers: list[Answer]) -> No
     value_axis(axes, defaults["unit"])
     handles = axes.get_lines()[:10]
     axes.legend(
-        handles=[line for line in handles if line.get_label()[0] != "_"],
+        handles=[line for line in handles if str(line.get_label())[0] != "_"],
         loc="upper left",
         bbox_to_anchor=(-0.12, -0.2),
         ncols=2,

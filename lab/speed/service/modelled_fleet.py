@@ -129,7 +129,7 @@ class Gpu:
             return max(0.0, moment - self.began)
         done = self.ended(moment)
         start = self.began if done == 0 else self.ends[done - 1]
-        return WORKING * (start - self.began) + min(moment - start, WORKING * (self.ends[done] - start))
+        return float(WORKING * (start - self.began) + min(moment - start, WORKING * (self.ends[done] - start)))
 
     def level(self, column: str, moment: float) -> float:
         """A column's value now."""

@@ -7,6 +7,7 @@ queries: their tests compare the answers with what the model says, and dashboard
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple, TextIO
 
 from epochcast.agent.catalog import catalog as agent_catalog
@@ -84,7 +85,9 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         for gpu in job.gpus:
             yield from _detector(gpu)
             who = {"uuid": gpu.uuid, "training_job": job.id}
-            yield Series("epochcast_gpu_training_job_info", {**service, **who}, lambda t, g=gpu: 1.0 if t >= g.began else None)
+            yield Series(
+                "epochcast_gpu_training_job_info", {**service, **who}, partial(lambda g, t: 1.0 if t >= g.began else None, gpu)
+            )
         yield from _job(job, service)
     yield from _detector(spare(end))
     for own, gpus in ((node, 4), (service, 4)):
@@ -109,14 +112,16 @@ def analyzer_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
     # Some jobs are too small to have metrics of their own: the sums have them.
     yield Series("epochcast_analyzer_active_jobs", service, always(len(tuple(jobs)) + 3.0))
     yield Series("epochcast_analyzer_possible_savings_usd_per_hour", service, always(SAVINGS_OF_ALL))
-    for part, number in (("job", 3.0), ("recommendation", 4.0), ("prediction", 5.0)):
-        yield Series("epochcast_analyzer_left_out_jobs", {**service, "part": part}, always(number))
+    for part, count in (("job", 3.0), ("recommendation", 4.0), ("prediction", 5.0)):
+        yield Series("epochcast_analyzer_left_out_jobs", {**service, "part": part}, always(count))
     yield Series("epochcast_analyzer_watcher_up", service, always(1.0))
     yield Series("epochcast_analyzer_damaged_state_files", service, always(0.0))
     yield Series("epochcast_analyzer_open_streams", service, always(3.0))
     yield Series("epochcast_analyzer_oldest_price_timestamp_seconds", service, always(end - 40 * 86400.0))
     for name, steps in (("watcher_restarts", 1), ("analysis_errors", 2), ("worker_restarts", 3)):
-        yield Series(f"epochcast_analyzer_{name}_total", service, lambda t, n=steps: float(n if t > end - 1800 else 0))
+        yield Series(
+            f"epochcast_analyzer_{name}_total", service, partial(lambda n, t: float(n if t > end - 1800 else 0), steps)
+        )
     for route, status, rate in (("/api/v1/jobs", "200", 2.0), ("/api/v1/predictions", "200", 1.0), ("/", "200", 0.4)):
         of = {**service, "method": "GET", "route": route, "status": status}
         yield Series("epochcast_analyzer_requests_total", of, counted(rate))
@@ -142,18 +147,18 @@ def _measured(gpu: Gpu, labels: dict[str, str]) -> Iterator[Series]:
             continue
         name = metric.prometheus
         if metric.kind == "counter":
-            yield Series(f"{name.removesuffix('_total')}_total", labels, lambda t, c=column: gpu.integral(c, t))
+            yield Series(f"{name.removesuffix('_total')}_total", labels, partial(gpu.integral, column))
             continue
-        yield Series(name, labels, lambda t, c=column: gpu.level(c, t))
+        yield Series(name, labels, partial(gpu.level, column))
         if gpu.pushed:
             continue
-        yield Series(f"{name}_avg", labels, lambda t, c=column: gpu.mean(c, t - WINDOW_S, t))
+        yield Series(f"{name}_avg", labels, partial(lambda c, t: gpu.mean(c, t - WINDOW_S, t), column))
         # One reading in a window that is unlike the others: what only ten readings a second see.
-        yield Series(f"{name}_min", labels, lambda t, g=gpu, c=column: 0.8 * g.level(c, t))
-        yield Series(f"{name}_max", labels, lambda t, g=gpu, c=column: 1.05 * g.level(c, t))
+        yield Series(f"{name}_min", labels, partial(lambda c, t: 0.8 * gpu.level(c, t), column))
+        yield Series(f"{name}_max", labels, partial(lambda c, t: 1.05 * gpu.level(c, t), column))
         if metric.unit == "ratio":
             integral = f"{name.removesuffix('_ratio')}_seconds_total"
-            yield Series(integral, labels, lambda t, c=column: gpu.integral(c, t))
+            yield Series(integral, labels, partial(gpu.integral, column))
 
 
 def _detector(gpu: Gpu) -> Iterator[Series]:
@@ -164,7 +169,9 @@ def _detector(gpu: Gpu) -> Iterator[Series]:
         return lambda t: value if gpu.state(t) == "answered" else None
 
     for state in ("idle", "searching", "answered"):
-        yield Series("epochcast_gpu_detector_state", {**labels, "state": state}, lambda t, s=state: float(gpu.state(t) == s))
+        yield Series(
+            "epochcast_gpu_detector_state", {**labels, "state": state}, partial(lambda s, t: float(gpu.state(t) == s), state)
+        )
     yield Series(
         "epochcast_gpu_epoch_confidence_ratio", labels, lambda t: gpu.confidence if gpu.state(t) == "answered" else 0.0
     )

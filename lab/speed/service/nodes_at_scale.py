@@ -148,7 +148,7 @@ class Node:
 
 def serve_nodes(port: int, nodes: int, minutes: float, moment: Any, ready: Event) -> None:
     """Answer as all the nodes do, until the process is ended; ``moment.value`` is their time [unix s]."""
-    apis = []
+    apis: list[Any] = []
     for gpus in fleet(nodes, minutes):
         node = Node(gpus, lambda: float(moment.value))
         apis.append(Api(node, node))  # type: ignore[arg-type]

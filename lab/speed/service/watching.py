@@ -52,7 +52,7 @@ def tables(agent: int, gpus: int, minutes: float) -> dict[str, np.ndarray]:
     found = {}
     for gpu in range(gpus):
         epoch_s = float(np.exp(rng.uniform(np.log(5), np.log(200))))
-        settings = {"validation_s": 0.1 * epoch_s, "gap_s": 0.3, "checkpoint_s": 0.02 * epoch_s}
+        settings: dict[str, Any] = {"validation_s": 0.1 * epoch_s, "gap_s": 0.3, "checkpoint_s": 0.02 * epoch_s}
         trace = simulate(100 * agent + gpu, epochs=int(60 * minutes / epoch_s) + 2, epoch_s=epoch_s, **settings)
         table = np.zeros(rows, [("gpu", "<U8"), ("time", "<f8"), *((name, "<f4") for name in trace.metrics)])
         table["gpu"], table["time"] = str(gpu), trace.time[:rows]
