@@ -43,9 +43,9 @@ def lines() -> Iterator[str]:
     yield from markdown_table(("recipe", "MAPE", "median", *sizes, *strategies), rows)
     default = answers["default"]
     costs = regret(default)
-    by_size = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
+    slowdowns = ", ".join(f"{size} {costs[size]:.1f}" for size in sizes)
     yield ""
-    yield f"Slowdown of the configuration predicted to be fastest (default, unseen size): {by_size} %."
+    yield f"Slowdown of the configuration predicted to be fastest (default, unseen size): {slowdowns} %."
     yield ""
     learnt = {f"{rows} random runs, 12 seeds": by_rows(evaluator, runs, rows) for rows in (5, 10, 20)}
     floor = by_split(evaluator, runs, runs)

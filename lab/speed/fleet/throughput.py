@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from epochcast.analyzer.fleet.dask_cluster import DaskCluster
 from epochcast.analyzer.fleet.execution import LocalProcesses, Workers, worked_on
 from lab.speed.fleet.against_truth import compared
-from lab.speed.page import FLEET, markdown_table, options, publish
+from lab.speed.page import FLEET, ROOT, markdown_table, options, publish
 from lab.speed.processes import connects, cpu_seconds, free_port, memory, running
 
 WORKERS, BATCHES = (1, 2, 4), 400
@@ -73,15 +73,20 @@ class Run:
 
 
 def run_command(
-    arguments: Sequence[object], folder: Path, *, stop: Callable[[], bool] = lambda: False, beside: Sequence[int] = ()
+    arguments: Sequence[object],
+    folder: Path,
+    *,
+    module: str = "epochcast.analyzer",
+    stop: Callable[[], bool] = lambda: False,
+    beside: Sequence[int] = (),
 ) -> Run:
-    """Run ``epochcast`` in a folder; kill it (SIGKILL) once ``stop`` says so.
+    """Run ``epochcast``, or a module of the workshop, in a folder; kill it (SIGKILL) once ``stop`` says so.
 
     Memory and processor time of the processes ``next to`` (a cluster's, by their ids) count as its own.
     """
     began, cpu_before = time.monotonic(), cpu_seconds(*beside)
-    command = [sys.executable, "-m", "epochcast.analyzer", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with (folder / "output").open("w") as output, (folder / "errors").open("w") as errors:
         process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=errors, env=environment)
         most, sampled = (0, 0, 0), 0.0
@@ -150,7 +155,7 @@ class Fleet:
     def __init__(self, base: Path, gpus: int, minutes: float, seed: int) -> None:
         self.base, self.gpus, self.hours, self.folder = base, gpus, gpus * minutes / 60, base / "fleet"
         size = ["--gpus", gpus, "--minutes", minutes, "--seed", seed, "--broken", 0.02, "--processes", 2]
-        made = run_command(["fleet", "simulate", "--out", self.folder, *size, "--json"], base)
+        made = run_command(["--out", self.folder, *size, "--json"], base, module="lab.simulated_fleet")
         self.written = f"{made.cpu_s / gpus:.2f} processor seconds and {json.loads(made.output)['bytes'] / gpus / 1e6:.2f} MB"
 
     def analyse(self, name: str, *more: object, **watching: Any) -> Run:
