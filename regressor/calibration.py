@@ -51,7 +51,7 @@ class Calibration:
         if len(workloads) < FEWEST:
             raise InputError(
                 f"{len(workloads)} workloads with gpu_utilization, memory_utilization, power and sm_clock were measured both "
-                f"on {gpu} and on another GPU; calibration needs {FEWEST}: choose them with `epochcast anchors`"
+                f"on {gpu} and on another GPU; calibration needs {FEWEST}: measure more of them"
             )
         return cls(
             gpu,

@@ -1,4 +1,4 @@
-"""Modules that are in no package: benchmarks, and what several tests make. Import mode importlib puts no folder on the path."""
+"""Modules that are in no package: what several tests make. Import mode importlib puts no folder on the path."""
 
 import importlib.util
 import sys

@@ -38,7 +38,7 @@ from lab.commands import run
 @gpus_option
 @json_option
 def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: Path | None, as_json: bool) -> int:
-    """Choose the workloads to measure on a new GPU before running `epochcast calibrate`.
+    """Choose the workloads to measure on a new GPU before running `epochcast fit regressor --onto MODEL`.
 
     The built-in model's workloads come from cloud-hw-trainpred (TensorFlow): CNN, batch size and image size in pixels.
     Measure each one on the new GPU and on a GPU that the model knows.

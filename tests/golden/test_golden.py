@@ -93,7 +93,7 @@ CASES = [
         needs=("torch", "transformers"),
     ),
     case(
-        "benchmarks",
+        "measure",
         "measure convmeter --device cpu --network my_models:tiny --image-size 224 --batch 1 --budget 1 --out here.csv --json",
         needs=("torch", "transformers"),
         measured=True,
