@@ -77,8 +77,11 @@ lint: $(VENV)/.installed-$(EXTRAS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench papers: $(VENV)/.installed-$(EXTRAS)
-	@for script in $(if $(filter papers,$@),$(PAPERS),$(MEASURED)); do echo "== $$script"; $(BIN)/python -m lab.speed.$$script || exit 1; done
+papers: MEASURED := $(PAPERS)
+papers: bench
+
+bench: $(VENV)/.installed-$(EXTRAS)
+	@for script in $(MEASURED); do echo "== $$script"; $(BIN)/python -m lab.speed.$$script || exit 1; done
 
 # The reference is written from the code first; the site is in site/, to be opened as it lies.
 docs: $(VENV)/.installed-$(EXTRAS)

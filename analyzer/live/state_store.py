@@ -275,7 +275,7 @@ def _profile(gpu: str, packed: bytes) -> Profile | None:
     """The profile, or None of one that another version wrote: its epoch is read all the same."""
     try:
         return Profile.from_json(json.loads(zlib.decompress(packed)))
-    except (ValueError, zlib.error) as error:
+    except (ValueError, TypeError, zlib.error) as error:  # TypeError: another program wrote text there
         log.warning("the state's profile of an epoch of %s is skipped: %s", gpu, error)
         return None
 

@@ -58,8 +58,10 @@ def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]
         (["predict", "run.json", "--recipe", "paper"], "recipe 'paper' comes without a model; train one with"),
         (["predict", "run.json", "--recipe", "magic"], "'magic' is not one of"),
         (["predict", "run.json", "--model", "model"], "was written by `epochcast fit regressor --recipe paper`, but a model"),
-        (["anchors", "--gpu", "L4", "--model", "model"], "but a model of `epochcast fit regressor` is needed: name"),
-        (["calibrate", "model", "--data", "data", "--out", "new"], "but a model of `epochcast fit regressor` is needed"),
+        (
+            ["fit", "regressor", "--onto", "model", "--data", "data", "--out", "new"],
+            "but a model of `epochcast fit regressor` is needed",
+        ),
         (
             ["predict", "run.json", "--recipe", "paper", "--model", "{shipped}"],
             "was written by `epochcast fit regressor`, but a model of `epochcast fit regressor --recipe paper` is",

@@ -22,8 +22,17 @@ LAMBDA = "InstanceType,AcceleratorName,AcceleratorCount,Price,Region\ngpu_1x_a10
 def _import(folder: Path, content: str, cloud: str, *more: str) -> list[str]:
     """The command that imports a list with this content."""
     (folder / "vms.csv").write_text(content)
-    arguments = [str(folder / "vms.csv"), "--cloud", cloud, "--date", "2026-05-01", "--out", str(folder / "prices.csv")]
-    return ["prices", "import", *arguments, *more]
+    arguments = [
+        "--from",
+        str(folder / "vms.csv"),
+        "--cloud",
+        cloud,
+        "--date",
+        "2026-05-01",
+        "--out",
+        str(folder / "prices.csv"),
+    ]
+    return ["prices", "update", *arguments, *more]
 
 
 def test_list_shows_prices_and_their_age(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,12 +56,3 @@ def test_an_empty_file_in_place_of_a_damaged_one_is_read_anew(store: StateStore)
     other.write_gpus([GpuChange(ONE)])
     stored.read()
     assert stored.reports == {"GPU-1": ONE}
-
-
-def test_a_state_of_an_older_version_knows_when_gpus_were_heard(store: StateStore) -> None:
-    store.write_gpus([GpuChange(ONE)], by_node=True)
-    store._write(("DROP TABLE heard", [()]))
-    store.close()
-    opened = StateStore(store.path)
-    heard = opened.heard()["GPU-1"]
-    assert heard.by_node and heard.pulse is None and opened.reports() == {"GPU-1": ONE}

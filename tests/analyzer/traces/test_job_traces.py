@@ -180,8 +180,8 @@ def test_traces_of_different_times_are_no_job(folder: Path, tmp_path: Path, answ
 
 
 def test_other_methods_search_each_gpu_by_itself(folder: Path, answer: Run) -> None:
-    document = answer("detect", folder, "--method", "autocorrelation")
-    assert document["job"] is None and {one["method"] for one in document["gpus"]} == {"autocorrelation"}
+    document = answer("detect", folder, "--method", "paper")
+    assert document["job"] is None and {one["method"] for one in document["gpus"]} == {"paper"}
 
 
 def test_each_gpu_is_drawn_with_its_own_boundaries(folder: Path, tmp_path: Path) -> None:

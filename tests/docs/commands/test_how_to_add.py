@@ -53,7 +53,7 @@ def run(command: str, folder: Path, path: Path, installed: str = "") -> str:
     python_path = os.pathsep.join(filter(None, [installed, str(path / "src"), str(path)]))
     done = subprocess.run(
         [sys.executable, *_PROGRAMS[program], *arguments],
-        cwd=folder if program == "epochcast" else path,
+        cwd=folder if program == "epochcast" or "-m lab." in command else path,
         env={**os.environ, "PYTHONPATH": python_path},
         capture_output=True,
         text=True,
@@ -109,11 +109,10 @@ def test_a_method_is_two_files(checkout: Path, examples: Path) -> None:
             write(block, checkout)
     assert changed(before, state(checkout)) == {"detector/methods/spectrum.py", "detector/methods/__init__.py"}
     said = {command: run(command, examples, checkout) for block in page if block.is_commands for command in block.commands}
-    detected, scored, tested, _ = said.values()
+    detected, scored, tested = said.values()
     assert "method spectrum" in detected and re.search(r"period 8\.\d+ s", detected)
     assert re.search(r"^training +2 +2 +0 +100 %", scored, re.MULTILINE), "both traces answered, within 5 %"
     assert re.search(r"[1-9] passed", tested)
-    assert "spectrum" in (checkout / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
 
 
 def test_a_predictor_is_one_folder(tmp_path: Path) -> None:

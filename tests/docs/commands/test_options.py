@@ -83,6 +83,7 @@ def test_commands_in_the_text_exist() -> None:
     ours = [
         (f"{page.relative_to(ROOT)}:{line_at(text, command.start())}", command[1])
         for page in pages()
+        if page.name != "CHANGELOG.md"  # it names what is gone
         for text in [page.read_text(encoding="utf-8").replace("\\|", "|")]
         for command in _INLINE.finditer(text)
     ]
