@@ -88,10 +88,13 @@ def worked_on(
         FleetError: there is nobody left to work.
     """
     fresh, again = ((batch, 0) for batch in batches), deque[tuple[Sequence[T], int]]()
+    last = deque[tuple[Sequence[T], int]]()  # tries
     pending: dict[Future[R], tuple[Sequence[T], int]] = {}  # each batch with the number of workers that were lost with it
     while True:
         while len(pending) < _IN_FLIGHT * max(1, workers.slots):
             waiting = again.popleft() if again else next(fresh, None)
+            if waiting is None and last and not pending:  # alone, so that a trace next to it is not blamed for its end
+                waiting = last.popleft()
             if waiting is None:
                 break
             pending[workers.submit(function, waiting[0], sum(map(seconds_of, waiting[0])))] = waiting
@@ -113,7 +116,7 @@ def worked_on(
             elif len(batch) == 1 and (isinstance(error, TimeoutError) or lost + 1 >= _MOST_LOSSES):
                 yield failed(batch[0], _why(error))
             else:
-                again.extend(([item], lost + 1) for item in batch)
+                (last if lost + 2 >= _MOST_LOSSES else again).extend(([item], lost + 1) for item in batch)
 
 
 def _why(error: BaseException) -> str:
