@@ -160,19 +160,3 @@ def time_unit(seconds: Iterable[float]) -> tuple[str, float]:
 
 def _plain(value: float) -> str:
     return np.format_float_positional(value, precision=6, fractional=False, trim="-")
-
-
-def right_answers(axes: Axes, ends: NDArray[np.float64], band: float) -> None:
-    """The line of right answers, and the share ``band`` around it; ``ends``: lowest and highest."""
-    axes.fill_between(ends, ends * (1 - band), ends * (1 + band), color="#999999", alpha=0.25, linewidth=0)
-    axes.plot(ends, ends, color="black", linewidth=0.8)
-
-
-def equal_log_axes(axes: Axes, ends: NDArray[np.float64]) -> None:
-    """Square log axes in seconds, with the `right_answers` and 20 % around them; ``ends``: lowest and highest."""
-    right_answers(axes, ends, band=0.2)
-    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator())
-        axis.set_major_formatter(lambda value, _: f"{value:g} s")
-        axis.set_minor_formatter(NullFormatter())

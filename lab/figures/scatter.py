@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing, equal_log_axes
+from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
 from lab.figures.pictures import Pairs
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
@@ -58,7 +59,7 @@ def scatter_figure(
             for axes, gpu in zip(row, gpus, strict=True):
                 own = sources == gpu
                 panel = Pairs(f"from {gpu}", measured[own], seconds[own], targets[own])
-                equal_log_axes(axes, ends)
+                _equal_log_axes(axes, ends)
                 _dots(axes, panel, looks, markersize=3.5, alpha=0.7)
                 axes.set_title(f"{panel.title}: {_error(panel):.1f} %")
             row[0].set_ylabel(f"predicted by {recipe}")
@@ -84,7 +85,7 @@ def step_figure(panels: Sequence[Sequence[Pairs]]) -> Figure:
                 axes.remove()
             for panel, axes in zip(row, all_axes[: len(row)], strict=True):
                 ends = np.array([panel.measured.min() / _WIDEN, panel.measured.max() * _WIDEN])
-                equal_log_axes(axes, ends)
+                _equal_log_axes(axes, ends)
                 _dots(axes, replace(panel, predicted=panel.predicted.clip(*ends)), looks, markersize=3, alpha=0.6)
                 axes.set_title(f"{panel.title}: {_error(panel):.1f} %")
                 axes.set(xlabel="measured", ylabel="predicted")
@@ -111,3 +112,19 @@ def _dots(axes: Axes, panel: Pairs, looks: _Looks, **look: float) -> None:
 
 def _handles(looks: _Looks) -> list[Line2D]:
     return [Line2D([], [], marker=marker, color=color, linestyle="", label=name) for name, (marker, color) in looks.items()]
+
+
+def _equal_log_axes(axes: Axes, ends: NDArray[np.float64]) -> None:
+    """Square log axes in seconds, with the `_right_answers` and 20 % around them; ``ends``: lowest and highest."""
+    _right_answers(axes, ends, band=0.2)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator())
+        axis.set_major_formatter(lambda value, _: f"{value:g} s")
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _right_answers(axes: Axes, ends: NDArray[np.float64], band: float) -> None:
+    """The line of right answers, and the share ``band`` around it; ``ends``: lowest and highest."""
+    axes.fill_between(ends, ends * (1 - band), ends * (1 + band), color="#999999", alpha=0.25, linewidth=0)
+    axes.plot(ends, ends, color="black", linewidth=0.8)

@@ -14,7 +14,9 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from matplotlib.figure import Figure
 from PIL import Image
@@ -49,10 +51,10 @@ class Page:
         content = "\n".join(lines).strip("\n")
         for path in (self.path, self.docs.parent / "lab" / self.path.name):
             text = path.read_text(encoding="utf-8") if path.is_file() else ""
-            if marked.search(text):
+            if place := marked.search(text):
                 own = content if path == self.path else content.replace("](images/", f"](../{self.docs.name}/images/")
-                filled = marked.sub(lambda found, own=own: f"{found[1]}{own}\n{found[2]}", text)
-                write_whole(path, lambda file, filled=filled: file.write(filled.encode()))
+                filled = f"{text[: place.start()]}{place[1]}{own}\n{place[2]}{text[place.end() :]}".encode()
+                write_whole(path, partial(_write, filled))
                 return
         raise ValueError(
             f"{self.path.name} has no markers <!-- {part}:begin --> and <!-- {part}:end -->: add them where the part goes"
@@ -151,3 +153,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def _write(content: bytes, file: BinaryIO) -> None:
+    file.write(content)

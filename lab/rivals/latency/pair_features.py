@@ -14,7 +14,7 @@ from epochcast.regressor.features import exclude, paper_features
 from epochcast.regressor.pairs import Pair
 
 
-class PairFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PairFeatures(TransformerMixin, BaseEstimator):
     """Turns pairs into one row of features each; what never varies in training is left out.
 
     Args:
