@@ -26,24 +26,24 @@ def labelled(folder: Path, *only: str) -> Cases:
         for path in folder.iterdir():
             if path.name.split(".")[0] in only:
                 Path(chosen, path.name).symlink_to(path)
-        told = scored(f"--data {chosen}")
-    return {case: row for case, row in told.items() if case != "all"}
+        document = scored(f"--data {chosen}")
+    return {case: row for case, row in document.items() if case != "all"}
 
 
 def scored(options: str) -> Cases:
     """Each trace of an evaluation, and its figures over all."""
-    told = evaluate(f"detector {options}")
-    cases: Cases = {"all": {key: told[key] for key in OVERALL}}
-    for name, row in told["by"]["trace"].items():
+    document = evaluate(f"detector {options}")
+    cases: Cases = {"all": {key: document[key] for key in OVERALL}}
+    for name, row in document["by"]["trace"].items():
         cases[name] = {key: row[key] for key in FOUND}
     return cases
 
 
 def changing() -> Cases:
     """The traces whose period changes: the periods that are found one after the other."""
-    told = evaluate(f"detector --data {REAL / 'more3'} --regimes {REAL / 'regimes'}")["regimes"]
-    cases: Cases = {"all": {key: told[key] for key in ("n", "one_period_sure", "stretches_right")}}
-    for name, row in told["by"].items():
+    document = evaluate(f"detector --data {REAL / 'more3'} --regimes {REAL / 'regimes'}")["regimes"]
+    cases: Cases = {"all": {key: document[key] for key in ("n", "one_period_sure", "stretches_right")}}
+    for name, row in document["by"].items():
         periods = {f"period_{number}": one["period_s"] for number, one in enumerate(row["stretches"], start=1)}
         cases[name] = {key: row[key] for key in ("verdict", "confidence", "reason")} | periods
     return cases
@@ -51,12 +51,12 @@ def changing() -> Cases:
 
 def detected(*traces: Path) -> dict[str, Figure]:
     """What `detect` says of one trace, or of those of one job."""
-    status, told, _ = ask(f"detect {shlex.join(map(str, traces))}")
-    if told is None:
+    status, document, _ = ask(f"detect {shlex.join(map(str, traces))}")
+    if document is None:
         return {"exit": status}
-    found = told.get("job", told)
+    found = document.get("job", document)
     row: dict[str, Any] = {key: found[key] for key in ("verdict", "unit", "period_s", "confidence", "reason")}
-    odd = {"odd_gpus": sum(bool(gpu["odd"]) for gpu in told["gpus"])} if "gpus" in told else {}
+    odd = {"odd_gpus": sum(bool(gpu["odd"]) for gpu in document["gpus"])} if "gpus" in document else {}
     return {"exit": status, **row, "epochs": len(found["epochs"]), "stretches": len(found["stretches"]), **odd}
 
 

@@ -73,9 +73,9 @@ def ask(command: str, program: Callable[[list[str]], int] | None = None) -> tupl
 
 def answer(command: str, program: Callable[[list[str]], int] | None = None) -> Any:
     """The answer of a command that must not fail."""
-    status, told, said = ask(command, program)
+    status, document, said = ask(command, program)
     assert status == 0, f"{command}: {status}, {said}"
-    return told
+    return document
 
 
 def evaluate(command: str) -> Any:
@@ -85,19 +85,19 @@ def evaluate(command: str) -> Any:
     return answer(command, main)
 
 
-def tables(told: Any, name: str = "all", without: Collection[str] = ()) -> Iterator[tuple[str, dict[str, Figure]]]:
+def tables(document: Any, name: str = "all", without: Collection[str] = ()) -> Iterator[tuple[str, dict[str, Figure]]]:
     """Every table of an answer as a case of its own numbers, named by the way to it; in a list by its words, and its
     place where these are equal.
 
     Of what it compares with (``baselines``) only the figures overall; none of the tables ``without``.
     """
-    if isinstance(told, list):
-        rows = [one for one in told if isinstance(one, dict)]
+    if isinstance(document, list):
+        rows = [one for one in document if isinstance(one, dict)]
         names = [" ".join([name, *(str(value) for value in one.values() if isinstance(value, str) and value)]) for one in rows]
         for number, (one, its_name) in enumerate(zip(rows, names, strict=True), start=1):
             yield from tables(one, its_name if names.count(its_name) == 1 else f"{its_name} {number}", without)
         return
-    kept = {key: value for key, value in told.items() if key not in SPENT}
+    kept = {key: value for key, value in document.items() if key not in SPENT}
     if numbers := {key: value for key, value in kept.items() if isinstance(value, int | float)}:
         yield name, numbers
     for key, value in kept.items():

@@ -98,9 +98,9 @@ def read_back(pattern: str, scraped: bool = False) -> Cases:
 
 def figures(row: Any, *more: str) -> dict[str, Figure]:
     """What is kept of a row of the findings: of a number that is not there nothing."""
-    told = {key: getattr(row, key) for key in ("verdict", "unit", "confidence", "epochs", *more)}
-    told["seconds"] = row.end - row.start
-    return {key: None if value != value else value for key, value in told.items()}
+    document = {key: getattr(row, key) for key in ("verdict", "unit", "confidence", "epochs", *more)}
+    document["seconds"] = row.end - row.start
+    return {key: None if value != value else value for key, value in document.items()}
 
 
 def part(name: str, pattern: str, scraped: bool = False) -> Part:

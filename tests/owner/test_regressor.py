@@ -37,9 +37,9 @@ def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(
     errors = []
     for number, jobs in list(enumerate(both.values()))[::12]:
         asked = tmp_path / "data" / f"{number}-P100 PCIe 16GB.json"
-        told = answer("predict", asked, "--recipe", "paper", "--model", tmp_path / "model")
-        assert told["recipe"] == "paper"
-        predicted = {one["gpu"]: one for one in told["predictions"]}
+        result = answer("predict", asked, "--recipe", "paper", "--model", tmp_path / "model")
+        assert result["recipe"] == "paper"
+        predicted = {one["gpu"]: one for one in result["predictions"]}
         routes = {gpu: predicted[gpu]["route"] for gpu in ("P100 PCIe 16GB", "A10G", "L4")}
         assert routes == {"P100 PCIe 16GB": "measured", "A10G": "stack", "L4": "new-gpu"}
         assert all(one["low"] <= one["seconds"] <= one["high"] for one in predicted.values())
@@ -60,11 +60,11 @@ def test_a_real_trace_gives_a_prediction_and_a_recommendation_by_command_and_by_
     prediction, recommendation = answer("predict", trace), answer("recommend", trace)
     running = service()
     until(lambda: running.answers("/healthz"), 90)
-    for path, told in (("predictions", prediction), ("recommendations", recommendation)):
+    for path, result in (("predictions", prediction), ("recommendations", recommendation)):
         sent = post(f"{running.url}/api/v1/traces/{path}", trace.read_bytes(), "text/csv")
-        for document in (sent, told) if path == "predictions" else ():
+        for document in (sent, result) if path == "predictions" else ():
             del document["gpus"][0]["trace"]  # a path, and "the trace"
-        assert sent == told
+        assert sent == result
 
     assert prediction["epoch_s"] == pytest.approx(5.77, rel=0.02)
     by_gpu = {one["gpu"]: one for one in prediction["predictions"]}

@@ -39,8 +39,8 @@ def _occupancy(answer: dict[str, Any], wider: dict[str, Any]) -> None:
     """AlexNet on the GPU that was measured, at batch 16, and at batch 64."""
     (small,), (large,) = ([one["training"] for one in each["predictions"]] for each in (answer, wider))
     for name, least in (("sm_occupancy", 0.0), ("sm_active", 0.0), ("peak_memory", 1e8)):
-        told = small[name]
-        assert least < told["low"] <= told["value"] <= told["high"], name
+        result = small[name]
+        assert least < result["low"] <= result["value"] <= result["high"], name
     assert small["sm_active"]["high"] <= 1 and large["sm_occupancy"]["value"] < 1
     assert small["peak_memory"]["value"] < large["peak_memory"]["value"] < 16 * 2**30
     assert 0 < answer["predictions"][0]["modelled"]["time_mean"] <= 1
@@ -83,11 +83,11 @@ def test_one_interface_answers_by_command_and_by_http(
     else:
         pytest.importorskip("torch")
     running = service(settings)
-    told = answer("predict-model", backend, *words.replace("MODEL", str(tmp_path / "model")).split("|"))
+    result = answer("predict-model", backend, *words.replace("MODEL", str(tmp_path / "model")).split("|"))
     until(lambda: running.answers("/healthz"), 90)
     asked = f"{running.url}/api/v1/backends/{backend}"
-    assert post(asked, json.dumps(question).encode()) == told
-    holds(told, post(asked, json.dumps(question | change).encode()))
+    assert post(asked, json.dumps(question).encode()) == result
+    holds(result, post(asked, json.dumps(question | change).encode()))
 
 
 JOBS = """name,arrival_s,duration_s,occupancy,nvml_utilisation,memory_bytes
@@ -100,12 +100,12 @@ c,0,5,0.2,0.9,3e9
 def test_jobs_are_packed_by_their_occupancy(answer: Callable[..., Any], tmp_path: Path) -> None:
     """One GPU: in turn 35 s; all at once 20 s where sharing costs nothing; a and b alone stay within 100 % of NVML."""
     (tmp_path / "jobs.csv").write_text(JOBS)
-    told = answer(
+    result = answer(
         *("simulate-packing", "--jobs", tmp_path / "jobs.csv", "--memory", "16e9", "--gpus-total", "1", "--slowdown", "none")
     )
-    assert (told["runs"], told["jobs"], told["drawn_from"]) == (1, 3, {})
-    assert told["ordering"]["none"] == {"makespan": True, "utilisation": False, "makespan_runs": 1, "utilisation_runs": 0}
-    figures = {one["policy"]: one["figures"] for one in told["results"]}
+    assert (result["runs"], result["jobs"], result["drawn_from"]) == (1, 3, {})
+    assert result["ordering"]["none"] == {"makespan": True, "utilisation": False, "makespan_runs": 1, "utilisation_runs": 0}
+    figures = {one["policy"]: one["figures"] for one in result["results"]}
     assert {policy: one["makespan"]["mean"] for policy, one in figures.items()} == {"slot": 35, "nvml-util": 25, "occu": 20}
     assert {policy: one["nvml_utilisation"]["mean"] for policy, one in figures.items()} == pytest.approx(
         {"slot": 17.5 / 35, "nvml-util": 17.5 / 25, "occu": 13.5 / 20}  # three fill 5 s of 9
