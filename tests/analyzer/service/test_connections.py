@@ -1,11 +1,11 @@
 """Connections without a request are closed and make room, those being answered stay; whose proxy headers count."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -56,7 +56,7 @@ Connect = Callable[[str], socket.socket]
 @pytest.fixture
 def connect(server: _Server) -> Iterator[Connect]:
     """Connects from an address."""
-    with ExitStack() as opened:
+    with contextlib.ExitStack() as opened:
 
         def connected(address: str) -> socket.socket:
             port = server._listener.getsockname()[1]
@@ -83,17 +83,27 @@ def answer(client: socket.socket) -> bytes:
     return received
 
 
+def is_closed(client: socket.socket) -> bool:
+    """Whether the service closes the connection; it resets one whose last bytes arrive after that."""
+    try:
+        return client.recv(100) == b""
+    except ConnectionResetError:
+        return True
+
+
 @pytest.mark.parametrize("sent", [b"", QUESTION[:-2]])
 def test_a_connection_that_asks_nothing_is_closed(client: socket.socket, sent: bytes) -> None:
     client.sendall(sent)
-    assert client.recv(100) == b""
+    assert is_closed(client)
 
 
 def test_an_answer_may_take_its_time_and_then_the_next_question_must_come(client: socket.socket) -> None:
     client.sendall(QUESTION)
     assert answer(client).startswith(b"HTTP/1.1 200")
-    client.sendall(QUESTION[:-2])  # also keeps uvicorn from closing it as one that is kept alive for nothing
-    assert client.recv(100) == b""
+    # Also keeps uvicorn from closing it as one that is kept alive for nothing.
+    with contextlib.suppress(ConnectionError):
+        client.sendall(QUESTION[:-2])
+    assert is_closed(client)
 
 
 def test_an_answer_that_is_not_taken_is_thrown_away(client: socket.socket, server: uvicorn.Server) -> None:
@@ -116,7 +126,7 @@ def test_half_sent_heads_make_room_for_a_request_of_another_address(connect: Con
             client = connect("127.0.0.1")
             client.sendall(WHO)
             assert answer(client).endswith(b"127.0.0.1xx")
-    assert strangers[0].recv(100) == b""
+    assert is_closed(strangers[0])
     strangers[-1].sendall(WHO[len(sent) :])  # the newest may still finish its own
     assert answer(strangers[-1]).startswith(b"HTTP/1.1 200")
 
@@ -124,7 +134,7 @@ def test_half_sent_heads_make_room_for_a_request_of_another_address(connect: Con
 @pytest.mark.parametrize("server", [LATER], indirect=True)
 def test_an_address_has_half_of_the_connections(connect: Connect) -> None:
     first, *others = [connect("127.0.0.2") for _ in range(OPEN // 2 + 1)]
-    assert first.recv(100) == b""
+    assert is_closed(first)
     for one in others:
         one.sendall(WHO)
         assert answer(one).endswith(b"127.0.0.2xx")
