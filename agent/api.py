@@ -123,19 +123,22 @@ class Api(Routes):
 
     def _readiness(self, _: Query, __: WSGIEnvironment) -> Answer:
         if self._node.finished:
-            return json_answer({"status": "replay finished", "missing": [], "unanswering": 0})
+            return json_answer({"status": "replay finished", "missing": []})
         ages = self._ages(self._node.clock.monotonic())
         missing = [
             {"gpu": store.device.label, "uuid": store.device.uuid, "name": store.device.name, "reason": _reason(age)}
             for store, age, patience in ages
             if age > patience
         ]
-        # Of a GPU that has not answered since the sources were opened, nothing is known but that the driver counts it.
-        answer = {"missing": missing, "unanswering": self._node.unanswering}
-        if not ages or missing or self._node.unanswering:
-            status = "samples missing" if ages else "no GPU"
-            return json_answer({"status": status} | answer, HTTPStatus.SERVICE_UNAVAILABLE)
-        return json_answer({"status": "ready"} | answer)
+        expected, present = self._node.expected, self._node.present
+        # Of a GPU that has not answered since the sources were opened, nothing is known but that it should be there.
+        answer: dict[str, object] = {"missing": missing, "expected": expected, "present": present}
+        if failure := self._node.driver_failure:
+            answer["reason"] = failure[1]
+        if ages and not missing and (expected is None or present >= expected):
+            return json_answer({"status": "ready"} | answer)
+        status = "driver does not answer" if failure else "GPUs missing" if ages else "no GPU"
+        return json_answer({"status": status} | answer, HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _ages(self, now: float) -> list[tuple[DeviceStore, float, float]]:
         """Return each device with the age of its newest sample and how old that may be (seconds of the monotonic clock)."""

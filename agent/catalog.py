@@ -1,5 +1,6 @@
 """The metric catalogue: ``metrics.toml`` as frozen dataclasses, and as the table of docs/reference/metrics.md."""
 
+import math
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +10,9 @@ from typing import Literal
 Tier = Literal["fast", "slow", "rare", "derived"]
 Kind = Literal["gauge", "counter"]
 Scope = Literal["gpu", "host"]
+# A family of a metric on /metrics: its newest value, mean, minimum and maximum over the window, integral of a ratio over time.
+Part = Literal["last", "avg", "min", "max", "seconds"]
+PARTS: tuple[Part, ...] = ("last", "avg", "min", "max", "seconds")
 
 # Base-unit suffixes as Prometheus wants them in a name; "" has none: a count, or a column outside the catalogue.
 UNIT_SUFFIX = {
@@ -31,6 +35,7 @@ class Metric:
 
     ``unit`` is a key of `UNIT_SUFFIX`; ``dcgm`` is the DCGM field id and ``gpm`` the NVML GPM metric id, where there is one;
     ``event`` is its bit among the clocks event reasons; ``paper`` is the short name in the black-box paper's tables.
+    ``shown``: its families on ``/metrics`` by default. ``least``, ``most``: the bounds of what can be true.
     """
 
     name: str
@@ -43,10 +48,20 @@ class Metric:
     event: int | None = None
     kind: Kind = "gauge"
     scope: Scope = "gpu"
+    shown: tuple[Part, ...] = ("last",)
+    least: float = -math.inf
+    most: float = math.inf
 
     def __post_init__(self) -> None:
         if self.unit not in UNIT_SUFFIX:
             raise ValueError(f"metric {self.name!r} has the unit {self.unit!r}, which has no Prometheus suffix")
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return the families that it can have."""
+        if self.kind == "counter":
+            return ("last",)
+        return PARTS if self.unit == "ratio" else PARTS[:-1]
 
     @property
     def prometheus(self) -> str:
@@ -57,8 +72,13 @@ class Metric:
 @cache
 def catalog() -> dict[str, Metric]:
     """Return the metrics of ``metrics.toml`` by name, in the file's order."""
-    rows = tomllib.loads(files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8"))["metric"]
-    metrics = {row["name"]: Metric(**row) for row in rows}
+    content = tomllib.loads(files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8"))
+    rows, bounds = content["metric"], content["bounds"]
+    metrics = {}
+    for row in rows:
+        least, most = bounds[row["unit"] or "none"]
+        shown = tuple(row.get("shown", ()))
+        metrics[row["name"]] = Metric(**{"least": least, "most": most, **row, "shown": shown})
     if len(metrics) != len(rows):
         raise ValueError("metrics.toml names a metric twice")
     return metrics

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from epochcast.agent.config import AUTO, Config
+from epochcast.agent.pci import driver_is_due
 from epochcast.agent.sources import Device, Source, open_source
 from epochcast.common.errors import InputError
 
@@ -44,11 +45,11 @@ class Choice:
 
 
 def choose(config: Config, silent: Collection[str] = ()) -> tuple[list[Source], list[Choice]]:
-    """Open the sources that the settings ask for; ``auto`` takes the best for each GPU, the host where there is no GPU.
+    """Open the sources that the settings ask for; ``auto`` takes the best for each GPU, the host where NVIDIA has no device.
 
     Where a process or cgroup is to be measured, the host comes on top.
     ``silent``: sources that ``auto`` is not to take, because they open and then say nothing. Raises InputError when a source
-    requested by name cannot work here, or nothing at all.
+    requested by name cannot work here, or no source of GPUs where there should be GPUs.
     """
     sources, choices = _choose(config, silent)
     if config.process_root is not None and not any(source.name == "host" for source in sources):
@@ -67,16 +68,25 @@ def _choose(config: Config, silent: Collection[str]) -> tuple[list[Source], list
         source = open_source(config.chosen_source, config)
         return [source], [_choice(device, "chosen by name", {}) for device in source.devices]
     refused = dict.fromkeys(silent, "it opens, but has delivered nothing for long")
-    sources = _best_for_gpus(config, refused, silent)
+    failure: InputError | None = None
+    left: frozenset[str] | None = None  # nobody knows which GPUs there are
+    try:
+        left = _all_gpus(config)
+    except InputError as problem:
+        failure = problem
+        refused["nvml"] = str(problem)
+    sources = _best_for_gpus(config, left, refused, silent)
     if sources:
         return sources, [
             _choice(device, MERITS[device.source], _better(device.source, refused))
             for source in sources
             for device in source.devices
         ]
+    if config.gpus or driver_is_due():
+        raise failure or InputError(f"no source can read the GPUs: {'; '.join(refused.values())}")
     log.info("reading the host's own CPUs: %s", refused["nvml"])
     source = open_source("host", config)
-    return [source], [_choice(device, "no GPU answers", refused) for device in source.devices]
+    return [source], [_choice(device, "there is no NVIDIA GPU", refused) for device in source.devices]
 
 
 def better_source_works(config: Config, choices: Iterable[Choice]) -> bool:
@@ -99,10 +109,11 @@ def better_source_works(config: Config, choices: Iterable[Choice]) -> bool:
     return False
 
 
-def _best_for_gpus(config: Config, refused: dict[str, str], silent: Collection[str]) -> list[Source]:
-    """Open the best source for each GPU; note in ``refused`` why a source was not taken (for some GPU)."""
+def _best_for_gpus(
+    config: Config, left: frozenset[str] | None, refused: dict[str, str], silent: Collection[str]
+) -> list[Source]:
+    """Open the best source for each of the GPUs ``left``; note in ``refused`` why a source was not taken (for some GPU)."""
     sources: list[Source] = []
-    left = _all_gpus(config, refused)
 
     def take(name: str) -> None:
         nonlocal left
@@ -134,13 +145,9 @@ def _best_for_gpus(config: Config, refused: dict[str, str], silent: Collection[s
     return sources
 
 
-def _all_gpus(config: Config, refused: dict[str, str]) -> frozenset[str] | None:
-    """Return the UUIDs of the GPUs that NVML sees, None (and the reason in ``refused``) where it sees none."""
-    try:
-        source = open_source("nvml", config)
-    except InputError as problem:
-        refused["nvml"] = str(problem)
-        return None
+def _all_gpus(config: Config) -> frozenset[str]:
+    """Return the UUIDs of the GPUs that NVML sees; raises InputError where it sees none."""
+    source = open_source("nvml", config)
     source.close()
     return frozenset(device.uuid for device in source.devices)
 

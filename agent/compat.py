@@ -16,7 +16,7 @@ from epochcast.agent.catalog import catalog
 from epochcast.agent.node import Node
 from epochcast.agent.sources import Device
 from epochcast.agent.sources.dcgm_values import INSTANCE_FIELDS
-from epochcast.dcgm_names import NAMES, NEWEST, OLDEST
+from epochcast.dcgm_names import LAST_XID, NAMES, NEWEST, OLDEST
 
 Values = Mapping[str, float]
 
@@ -67,7 +67,7 @@ class DcgmExporterCollector(Collector):
         names, (nvlink, nvlink_unit), capacity, *_ = self._generation
         # Their counter has no _total, which a counter of OpenMetrics must have: its type is left open.
         families = {
-            name: Family(name, _help(column, name), "unknown" if catalog()[column].kind == "counter" else "gauge")
+            name: Family(name, _help(column, name), "unknown" if _is_counter(column) else "gauge")
             for column, name in names.items()
         }
         families[nvlink] = Family(nvlink, "Data sent and received over all NVLinks per second.", "gauge")
@@ -97,7 +97,10 @@ class DcgmExporterCollector(Collector):
                 summary = store.summary(now - sampler.source.silent_after)
                 if summary is not None and store.device.metrics and store.device.metrics[0].scope == "gpu":
                     names = [metric.name for metric in store.device.metrics]
-                    listed.append((store.device, dict(zip(names, summary.last.tolist(), strict=True))))
+                    newest = dict(zip(names, summary.last.tolist(), strict=True))
+                    if store.device.instance is None:
+                        newest[LAST_XID] = float(store.last_xid)
+                    listed.append((store.device, newest))
         whole = {device.index: values for device, values in listed if device.instance is None}
         parents = {store.device.index: store.device for store in self._node.stores if store.device.instance is None}
         partitioned = {device.index for device, _ in listed if device.instance is not None}
@@ -129,6 +132,12 @@ def _instances_own(name: str) -> bool:
     return metric is not None and metric.dcgm in INSTANCE_FIELDS
 
 
+def _is_counter(column: str) -> bool:
+    return column != LAST_XID and catalog()[column].kind == "counter"
+
+
 def _help(column: str, name: str) -> str:
+    if column == LAST_XID:
+        return "Code of the last Xid error since the agent opened the GPU; 0 if there was none. Unit: none."
     metric = catalog()[column]
     return f"{metric.help} Unit: {UNITS.get((metric.unit, NAMES[name][1]), metric.unit) or 'none'}."

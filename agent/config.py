@@ -1,17 +1,19 @@
 """The agent's settings: defaults, then a TOML file, then the command line."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from epochcast.agent.catalog import Metric, Tier, read_metrics
+from epochcast.agent.catalog import PARTS, Metric, Part, Tier, catalog, read_metrics
 from epochcast.agent.sources import SOURCES
 from epochcast.common.errors import InputError
 from epochcast.common.settings_file import check_address, whole_url
 
 AUTO = "auto"
 OFF = "off"
+# In `families`, all metrics that are not named there.
+EVERY = "*"
 # `compat` -> the last of dcgm-exporter's versions that has these names.
 COMPATIBLE = {"dcgm-exporter": "4.8", "dcgm-exporter=4.8": "4.8", "dcgm-exporter=4.9": "4.9"}
 TIERS = ("fast", "slow", "rare", OFF)
@@ -113,7 +115,9 @@ class Config:
     that a tick's readings may take before the rate steps down. ``compat``: ``dcgm-exporter=4.8`` or ``dcgm-exporter=4.9``
     adds its names to ``/metrics``. ``processes``: seconds between checks of the processes on each GPU; 0: never;
     ``process_users``: whether to export their users. ``log_format``: ``text`` or ``json``. ``tiers``: tier by metric name,
-    instead of the catalogue's; ``off`` disables it. ``exporter``: page of a dcgm-exporter.
+    instead of the catalogue's; ``off`` disables it. ``families``: by metric name (``*``: all others), what ``/metrics`` shows
+    of it instead of the catalogue's choice, among ``last``, ``avg``, ``min``, ``max`` and ``seconds``, or ``[]`` for nothing.
+    ``gpus``: how many GPUs this machine has; 0: as many as the PCI bus shows. ``exporter``: page of a dcgm-exporter.
     """
 
     source: str = AUTO
@@ -133,6 +137,8 @@ class Config:
     log_format: str = "text"
     exporter: str = "http://127.0.0.1:9400/metrics"
     tiers: Mapping[str, str] = field(default_factory=dict)
+    families: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    gpus: int = 0
     web: Web = field(default_factory=Web)
     dcgm: Dcgm = field(default_factory=Dcgm)
     push: Push = field(default_factory=Push)
@@ -176,6 +182,13 @@ class Config:
                 raise InputError(f"tiers names the unknown metric {name!r}; known: {', '.join(known)}")
             if tier not in TIERS:
                 raise InputError(f"tiers sets {name} to {tier!r}; choose one of {', '.join(TIERS)}")
+        for name, parts in self.families.items():
+            if name not in (EVERY, *catalog()):
+                raise InputError(f"families names the unknown metric {name!r}; known: {EVERY}, {', '.join(catalog())}")
+            if not isinstance(parts, (list, tuple)) or not set(parts) <= set(PARTS):
+                raise InputError(f"families sets {name} to {parts!r}; give a list of some of {', '.join(PARTS)}")
+        if not 0 <= self.gpus <= 1024:
+            raise InputError(f"gpus is {self.gpus}; give the number of GPUs of this machine, or 0 to count them on the PCI bus")
 
     @property
     def process_root(self) -> int | Path | None:
@@ -186,6 +199,11 @@ class Config:
     def chosen_source(self) -> str:
         """The requested source: naming a trace requests its replay."""
         return "replay" if self.replay is not None else self.source
+
+    def shown(self, metric: Metric) -> tuple[Part, ...]:
+        """Return which of the families that a metric can have are on ``/metrics``."""
+        chosen = self.families.get(metric.name, self.families.get(EVERY, metric.shown))
+        return tuple(part for part in metric.parts if part in chosen)
 
     def metrics(self) -> dict[str, Metric]:
         """Return the metrics to read, with ``tiers`` applied and without those that are off."""

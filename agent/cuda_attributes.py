@@ -70,7 +70,7 @@ class Driver:
         self._call("cuDeviceGetPCIBusId", bus_id, len(bus_id), device)
         memory = ctypes.c_size_t()
         self._call("cuDeviceTotalMem_v2", ctypes.byref(memory), device)
-        facts: dict[str, float | int | str] = {"pci_bus_id": bus_id.value.decode(), "global_memory": memory.value}
+        facts: dict[str, float | int | str] = {"pci_bus_id": _text(bus_id), "global_memory": memory.value}
         major = self._attribute(device, COMPUTE_CAPABILITY_MAJOR)
         if major:
             facts["compute_capability"] = f"{major}.{self._attribute(device, COMPUTE_CAPABILITY_MINOR)}"
@@ -100,7 +100,11 @@ class Driver:
     def _error_text(self, code: int) -> str:
         text = ctypes.c_char_p()
         self._library.cuGetErrorString(code, ctypes.byref(text))
-        return f"CUDA error {code}" + (f" ({text.value.decode()})" if text.value else "")
+        return f"CUDA error {code}" + (f" ({_text(text)})" if text.value else "")
+
+
+def _text(buffer: Any) -> str:
+    return bytes(buffer.value).decode(errors="replace")
 
 
 def main() -> int:

@@ -128,7 +128,7 @@ class Daemon:
 
     def _say_ready(self) -> None:
         sources = ", ".join(f"{len(sampler.stores)} by {sampler.source.name}" for sampler in self._node.samplers)
-        notify(f"READY=1\nSTATUS=sampling {sources}")
+        notify(f"READY=1\nSTATUS={f'sampling {sources}' if sources else f'no GPU can be read: {self._node.failure}'}")
 
     def _reload(self) -> None:
         """Read the settings again; where they are wrong, say so and go on with the old ones."""

@@ -16,7 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from epochcast.agent.catalog import Metric
+from epochcast.agent.catalog import PARTS, Metric, Part
 from epochcast.agent.compat import DcgmExporterCollector
 from epochcast.agent.config import COMPATIBLE, Config
 from epochcast.agent.node import Node
@@ -24,6 +24,9 @@ from epochcast.agent.sampler import Histogram, Sampler
 from epochcast.agent.sources import Device
 
 LABELS = ("gpu", "uuid", "name")
+# Static attributes that join a GPU with logs of the kernel, inventories and driver updates.
+FACTS = ("driver_version", "pci_bus_id", "serial")
+STATISTICS = {"avg": "Mean", "min": "Minimum", "max": "Maximum"}
 # Families that are not of one metric: no column of a replayed trace may take their names.
 RESERVED = frozenset(
     f"epochcast_gpu_{name}"
@@ -31,8 +34,8 @@ RESERVED = frozenset(
         "info",
         "up",
         "missed_ticks_total",
-        "dropped_samples_total",
-        "unmeasured_metrics",
+        "xid_errors",
+        "xid_errors_total",
         "source_fallback",
         "process_memory_bytes",
         "process_sm_utilization_ratio",
@@ -43,7 +46,7 @@ RESERVED = frozenset(
 def registry(node: Node, config: Config) -> CollectorRegistry:
     """Return the registry of all that the agent exports of its devices and itself."""
     everything = CollectorRegistry()
-    everything.register(DeviceCollector(node, config.window))
+    everything.register(DeviceCollector(node, config))
     if config.compat:
         everything.register(DcgmExporterCollector(node, COMPATIBLE[config.compat]))
     everything.register(AgentCollector(node))
@@ -55,9 +58,9 @@ def registry(node: Node, config: Config) -> CollectorRegistry:
 class DeviceCollector(Collector):
     """Families of all metrics of all devices. What has no value now has no line; nor has a device that is silent."""
 
-    def __init__(self, node: Node, window: float) -> None:
+    def __init__(self, node: Node, config: Config) -> None:
         self._node = node
-        self._window = f"{window:g} s window"
+        self._config = config
         self._plan = _Plan((), ())
 
     def collect(self) -> Iterator[Family]:
@@ -68,14 +71,10 @@ class DeviceCollector(Collector):
         sources = node.sources
         now = node.clock.monotonic()
         info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.")
-        up = GaugeMetricFamily("epochcast_gpu_up", "1 while samples of the device arrive, 0 while it is silent or gone.")
+        up = GaugeMetricFamily("epochcast_gpu_up", "1 while samples of the GPU arrive, 0 while it is silent or gone.")
         missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.")
-        dropped = CounterMetricFamily(
-            "epochcast_gpu_dropped_samples", "Samples dropped because the clock was set back to before their time."
-        )
-        unmeasured = GaugeMetricFamily(
-            "epochcast_gpu_unmeasured_metrics",
-            "Metrics that the source cannot read from this device; /api/v1/gpus says why.",
+        xids = CounterMetricFamily(
+            "epochcast_gpu_xid_errors", "Xid errors that the driver reported since the agent started; none before the first."
         )
         present: list[_Present] = []
         for store, labels in zip(stores, plan.labels, strict=True):
@@ -85,12 +84,15 @@ class DeviceCollector(Collector):
             if summary is not None:
                 positions = {metric.name: position for position, metric in enumerate(device.metrics)}
                 present.append(_Present(labels, positions, {name: vector.tolist() for name, vector in vars(summary).items()}))
+            static = node.static(device.uuid)
+            facts = {name: str(static[name].value) if name in static else "" for name in FACTS}
             simulated = str(device.simulated).lower()
-            info.add_sample("epochcast_gpu_info", {**labels, "source": device.source, "simulated": simulated}, 1.0)
-            up.add_sample(up.name, labels, float(summary is not None))
+            info.add_sample("epochcast_gpu_info", {**labels, "source": device.source, "simulated": simulated, **facts}, 1.0)
+            if device.source != "host":
+                up.add_sample(up.name, labels, float(summary is not None))
             missed.add_sample("epochcast_gpu_missed_ticks_total", labels, store.missed_ticks)
-            dropped.add_sample("epochcast_gpu_dropped_samples_total", labels, store.dropped)
-            unmeasured.add_sample(unmeasured.name, labels, len(device.unmeasured))
+            for code, count in sorted(store.xids.copy().items()):
+                xids.add_sample("epochcast_gpu_xid_errors_total", {**labels, "xid": str(code)}, count)
         fallback = GaugeMetricFamily(
             "epochcast_gpu_source_fallback",
             "1 while the device is not read from its best source; /api/v1/gpus says why.",
@@ -98,7 +100,7 @@ class DeviceCollector(Collector):
         )
         for choice in choices:
             fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], float(choice.fallback))
-        yield from (info, up, missed, dropped, unmeasured, fallback)
+        yield from (info, up, missed, xids, fallback)
         for metric, name in plan.names:
             yield from self._metric_families(metric, name, present)
 
@@ -110,17 +112,18 @@ class DeviceCollector(Collector):
         return plan
 
     def _metric_families(self, metric: Metric, name: str, present: list["_Present"]) -> Iterator[Family]:
-        if metric.kind == "counter":
-            yield _filled(CounterMetricFamily(name, metric.help), f"{name}_total", present, metric, "last")
-            return
-        yield _filled(GaugeMetricFamily(name, metric.help), name, present, metric, "last")
-        for suffix, word, field in (("avg", "Mean", "mean"), ("min", "Minimum", "low"), ("max", "Maximum", "high")):
-            text = f"{word} over the last {self._window}: {metric.help}"
-            yield _filled(GaugeMetricFamily(f"{name}_{suffix}", text), f"{name}_{suffix}", present, metric, field)
-        if metric.unit == "ratio":
-            text = f"Integral over time; its rate() is the exact mean: {metric.help}"
-            name = f"{name.removesuffix('_ratio')}_seconds"
-            yield _filled(CounterMetricFamily(name, text), f"{name}_total", present, metric, "integral")
+        for part in self._config.shown(metric):
+            own = family_name(name, part)
+            if metric.kind == "counter":
+                yield _filled(CounterMetricFamily(own, metric.help), f"{own}_total", present, metric, part)
+            elif part == "last":
+                yield _filled(GaugeMetricFamily(own, metric.help), own, present, metric, part)
+            elif part == "seconds":
+                text = f"Integral over time; its rate() is the exact mean: {metric.help}"
+                yield _filled(CounterMetricFamily(own, text), f"{own}_total", present, metric, part)
+            else:
+                text = f"{STATISTICS[part]} over the last {self._config.window:g} s window: {metric.help}"
+                yield _filled(GaugeMetricFamily(own, text), own, present, metric, part)
 
 
 class _Plan:
@@ -140,12 +143,12 @@ class _Present(NamedTuple):
     summary: Mapping[str, list[float]]
 
 
-def _filled(family: Family, sample_name: str, present: Iterable[_Present], metric: Metric, field: str) -> Family:
-    """Add one line per device that has a value of ``metric`` in that field of its summary."""
+def _filled(family: Family, sample_name: str, present: Iterable[_Present], metric: Metric, part: Part) -> Family:
+    """Add one line per device that has a value of ``metric`` in that part of its summary."""
     for labels, positions, summary in present:
         position = positions.get(metric.name)
         if position is not None:
-            value = summary[field][position]
+            value = summary[part][position]
             if not math.isnan(value):
                 # Not add_metric: that makes a label set of its own for each line.
                 family.add_sample(sample_name, labels, value)
@@ -172,11 +175,17 @@ def unique_names(metrics: Iterable[Metric]) -> list[tuple[Metric, str]]:
     return list(names.values())
 
 
+def family_name(name: str, part: Part) -> str:
+    """Return the name of a family of the metric called ``name``, without the ``_total`` of counters."""
+    if part == "seconds":
+        return f"{name.removesuffix('_ratio')}_seconds"
+    return name if part == "last" else f"{name}_{part}"
+
+
 def _families(name: str) -> set[str]:
     """Return every name that the families of a metric called ``name`` may take on the page."""
-    return {f"{name}{suffix}" for suffix in ("", "_total", "_avg", "_min", "_max")} | {
-        f"{name.removesuffix('_ratio')}_seconds_total"
-    }
+    names = {family_name(name, part) for part in PARTS}
+    return names | {f"{each}_total" for each in names}
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
@@ -200,12 +209,6 @@ FIGURES: tuple[tuple[type[Any], str, str, Callable[[Sampler], tuple[Any, ...]]],
         "Delay between a tick's due time and its start; with GPM, up to 0.05 s of it is the pause that GPUs need.",
         lambda of: _buckets(of.lateness_seconds),
     ),
-    (
-        HistogramMetricFamily,
-        "value_lateness_seconds",
-        "Time between a tick's first row and its last value: the latest that a value can be read after its row's time.",
-        lambda of: _buckets(of.value_lateness_seconds),
-    ),
     (CounterMetricFamily, "missed_ticks", "Ticks skipped because they were too late.", lambda of: (of.missed_ticks,)),
     (
         CounterMetricFamily,
@@ -213,7 +216,6 @@ FIGURES: tuple[tuple[type[Any], str, str, Callable[[Sampler], tuple[Any, ...]]],
         "Ticks skipped by the governor because ticks took too much CPU time.",
         lambda of: (of.governed_ticks,),
     ),
-    (CounterMetricFamily, "governor_steps", "Times the governor changed the rate.", lambda of: (of.governor.steps,)),
     (CounterMetricFamily, "clock_steps", "Times the wall clock was set.", lambda of: (of.clock_steps,)),
     (CounterMetricFamily, "read_errors", "Ticks at which the whole source failed.", lambda of: (of.read_errors,)),
     (
@@ -233,15 +235,28 @@ class AgentCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield the families."""
-        yield GaugeMetricFamily(
-            "epochcast_agent_unanswering_gpus",
-            "GPUs that the driver counts but that did not answer when the sources were opened.",
-            self._node.unanswering,
-        )
+        if (expected := self._node.expected) is not None:
+            yield GaugeMetricFamily(
+                "epochcast_gpus_expected",
+                "GPUs that this machine should have: by the settings, else by the PCI bus or the driver's own count.",
+                expected,
+            )
+            yield GaugeMetricFamily("epochcast_gpus_present", "GPUs that give samples.", self._node.present)
+        if failure := self._node.driver_failure:
+            family = GaugeMetricFamily(
+                "epochcast_gpus_driver_failure", "1 while NVIDIA's driver does not answer.", labels=("code", "reason")
+            )
+            family.add_metric(failure, 1.0)
+            yield family
         families = [(kind(f"epochcast_agent_{name}", text, labels=("source",)), of) for kind, name, text, of in FIGURES]
         blanks = CounterMetricFamily(
             "epochcast_agent_blanks",
             "Readings that were due but gave no value; absent until the first.",
+            labels=("gpu", "uuid", "metric"),
+        )
+        implausible = CounterMetricFamily(
+            "epochcast_agent_implausible_values",
+            "Values left out because they cannot be true; absent until the first.",
             labels=("gpu", "uuid", "metric"),
         )
         for sampler in self._node.samplers:
@@ -254,10 +269,12 @@ class AgentCollector(Collector):
                 for metric in store.device.metrics:
                     if count := store.blanks[metric.name] + now.get((position, metric.name), 0):
                         blanks.add_metric([store.device.label, store.device.uuid, metric.name], count)
+                for name, count in store.implausible.copy().items():
+                    implausible.add_metric([store.device.label, store.device.uuid, name], count)
         yield InfoMetricFamily(
             "epochcast_agent_build",
             "Version of the agent and of the Python that runs it.",
             {"version": version("epochcast"), "python": platform.python_version()},
         )
         yield from (family for family, _ in families)
-        yield blanks
+        yield from (blanks, implausible)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from epochcast.agent import real_time
 from epochcast.agent.choose import Choice, better_source_works, choose
 from epochcast.agent.config import AUTO, Config
+from epochcast.agent.pci import count_gpus, driver_is_due
 from epochcast.agent.sampler import Sampler, SystemClock
 from epochcast.agent.sources import Attribute, Device, Source
 from epochcast.agent.static import complete
@@ -22,9 +23,13 @@ LONGEST_STOP_S = 5.0
 # Where a program between the driver and us says nothing for so long, another source may know more. The driver's own sources are
 # not left: without the driver no other works, and they try again by themselves.
 RELAYS = ("dcgm", "dcgm-exporter")
+# Sources whose devices are not this machine's GPUs.
+NO_GPUS = ("host", "replay")
 SILENCE_S = 30.0
 # Seconds until a better source is tried again; they double each time that it does not work.
 FIRST_RETRY_S = 60.0
+# The same while nothing can be read at all.
+DRIVER_RETRY_S = 15.0
 LONGEST_RETRY_S = 600.0
 
 
@@ -32,7 +37,8 @@ class Node:
     """The devices of this machine, each read by the best source that works (or the requested one).
 
     ``samplers``: one per source, each with a thread of its own, so that a source that hangs stalls no other. ``choices``: the
-    source of each device and why. ``clock``: for moments of the same monotonic clock as the samplers'.
+    source of each device and why. ``failure``: why there is no source, None where there is. ``clock``: for moments of the same
+    monotonic clock as the samplers'. Raises InputError where nothing can be read, unless this machine has GPUs to wait for.
     """
 
     def __init__(self, config: Config) -> None:
@@ -46,8 +52,16 @@ class Node:
         self._static: Mapping[str, Mapping[str, Attribute]] = {}
         self._retry_at = math.inf
         self._retry_after = FIRST_RETRY_S
-        sources, choices = choose(config)
-        self._adopt(sources, choices)
+        self.failure: InputError | None = None
+        self._on_bus = count_gpus()
+        try:
+            sources, choices = choose(config)
+        except InputError as problem:
+            if config.chosen_source in NO_GPUS or not (config.gpus or driver_is_due()):
+                raise
+            self._wait_for_driver(problem)
+        else:
+            self._adopt(sources, choices)
 
     @property
     def samplers(self) -> tuple[Sampler, ...]:
@@ -77,9 +91,32 @@ class Node:
         return max(times, default=None)
 
     @property
-    def unanswering(self) -> int:
-        """GPUs that the driver counts and that did not answer when the sources were opened; nothing else is known of them."""
-        return max((sampler.source.unanswering for sampler in self.samplers), default=0)
+    def expected(self) -> int | None:
+        """GPUs that there should be: as the settings say, else as the PCI bus shows or the driver counts; None: unknown."""
+        if self.config.chosen_source in NO_GPUS:
+            return None
+        counted = max((sampler.source.counted for sampler in self.samplers), default=0)
+        return self.config.gpus or max(self._on_bus or 0, counted) or None
+
+    @property
+    def driver_failure(self) -> tuple[str, str] | None:
+        """Code (of NVML, empty where there is none) and reason if the driver as a whole does not answer."""
+        failures: list[Exception | None] = [self.failure, *(sampler.source.failure for sampler in self.samplers)]
+        for failure in failures:
+            if failure is not None:
+                cause = failure.__cause__ if isinstance(failure, InputError) and failure.__cause__ else failure
+                return str(getattr(cause, "code", "")), getattr(cause, "reason", str(failure))
+        return None
+
+    @property
+    def present(self) -> int:
+        """GPUs that give samples now, or whose instances do."""
+        return len({store.device.index for store in self.stores if store.device.source not in NO_GPUS and self.hears(store)})
+
+    def hears(self, store: DeviceStore) -> bool:
+        """Whether a device gives samples now."""
+        source = self.sources.get(store.device.uuid)
+        return source is not None and self.clock.monotonic() - store.heard_at <= source.silent_after
 
     def static(self, uuid: str) -> Mapping[str, Attribute]:
         """Return the static attributes of a device; those that take seconds to read come a little later than its samples."""
@@ -136,9 +173,7 @@ class Node:
         try:
             sources, choices = choose(config, silent)
         except InputError as problem:
-            log.error("no source can be opened: %s; trying again in %.0f s", problem, self._retry_after)
-            self._present = ((), self.stores)
-            self._retry_later()
+            self._wait_for_driver(problem)
             return
         self._adopt(sources, choices)
         # What the old sources leave behind refers to itself; left to the collector's own pace it grew to 15 MB.
@@ -176,6 +211,14 @@ class Node:
             > max(SILENCE_S, sampler.source.silent_after)
         ]
 
+    def _wait_for_driver(self, problem: InputError) -> None:
+        """Keep the devices known and silent, and look again soon: somebody repairs the driver, and waits for us."""
+        if str(problem) != str(self.failure):
+            log.error("no source can be opened: %s; trying again every %.0f s", problem, DRIVER_RETRY_S)
+        self.failure = problem
+        self._present = ((), self.stores)
+        self._retry_at = self.clock.monotonic() + DRIVER_RETRY_S
+
     def _retry_later(self) -> None:
         self._retry_at = self.clock.monotonic() + self._retry_after
         self._retry_after = min(2 * self._retry_after, LONGEST_RETRY_S)
@@ -200,11 +243,10 @@ class Node:
         gone = [
             store
             for store in before.values()
-            if store.device.source not in ("host", "replay")
-            and (store.device.instance is None or store.device.index not in indices)
+            if store.device.source not in NO_GPUS and (store.device.instance is None or store.device.index not in indices)
         ]
         self._open = dict.fromkeys(samplers)
-        self._present, self.choices = (tuple(samplers), gone), tuple(choices)
+        self._present, self.choices, self.failure = (tuple(samplers), gone), tuple(choices), None
         if any(choice.fallback for choice in choices):
             self._retry_later()
         else:

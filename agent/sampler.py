@@ -76,7 +76,7 @@ class SystemClock:
 class Histogram:
     """Counts of durations by upper bound (seconds), as Prometheus understands it."""
 
-    BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, math.inf)
+    BOUNDS = (0.001, 0.0025, 0.01, 0.05, 0.1, math.inf)
 
     def __init__(self) -> None:
         self.counts = [0] * len(self.BOUNDS)
@@ -91,11 +91,10 @@ class Histogram:
 class Sampler:
     """Reads a source into the stores of its devices until stopped or until the source has finished.
 
-    Everything public is a figure about the sampler itself, written by its thread alone. ``missed_ticks``: ticks that came too
+    Everything public is a figure about the sampler itself, written by its thread alone. ``missed_ticks``: ticks that were too
     late; ``governed_ticks``: ticks that the governor left out. ``last_sample_time``: unix seconds of the newest sample;
-    ``lateness_seconds``: from when a tick was due to when it began; ``value_lateness_seconds``: from a tick's first row to its
-    last value. ``started``, ``last_success``, ``last_tick``: moments of the monotonic clock, of the last tick without error and
-    of any.
+    ``lateness_seconds``: from when a tick was due to when it began. ``started``, ``last_success``, ``last_tick``: moments of the
+    monotonic clock, of the last tick without error and of any.
     """
 
     def __init__(self, source: Source, stores: Sequence[DeviceStore], clock: Clock, tick_budget: float) -> None:
@@ -109,7 +108,6 @@ class Sampler:
         self.read_errors = 0
         self.tick_seconds = Histogram()
         self.lateness_seconds = Histogram()
-        self.value_lateness_seconds = Histogram()
         self.last_sample_time: float | None = None
         self.last_success: float | None = None
         self.started = self.last_tick = clock.monotonic()
@@ -137,7 +135,6 @@ class Sampler:
         self.missed_ticks, self.governed_ticks = old.missed_ticks, old.governed_ticks
         self.clock_steps, self.read_errors = old.clock_steps, old.read_errors
         self.tick_seconds, self.lateness_seconds = old.tick_seconds, old.lateness_seconds
-        self.value_lateness_seconds = old.value_lateness_seconds
 
     def run(self) -> None:
         """Sample; returns when the clock was stopped or the source has finished."""
@@ -212,6 +209,7 @@ class Sampler:
         else:
             # In this order: a client that saw a sample's time must find the agent healthy.
             self.last_success = now
+        self._note_xids()
         if rows:
             self._in_hand.append((now, rows))
             self.last_sample_time = rows[-1].time
@@ -220,12 +218,17 @@ class Sampler:
             self._take_note_late(tick_time, now, rows)
         else:
             self._recent.append((now, 1))
-            if rows and not self.source.recorded_rows:
-                self.value_lateness_seconds.add(self.clock.monotonic() + self._offset - min(row.time for row in rows))
             if len(rows) < len(self.stores) and self.source.regular:
                 heard = {row.device for row in rows}
                 for position, store in enumerate(self.stores):
                     store.missed_ticks += position not in heard
+
+    def _note_xids(self) -> None:
+        for position, code in self.source.take_xids():
+            store = self.stores[position]
+            store.xids[code] += 1
+            store.last_xid = code
+            log.error("GPU %s (%s): the driver reports Xid %d", store.device.label, store.device.uuid, code)
 
     def _take_note_late(self, tick_time: float, now: float, rows: Sequence[Row]) -> None:
         """Count what came and what was missed of a source whose rows come after their time."""
@@ -255,6 +258,7 @@ class Sampler:
     def settle(self) -> None:
         """Note, once it has stopped, up to which tick each store is complete or counted."""
         self.hand_over()
+        self._note_xids()
         for (position, metric), blanks in self.source.blanks.items():
             self.stores[position].blanks[metric] += blanks
         self.source.blanks.clear()

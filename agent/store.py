@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.agent.derived import DerivedColumns
+from epochcast.agent.plausible import Plausible
 from epochcast.agent.ring import Column, News, Ring
 from epochcast.agent.sources import Device
 from epochcast.agent.windows import Summary, Windows
@@ -24,16 +25,20 @@ class DeviceStore:
     ``device``: with the metrics of a source's rows first, then those derived from them.
     ``missed_ticks``: ticks since the agent started that left no row of this device. ``counted_until``: the newest tick that is
     either in a row or in that count (unix seconds), known while no sampler runs. ``blanks``: readings without a value by
-    metric, of the sources before the present one. ``refresh``: called before anything is read of the rows; a sampler that has
-    rows in hand gives them with `add` then.
+    metric, ``xids``: errors by code, both of the sources before the present one; ``last_xid``: the last of them, 0 for none.
+    ``implausible``: values by metric that could not be true. ``refresh``: called before anything is read of the rows; a sampler
+    that has rows in hand gives them with `add` then.
     """
 
     def __init__(self, device: Device, capacity: int, window: float) -> None:
+        self._plausible = Plausible(device)
         self._derived = DerivedColumns(device)
         self.device = device = replace(device, metrics=(*device.metrics, *self._derived.metrics))
         self.missed_ticks = 0
         self.counted_until: float | None = None
         self.blanks = Counter[str]()
+        self.xids = Counter[int]()
+        self.last_xid = 0
         self.refresh: Callable[[], None] = nothing_new
         self._ring = Ring(capacity, device.metrics)
         self._windows = Windows(device.metrics, window)
@@ -55,6 +60,7 @@ class DeviceStore:
         if self._waiting:
             time, values = (np.array(part) for part in zip(*self._waiting, strict=True))
             self._waiting.clear()
+            values = self._plausible.clean(time, values)
             values = np.hstack([values, self._derived.of(time, values)])
             self._ring.extend(time, values)
             self._windows.extend(time, values)
@@ -90,6 +96,8 @@ class DeviceStore:
         Rows that do not fit are the oldest; metrics that this device does not have are left behind.
         """
         self.missed_ticks, self.counted_until, self.blanks = old.missed_ticks, old.counted_until, old.blanks
+        self.xids, self.last_xid = old.xids, old.last_xid
+        self._plausible.left_out = old._plausible.left_out
         old.refresh()
         with old._lock:
             old._take_in()
@@ -112,6 +120,11 @@ class DeviceStore:
     def dropped(self) -> int:
         """Rows that gave way because the clock was set back to before their time."""
         return self._dropped_before + self._ring.dropped
+
+    @property
+    def implausible(self) -> Counter[str]:
+        """Values left out because they cannot be true, by metric."""
+        return self._plausible.left_out
 
     @property
     def set_back_to(self) -> float | None:

@@ -22,15 +22,15 @@ LONGEST_GAP = {"fast": 5.0, "slow": 5.0, "rare": 90.0, "derived": 5.0}
 class Summary:
     """One device's vectors, in the order of its metrics; NaN where there is nothing to show.
 
-    ``last``: newest values. ``mean``, ``low``, ``high``: over the last complete window. ``integral``: value · seconds since the
-    agent started, for ratios: the busy time.
+    ``last``: newest values. ``avg``, ``min``, ``max``: over the last complete window. ``seconds``: integral since the agent
+    started, for ratios: the busy time. As `catalog.PARTS`.
     """
 
     last: Vector
-    mean: Vector
-    low: Vector
-    high: Vector
-    integral: Vector
+    avg: Vector
+    min: Vector
+    max: Vector
+    seconds: Vector
 
 
 class Windows:
@@ -121,8 +121,8 @@ class Windows:
         mean, low, high = self._complete
         return Summary(
             last=np.where(fresh, self._last, np.nan),
-            mean=mean.copy(),
-            low=low.copy(),
-            high=high.copy(),
-            integral=self._integral.copy(),
+            avg=mean.copy(),
+            min=low.copy(),
+            max=high.copy(),
+            seconds=self._integral.copy(),
         )

@@ -95,9 +95,10 @@ class Source(Protocol):
     a device that answers gives one each time, so that one that is not there was missed. ``lag``: seconds that a row may come
     after its time. ``silent_after``: seconds of wall time without a row after which a device counts as silent.
     ``ready_at``: moment of the monotonic clock before which it should not be read again.
-    ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric). ``unanswering``: GPUs
-    that the driver counted when it was opened but that did not answer. ``outdated``: its devices are no longer those of the
-    node (a GPU was added, came back, was repartitioned): open it again.
+    ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric). ``counted``: GPUs
+    that the driver counted when it was opened, also those that did not answer; 0: unknown. ``outdated``: its devices are no
+    longer those of the node (a GPU was added, came back, was repartitioned): open it again. ``failure``: why the driver as a
+    whole does not answer.
     ``recorded_rows``: length of the recording, None for a live source. ``finished``: no more rows will come.
     """
 
@@ -111,14 +112,19 @@ class Source(Protocol):
     silent_after: float
     ready_at: float = 0.0
     blanks: Counter[tuple[int, str]]
-    unanswering: int = 0
+    counted: int = 0
     outdated: bool = False
+    failure: Exception | None = None
     recorded_rows: int | None = None
     finished: bool = False
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return the rows due at this tick, each device's in the order of time; raise when no device at all could be read."""
         ...
+
+    def take_xids(self) -> Sequence[tuple[int, int]]:
+        """Return and forget the Xid errors that the driver reported: (position of the device, code), in their order."""
+        return ()
 
     def close(self) -> None:
         """Release what the source holds."""

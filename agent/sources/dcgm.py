@@ -61,6 +61,7 @@ class DcgmSource(Source):
         self._only = only
         self.blanks: Counter[tuple[int, str]] = Counter()
         self._wanted = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
+        self._reported: list[tuple[int, int]] = []
         self._groups: dict[tuple[Entity, ...], WatchGroup] = {}
         self._watches: list[Watch] = []
         self._retry_at = 0.0
@@ -105,8 +106,7 @@ class DcgmSource(Source):
         )
         self._column = np.full(1 << 16, -1, dtype=np.int16)
         self._column[list(self._metrics)] = range(len(self._metrics))
-        self._column[XID_FIELD] = -1
-        self._shares, self._xids = TimeShares(time_columns(list(self._metrics))), XidSamples(self._metrics)
+        self._shares, self._xids = TimeShares(time_columns(list(self._metrics))), XidSamples()
 
     def _chosen(self, everything: Sequence[Entity]) -> list[Entity]:
         if not everything:
@@ -149,10 +149,12 @@ class DcgmSource(Source):
                     having[entity.instance is None].append(i)
             for kind in filter(None, having.values()):
                 plan[field in PROFILING_FIELDS, metric.tier, tuple(kind)].append(field)
+        if whole := tuple(i for i, entity in enumerate(entities) if entity.instance is None):
+            plan[False, "slow", whole].append(XID_FIELD)
         for (_, tier, positions), fields in sorted(plan.items(), reverse=True):
             watched = [entities[i] for i in positions]
             for field, reason in self._sample(engine, watched, fields, tier).items():
-                for i in positions:
+                for i in positions if field in self._metrics else ():
                     unmeasured[i][self._metrics[field].name] = reason
         engine.update()
         for watch in self._watches:
@@ -254,7 +256,7 @@ class DcgmSource(Source):
             columns = self._column[raw["field"]]
             values, blank = numbers(raw) * self._scale[columns], blank_reasons(raw) >= 0
             xids = (raw["field"] == XID_FIELD) & ~blank & (devices >= 0)
-            self._xids.take(devices[xids], raw["ts"][xids], raw["int"][xids])
+            self._reported += self._xids.take(devices[xids], raw["ts"][xids], raw["int"][xids])
             use = (devices >= 0) & (columns >= 0)
             use[use] = self._measured[devices[use], columns[use]]
             parts.append(Samples(raw["ts"], devices, columns, values, blank).at(use))
@@ -272,12 +274,16 @@ class DcgmSource(Source):
             # A sample may be stamped before this fetch and stored after it.
             watch.since = self._rows.since
         self._shares.convert(devices, times, values)
-        self._xids.fill(devices, values)
         given = ~np.isnan(values).all(axis=1)
         return [
             Row(device, time, row[self._columns[device]])
             for device, time, row in zip(devices[given].tolist(), times[given].tolist(), values[given], strict=True)
         ]
+
+    def take_xids(self) -> Sequence[tuple[int, int]]:
+        """Return and forget the Xid errors that DCGM was told of: (position of the device, code), in their order."""
+        reported, self._reported = self._reported, []
+        return reported
 
     def close(self) -> None:
         """End the watches and give the connection back."""

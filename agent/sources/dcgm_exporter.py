@@ -22,7 +22,7 @@ from epochcast.agent.config import Config
 from epochcast.agent.sources import Attribute, Device, Row, Source, Tick
 from epochcast.agent.sources.mig import MigUuids, mig_uuid, mig_uuids
 from epochcast.common.errors import InputError
-from epochcast.dcgm_names import BLANK, ENERGY_BLANK, NAMES, OLDEST, ONCE_PERCENT, PERCENT
+from epochcast.dcgm_names import BLANK, ENERGY_BLANK, LAST_XID, NAMES, OLDEST, ONCE_PERCENT, PERCENT
 
 # Why metrics without a name there are not measured.
 NO_NAME = "a dcgm-exporter does not export it directly; the sources 'gpm', 'nvml' and 'dcgm' measure it"
@@ -60,6 +60,9 @@ class DcgmExporterSource(Source):
         self._unknown = {metric.name: NO_NAME for metric in gpu_metrics if metric.name not in OLDEST}
         self.blanks: Counter[tuple[int, str]] = Counter()
         self._only = only
+        # By UUID: the code of the last Xid error on the page, and on the page before.
+        self._xids: dict[str, int] = {}
+        self._xids_before: dict[str, int] = {}
         self._before: list[str] = []
         self._series: dict[str, tuple[str, ExporterGpu | None]] = {}
         try:
@@ -128,7 +131,7 @@ class DcgmExporterSource(Source):
 
     def _lines(self) -> list[str]:
         """Fetch the page and return its lines of known fields; raise OSError or ValueError when it is not whole."""
-        text = self._fetch().decode("utf-8")
+        text = self._fetch().decode("utf-8", errors="replace")
         if not text.endswith("\n"):
             raise ValueError("its last line is cut off")
         lines = text.splitlines()
@@ -176,6 +179,8 @@ class DcgmExporterSource(Source):
             name, gpu = series[identity] = self._series.get(identity) or _series(identity, self._mig)
             column, factor = NAMES[name]
             value = float(number)
+            if gpu is not None and column == LAST_XID:
+                self._xids[gpu.uuid] = int(value) if 0 < value < BLANK else 0
             if gpu is None or column not in self._metrics or (self._only is not None and gpu.uuid not in self._only):
                 continue
             if not 0 <= value < (ENERGY_BLANK if column == "energy" else BLANK):
@@ -189,6 +194,16 @@ class DcgmExporterSource(Source):
                 readings[column] = value
         self._series = series
         return gpus, values
+
+    def take_xids(self) -> Sequence[tuple[int, int]]:
+        """Return the Xid errors that are new on the page: the exporter shows the last one until it is started again."""
+        new = [
+            (self._position[uuid], code)
+            for uuid, code in self._xids.items()
+            if code and code != self._xids_before.get(uuid) and uuid in self._position
+        ]
+        self._xids_before = dict(self._xids)
+        return new
 
     def close(self) -> None:
         """Do nothing: every page has a connection of its own."""

@@ -22,9 +22,8 @@ NANO = 1e-9
 # The clocks event reasons, one bit each. The bits that are metrics go by numbers of our own, beyond DCGM's fields.
 EVENTS_FIELD = 112
 FIRST_EVENT_FIELD = 0xFF00
-# Of Xid errors DCGM keeps each one's number, when it comes; their count goes by a number of our own.
+# Of Xid errors DCGM keeps each one's number, when it comes.
 XID_FIELD = 230
-XID_COUNT = 0xFE00
 # What Hopper counts instead of the sums over its NVLinks.
 INSTEAD = {429: 499, 439: 498}
 # dcgmvalue.py: from here on a value is one of the blanks; how far beyond says which.
@@ -42,12 +41,12 @@ def field_number(metric: Metric) -> int | None:
     """Return the field of a metric, or a number of our own for what is made of a field; None where DCGM lacks it."""
     if metric.dcgm is None and metric.event is not None:
         return FIRST_EVENT_FIELD + metric.event.bit_length() - 1
-    return XID_COUNT if metric.name == "xid_errors" else metric.dcgm
+    return metric.dcgm
 
 
 def watched_field(number: int) -> int:
     """Return the field of DCGM behind a `field_number`."""
-    return XID_FIELD if number == XID_COUNT else EVENTS_FIELD if number >= FIRST_EVENT_FIELD else number
+    return EVENTS_FIELD if number >= FIRST_EVENT_FIELD else number
 
 
 class Readings:

@@ -76,7 +76,6 @@ class GpmWindow:
     def _request(self, names: Sequence[str]) -> None:
         self.metrics = tuple(names)
         self._scales = tuple(SCALE[self._wanted[name].unit] for name in names)
-        self._blank = (nan,) * len(names)
         # The two samples take turns to be the newer one: a question for each turn.
         older, newer = self._samples
         self._turns = cycle([(newer, *self._question(older, newer)), (older, *self._question(newer, older))])
@@ -115,7 +114,7 @@ class GpmWindow:
             self._request([name for name in self.metrics if name not in self.refused])
 
     def read(self) -> Sequence[float]:
-        """Sample; return the metrics since the last sample, NaN for one without value, nothing when it is too early.
+        """Sample; return the metrics since the last sample, NaN for one without value, nothing when it is too early or too late.
 
         Too early, the last sample stays, and the next window covers this time too. Raises DriverError.
         """
@@ -135,7 +134,7 @@ class GpmWindow:
                 raise DriverError(self._take.__name__, code)
             window, self.read_at = now - self.read_at, now
             if window > self._longest:
-                return self._blank
+                return ()
             if code := self._compute(question):
                 raise DriverError("nvmlGpmMetricsGet", code)
         got = self._answers.unpack_from(answers)

@@ -12,14 +12,12 @@ from epochcast.agent.config import Config
 from epochcast.agent.sources import Device, Row, Source, Tick
 from epochcast.agent.sources.nvml_events import XidEvents
 from epochcast.agent.sources.nvml_gpu import ALL_TIERS, LEVELS, Call, NvmlDevice, NvmlGpu, Profiler, find
-from epochcast.agent.sources.nvml_library import DriverError, call
+from epochcast.agent.sources.nvml_library import DriverError, call, initialise
 from epochcast.agent.sources.nvml_static import INSTANCE_STATIC, STATIC, static_attributes
 from epochcast.common.errors import InputError
 
 log = logging.getLogger(__name__)
 
-XID_COUNT, LAST_XID = "xid_errors", "last_xid"
-XIDS = frozenset({XID_COUNT, LAST_XID})
 UNKNOWN_TO_NVML = "classic NVML has no profiling metrics: source 'gpm' has them on Hopper and newer, 'dcgm' on older GPUs"
 
 
@@ -40,8 +38,7 @@ class NvmlSource(Source):
         self._left_out: list[NvmlDevice] = []
         self._profilers: Mapping[str, Profiler] = {}
         self._xids: XidEvents | None = None
-        # By metric: its value by NVML index of the GPU, kept when the driver's library is reopened.
-        self._xid_values: dict[str, Counter[int]] = {XID_COUNT: Counter(), LAST_XID: Counter()}
+        self._reported: list[tuple[int, int]] = []
         self._initialised = False
         try:
             self._open()
@@ -64,7 +61,7 @@ class NvmlSource(Source):
             raise InputError(
                 f"source {self.name!r} finds the NVIDIA driver but no GPU that answers (of {count}); choose --source host"
             )
-        self.unanswering = count - answering
+        self.counted = count
         if answering < count:
             log.warning("%d of %d GPUs do not answer and are skipped until they do", count - answering, count)
         if only is None:
@@ -99,17 +96,12 @@ class NvmlSource(Source):
         self._metrics = [
             metric for device in devices for metric in (*device.metrics, *[None] * (self._width - len(device.metrics)))
         ]
-        self._xid_places = [
-            (place, self._xid_values[metric.name], devices[place // self._width].index)
-            for place, metric in enumerate(self._metrics)
-            if metric is not None and metric.name in XIDS
-        ]
-        self._xid_level = min((LEVELS[self._wanted[name].tier] for name in XIDS & self._wanted.keys()), default=ALL_TIERS)
         for position, gpu in enumerate(self._gpus):
             try:
                 gpu.place(position * self._width)
             except DriverError as error:
                 gpu.lose(0.0, error)
+            self._watch(position, gpu.device)
         self._make_plan()
 
     def _make_plan(self) -> None:
@@ -123,12 +115,9 @@ class NvmlSource(Source):
 
     def _device(self, device: NvmlDevice) -> tuple[NvmlGpu, Device]:
         """Try what can be read of a GPU or instance; raises DriverError when it does not answer."""
-        unwatched = self._watch(device)
-        gpu = NvmlGpu(device, self._wanted, self._profilers.get(device.uuid), frozenset() if unwatched else XIDS)
+        gpu = NvmlGpu(device, self._wanted, self._profilers.get(device.uuid))
         measured = {metric.name for metric in gpu.metrics}
         unmeasured = dict.fromkeys(self._wanted, UNKNOWN_TO_NVML) | gpu.unmeasured
-        if unwatched:
-            unmeasured |= dict.fromkeys(XIDS & self._wanted.keys(), unwatched)
         return gpu, Device(
             index=device.index,
             uuid=device.uuid,
@@ -140,19 +129,15 @@ class NvmlSource(Source):
             unmeasured={name: why for name, why in unmeasured.items() if name not in measured},
         )
 
-    def _watch(self, device: NvmlDevice) -> str:
-        """Have Xid errors of a GPU counted, if they are wanted; return why they are not, nothing when they are."""
-        if XIDS.isdisjoint(self._wanted):
-            return "it is off"
-        if device.instance is not None:
-            return "the driver reports it for the whole GPU, not for an instance"
-        try:
-            if self._xids is None:
-                self._xids = XidEvents(*self._xid_values.values())
-            self._xids.watch(device.index, device.handle)
-        except DriverError as error:
-            return str(error)
-        return ""
+    def _watch(self, position: int, device: NvmlDevice) -> None:
+        """Take note of a GPU's Xid errors from now on; of an instance the driver reports none."""
+        if device.instance is None:
+            try:
+                if self._xids is None:
+                    self._xids = XidEvents(self._reported)
+                self._xids.watch(position, device.handle)
+            except DriverError as error:
+                log.info("GPU %s: Xid errors are not counted: %s", device.label, error)
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return one row per GPU that answers; raise RuntimeError when none does."""
@@ -183,7 +168,7 @@ class NvmlSource(Source):
                 profiled_at = gpu.profiler.read_at if gpu.profiler else -inf
                 gpu.read_at = profiled_at if profiled_at >= start else monotonic()
             total = sum(got)
-            if total != total or not got:  # some value is NaN, or it was too early for any
+            if total != total:  # some value is NaN
                 incomplete.append((planned, None))
         if incomplete:
             self._judge(tick, level, incomplete, values)
@@ -194,7 +179,8 @@ class NvmlSource(Source):
         for gpu in recovered:
             if not gpu.absent:
                 gpu.confirm()
-        self._count_xids(level, values)
+        if self._xids is not None and level > LEVELS["fast"]:
+            self._xids.poll()
         if tick.rare and not self.outdated:
             self.outdated = self._changed()
         return [
@@ -231,22 +217,23 @@ class NvmlSource(Source):
         try:
             self._open()
         except DriverError as error:
+            self.failure = error
             for gpu in due:
                 gpu.lose(tick.elapsed, error)
             return []
+        self.failure = None
         for gpu in due:
             gpu.find_again(tick.elapsed)
             if not gpu.absent:
-                self._watch(gpu.device)
+                self._watch(gpu.start // self._width, gpu.device)
         self._make_plan()
         return [gpu for gpu in due if not gpu.absent]
 
-    def _count_xids(self, level: int, values: list[float]) -> None:
-        if self._xids is None or level < self._xid_level:
-            return
-        self._xids.poll()
-        for place, by_gpu, index in self._xid_places:
-            values[place] = by_gpu[index]
+    def take_xids(self) -> Sequence[tuple[int, int]]:
+        """Return and forget the Xid errors that the driver reported: (position of the device, code), in their order."""
+        reported = tuple(self._reported)
+        self._reported.clear()
+        return reported
 
     def _changed(self) -> bool:
         """Whether there is a GPU that is not known, or another partition of one into instances."""
@@ -267,7 +254,7 @@ class NvmlSource(Source):
 
     def _open(self) -> None:
         if not self._initialised:
-            call(pynvml.nvmlInit)
+            initialise()
             self._initialised = True
 
     def _release(self) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import inf, nan
+from math import nan
 from operator import mul
 from struct import Struct
 from time import monotonic
@@ -12,6 +12,7 @@ from typing import Any
 
 import pynvml
 
+from epochcast.agent.plausible import share_of_time
 from epochcast.agent.sources.nvml_library import (
     GONE,
     SOME_ANSWER,
@@ -37,7 +38,7 @@ LATE_TICK_S = 0.12
 class Field:
     """A metric that is an NVML field value: field ``id`` of ``scope`` times ``scale``; of a counter the metric is its rate.
 
-    ``most``: the highest value that can be true. Of the metric's fields the first that a GPU answers is taken.
+    ``time``: whether it counts time, so that its rate is a share. Of the metric's fields the first that a GPU answers is taken.
     """
 
     metric: str
@@ -45,12 +46,12 @@ class Field:
     scale: float
     scope: int = 0
     counter: bool = False
-    most: float = inf
+    time: bool = False
 
 
 def _time(metric: str, number: int) -> Field:
-    """Return the share of time that a counter of nanoseconds means; the driver may count a little ahead of the clock."""
-    return Field(metric, number, NANO, counter=True, most=1.0)
+    """Return the share of time that a counter of nanoseconds means."""
+    return Field(metric, number, NANO, counter=True, time=True)
 
 
 FIELDS = (
@@ -110,7 +111,7 @@ class FieldValues:
     def _refusal(self, field: Field, answer: Any) -> DriverError | None:
         if answer.nvmlReturn:
             return DriverError(f"NVML field {field.id}", answer.nvmlReturn)
-        if field.scale == NANO and answer.valueType != pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG:
+        if field.time and answer.valueType != pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG:
             # Headers before driver 580 have other numbers for some, whose values are no such counters.
             return DriverError(f"NVML field {field.id} is not a counter of time", pynvml.NVML_ERROR_NOT_SUPPORTED)
         if field.counter and answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT and self._wrap_s < LATE_TICK_S:
@@ -131,7 +132,9 @@ class FieldValues:
         values = list(map(mul, got[2::3], self._scales))
         for i in self._counters:
             if not got[3 * i + 1]:
-                values[i] = min(self._rate(i, got[3 * i + 2], self._kinds[i]) * self._scales[i], self._fields[i].most)
+                values[i] = self._rate(i, got[3 * i + 2], self._kinds[i]) * self._scales[i]
+                if self._fields[i].time:
+                    values[i] = share_of_time(values[i])
         if any(got[1::3]):
             self._check(got[1::3])
             values = [nan if code else value for code, value in zip(got[1::3], values, strict=True)]

@@ -120,14 +120,12 @@ class Call(NamedTuple):
 class NvmlGpu:
     """One device: what is read of it while it answers; tried again after 1, 2, 4 … 60 s while it does not.
 
-    ``metrics``: what is read of it, among ``wanted``, in this order; ``elsewhere`` names those that somebody else fills in.
-    ``unmeasured``: why nothing gives the others that NVML knows. `place` makes ``calls``, and ``starting``: names of rates that
-    have had no reading before. ``read_at``: moment of the monotonic clock at which its newest row began.
+    ``metrics``: what is read of it, among ``wanted``, in this order. ``unmeasured``: why nothing gives the others that NVML
+    knows. `place` makes ``calls``, and ``starting``: names of rates that have had no reading before. ``read_at``: moment of the
+    monotonic clock at which its newest row began.
     """
 
-    def __init__(
-        self, device: NvmlDevice, wanted: Mapping[str, Metric], profiler: Profiler | None, elsewhere: frozenset[str]
-    ) -> None:
+    def __init__(self, device: NvmlDevice, wanted: Mapping[str, Metric], profiler: Profiler | None) -> None:
         self.device = device
         self.profiler = profiler
         self.absent = False
@@ -136,15 +134,13 @@ class NvmlGpu:
         self._retry_after = FIRST_RETRY_S
         profiled = profiler.metrics if profiler else ()
         refused = dict(profiler.refused) if profiler else {}
-        candidates = {name: metric for name, metric in wanted.items() if name not in profiled and name not in elsewhere}
+        candidates = {name: metric for name, metric in wanted.items() if name not in profiled}
         if device.instance is not None:
             for name in candidates.keys() - OF_INSTANCES:
                 refused.setdefault(name, "the driver measures it for the whole GPU, not for an instance")
             candidates = {name: metric for name, metric in candidates.items() if name in OF_INSTANCES}
         self._givers, reasons = _probe(device.handle, candidates)
-        self.metrics = tuple(
-            metric for name, metric in wanted.items() if name in self._givers or name in profiled or name in elsewhere
-        )
+        self.metrics = tuple(metric for name, metric in wanted.items() if name in self._givers or name in profiled)
         self.unmeasured = {name: why for name, why in (reasons | refused).items() if name not in self._givers}
         self._levels = {metric.name: LEVELS[metric.tier] for metric in self.metrics}
 

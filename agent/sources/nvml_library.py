@@ -4,6 +4,7 @@ Functions and error codes are those of ``nvml.h``. What is called at every tick 
 once: pynvml's wrappers make theirs again at each call. What is called now and then goes through `call`.
 """
 
+import _ctypes
 from collections.abc import Callable, Mapping
 from ctypes import sizeof
 from struct import calcsize
@@ -60,12 +61,32 @@ class DriverError(Exception):
         self.code = code
 
     def __str__(self) -> str:
-        return f"{self.what}: {pynvml.NVMLError(self.code)}"
+        return f"{self.what}: {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """NVML's words for the code."""
+        return str(pynvml.NVMLError(self.code))
 
     @property
     def gone(self) -> bool:
         """Whether the GPU or the driver as a whole does not answer."""
         return self.code in GONE
+
+
+def initialise() -> None:
+    """Load and open the library; raises DriverError.
+
+    A library that does not fit the driver is let go of: loaded once, it would hide the one that is installed later.
+    """
+    try:
+        call(pynvml.nvmlInit)
+    except DriverError as error:
+        if error.code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+            library, pynvml.nvmlLib = pynvml.nvmlLib, None
+            pynvml._nvmlGetFunctionPointer_cache.clear()
+            _ctypes.dlclose(library._handle)
+        raise
 
 
 def function(name: str) -> Function:
@@ -98,10 +119,15 @@ def formatted(kind: Any, wanted: Mapping[str, str]) -> str:
 
 
 def call(wrapper: Callable[..., Any], *arguments: Any) -> Any:
-    """Call one of pynvml's functions; its errors become `DriverError` here and nowhere else."""
+    """Call one of pynvml's functions; its errors become `DriverError` here and nowhere else.
+
+    Text that is not UTF-8 comes with replacement characters (pynvml fails there).
+    """
     try:
         return wrapper(*arguments)
     except pynvml.NVMLError as error:
         raise DriverError(wrapper.__name__, error.value) from error
+    except UnicodeDecodeError as error:
+        return bytes(error.object).decode(errors="replace")
     except pynvml.NVMLLibraryMismatchError as error:  # not an NVMLError: a symbol this old driver lacks
         raise DriverError(wrapper.__name__, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND) from error

@@ -15,6 +15,11 @@ MILLI = 1e-3
 
 Read = Callable[[Handle], float | int | str]
 
+
+def _pci_bus_id(handle: Handle) -> str:
+    return str(pynvml.nvmlDeviceGetPciInfo(handle).busId)  # decoded when it is looked at
+
+
 # Name → value in base units.
 STATIC: dict[str, Read] = {
     "memory_total": lambda handle: int(call(pynvml.nvmlDeviceGetMemoryInfo, handle).total),  # bytes
@@ -30,7 +35,8 @@ STATIC: dict[str, Read] = {
     ),  # °C
     "pcie_link_width": lambda handle: int(call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle)),  # lanes
     "pcie_link_generation": lambda handle: int(call(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle)),
-    "pci_bus_id": lambda handle: str(call(pynvml.nvmlDeviceGetPciInfo, handle).busId),
+    "pci_bus_id": lambda handle: str(call(_pci_bus_id, handle)),
+    "serial": lambda handle: str(call(pynvml.nvmlDeviceGetSerial, handle)),
     "driver_version": lambda handle: str(call(pynvml.nvmlSystemGetDriverVersion)),
 }
 # The same of a MIG instance: what belongs to it alone.

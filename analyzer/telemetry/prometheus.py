@@ -35,11 +35,12 @@ FIRST_SPAN_S, SHORTEST_SPAN_S, LONGEST_SPAN_S = 300.0, 10.0, 3600.0
 SILENT_S, REST_S = 300.0, 60.0
 #: Rows from which the seconds from row to row are known.
 FEWEST_ROWS = 3
-#: What shows that a GPU is there: some metric that every way has, and what only the agent's page has.
-_PAGE, _INFO, _PROCESS = "epochcast_gpu_up", "epochcast_gpu_info", "epochcast_gpu_process_memory_bytes"
+#: What only the agent's page has.
+_INFO, _PROCESS = "epochcast_gpu_info", "epochcast_gpu_process_memory_bytes"
+#: What shows that a GPU is there: some metric that every way has, and that.
 _SIGNS = (
     *("epochcast_gpu_dram_active_ratio", "epochcast_gpu_gpu_utilization_ratio", "epochcast_gpu_power_watts"),
-    *("epochcast_host_cpu_utilization_ratio", _PAGE, _INFO),
+    *("epochcast_host_cpu_utilization_ratio", _INFO),
     *(
         name
         for name, meaning in DCGM_EXPORTER.items()
@@ -185,11 +186,10 @@ class PrometheusSource:
             if not uuid:
                 continue
             sighting = seen.setdefault(uuid, _Seen())
+            kind = "dcgm-exporter" if name.startswith("DCGM_") else "scraped" if name == _INFO else "written"
+            sighting.places[kind][place] = labels
             if name == _INFO:
                 sighting.info = labels
-            else:
-                kind = "dcgm-exporter" if name.startswith("DCGM_") else "scraped" if name == _PAGE else "written"
-                sighting.places[kind][place] = labels
         return seen
 
     def _known(self, uuid: str, sighting: _Seen) -> tuple[GpuDevice, tuple[Way, ...]] | None:

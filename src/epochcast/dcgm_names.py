@@ -13,6 +13,9 @@ MHZ = 1e6
 PERCENT = 1e-2
 MILLI = 1e-3
 
+LAST_XID = "last_xid"
+"""What is the code of the last Xid error in place of a column: a report, not a metric."""
+
 #: Short name of a field, as `dcgmi dmon` heads its columns -> (column, factor to its base unit).
 SHORT_NAMES: dict[str, tuple[str, float]] = {
     "GRACT": ("gr_engine_active", 1.0),
@@ -77,8 +80,8 @@ NAMES: dict[str, tuple[str, float]] = {
     "DCGM_FI_DEV_DEC_UTIL_RATIO": ("decoder_utilization", 1.0),  # unconfirmed
     "DCGM_FI_DEV_FB_RESERVED": ("memory_reserved", MIB),
     "DCGM_FI_DEV_FB_RESERVED_BYTES": ("memory_reserved", 1.0),  # unconfirmed
-    "DCGM_FI_DEV_XID_ERRORS": ("last_xid", 1.0),
-    "DCGM_FI_DEV_XID_ERROR": ("last_xid", 1.0),
+    "DCGM_FI_DEV_XID_ERRORS": (LAST_XID, 1.0),
+    "DCGM_FI_DEV_XID_ERROR": (LAST_XID, 1.0),
     "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": ("ecc_correctable_errors", 1.0),
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": ("ecc_uncorrectable_errors", 1.0),
     "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": ("remapped_rows_correctable", 1.0),

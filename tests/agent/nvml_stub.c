@@ -19,6 +19,7 @@
  *                               so fast, and the bit is set while SHARE is more than 0; the GPU knows all reasons but those in
  *   unknown_events BITS GPU     which it does not have, and no counter of their time either
  *   fan GPU PERCENT             it has a fan
+ *   odd GPU                     its name and serial number are no UTF-8
  *   license GPU STATE           it is a virtual GPU whose licence is in that state
  *   gpm ID CODE|nan GPU         that GPM metric's own return code, or a NaN with success
  *   energy GPU MILLIJOULES      the energy counter's value when the library was loaded; lowering it makes it run backwards
@@ -86,6 +87,7 @@ typedef struct {
     double event_share[16];
     unsigned unknown_events;
     int fan, license; /* -1: none */
+    int odd;
     int lost, instances;
     instance instance[INSTANCES];
 } gpu;
@@ -206,6 +208,8 @@ static void statement(char *line) {
         EACH_GPU(g, gpu_number(word[2])) g->unknown_events = (unsigned)atoi(word[1]);
     } else if (!strcmp(word[0], "fan") && n == 3) {
         EACH_GPU(g, which) g->fan = atoi(word[2]);
+    } else if (!strcmp(word[0], "odd") && n == 2) {
+        EACH_GPU(g, which) g->odd = 1;
     } else if (!strcmp(word[0], "license") && n == 3) {
         EACH_GPU(g, which) g->license = atoi(word[2]);
     } else if (!strcmp(word[0], "xid") && n == 4 && now.xids < EVENTS) {
@@ -401,8 +405,14 @@ int nvmlDeviceGetMinorNumber(device *d, unsigned *minor) { ENTER(d); *minor = (u
 
 int nvmlDeviceGetName(device *d, char *text, unsigned n) {
     ENTER(d);
-    if (d->instance < 0) snprintf(text, n, "%s", GPU(d)->model->name);
+    if (d->instance < 0) snprintf(text, n, "%s%s", GPU(d)->model->name, GPU(d)->odd ? " \xff\xfe" : "");
     else snprintf(text, n, "%s MIG %s", GPU(d)->model->name, GPU(d)->instance[d->instance].profile);
+    return OK;
+}
+
+int nvmlDeviceGetSerial(device *d, char *text, unsigned n) {
+    ENTER(d);
+    snprintf(text, n, "165000000000%d%s", d->gpu, GPU(d)->odd ? "\xc3" : "");
     return OK;
 }
 

@@ -140,13 +140,15 @@ def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any]
     assert gpu["time"] == [100 + tick / 10 for tick in range(600)]  # complete, regardless of the retention
     assert (gpu["name"], gpu["source"], gpu["simulated"], gpu["missed_ticks"]) == ("Tesla T4", "replay", True, 0)
     page = agent.text("/metrics")
-    assert 'epochcast_gpu_info{gpu="0",name="Tesla T4",simulated="true",source="replay",uuid="replay-trace"} 1.0' in page
+    assert 'name="Tesla T4",pci_bus_id="",serial="",simulated="true",source="replay",uuid="replay-trace"} 1.0' in page
     assert agent.stop()[0] == 0
 
 
 def test_auto_falls_back_to_the_host_and_says_why(start_agent: Callable[..., Any]) -> None:
     agent = start_agent()
     source = agent.json("/healthz")["source"]
+    assert "epochcast_gpu_up{" not in agent.text("/metrics")  # CPUs are no GPU
+    assert agent.json("/readyz")["expected"] is None
     _, errors = agent.stop()
     if source == "nvml":
         pytest.skip("this machine has a GPU")

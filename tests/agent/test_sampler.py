@@ -80,7 +80,8 @@ def test_missed_ticks_are_counted_and_never_made_up_for(fake_clock: Any) -> None
     assert [store.missed_ticks for store in sampler.stores] == [2, 2]
     # The sampler was to wake at 0.7 s and did at 0.95 s, however well that fits the tick that it then took.
     assert sampler.lateness_seconds.sum == pytest.approx(0.25, abs=1e-6)  # unix seconds resolve to 2e-7
-    assert sampler.lateness_seconds.counts[-2:] == [1, 0]
+    assert sum(sampler.lateness_seconds.counts) == 18
+    assert sampler.lateness_seconds.counts[-1] == 1
 
 
 def test_the_slow_tier_survives_a_missed_tick(fake_clock: Any) -> None:
@@ -182,15 +183,6 @@ def test_a_source_that_needs_its_rest_is_read_up_to_half_an_interval_later(fake_
     assert times(sampler) == pytest.approx([time + wait for time, wait in zip(due, [*late, *[0.0] * 5], strict=True)], abs=1e-6)
     assert sampler.lateness_seconds.sum == pytest.approx(sum(late), abs=1e-6)
     assert sampler.missed_ticks == 0
-
-
-def test_how_much_later_than_its_row_a_value_was_read_is_counted(fake_clock: Any) -> None:
-    source, clock = ScriptedSource(), fake_clock(1_700_000_000.0, until=1.05)
-    source.actions[4] = lambda: setattr(clock, "now", clock.now + 0.03)
-    sampler = sampler_of(source, clock)
-    sampler.run()
-    assert sum(sampler.value_lateness_seconds.counts) == 10
-    assert sampler.value_lateness_seconds.sum == pytest.approx(0.03, abs=1e-5)
 
 
 def test_ticks_that_cost_too_much_become_rarer_and_are_counted(fake_clock: Any) -> None:

@@ -23,7 +23,7 @@ def test_the_newest_row_is_shown_whatever_waits_to_be_summed_up(rows: int) -> No
     summary = filled(rows).summary(-1.0)
     assert summary is not None
     assert summary.last.tolist() == [(rows - 1) % 2, rows - 1, 50.0]
-    assert summary.integral[0] == pytest.approx(sum(row % 2 for row in range(1, rows)) * 0.1)
+    assert summary.seconds[0] == pytest.approx(sum(row % 2 for row in range(1, rows)) * 0.1)
 
 
 def test_nothing_is_shown_of_a_device_that_was_not_heard_of() -> None:
@@ -43,7 +43,7 @@ def test_a_store_of_the_same_shape_goes_on_where_the_old_one_was() -> None:
     assert new.missed_ticks == 3
     summary = new.summary(0.0)
     assert summary is not None
-    assert summary.integral[0] == pytest.approx(50 * 0.1 + 0.1)
+    assert summary.seconds[0] == pytest.approx(50 * 0.1 + 0.1)
 
 
 @pytest.mark.parametrize("capacity", [1000, 40])
@@ -58,4 +58,4 @@ def test_rows_are_kept_when_another_source_measures_other_metrics(capacity: int)
     new.add(10.0, np.array([51.0, 300.0, 1.0]), 10.0)
     summary = new.summary(0.0)
     assert summary is not None
-    assert summary.integral[2] == pytest.approx(50 * 0.1)  # what came before stays; nobody knows what lay between the sources
+    assert summary.seconds[2] == pytest.approx(50 * 0.1)  # what came before stays; nobody knows what lay between the sources

@@ -62,7 +62,7 @@ FAILURES: dict[str, tuple[Callable[[Any], None], str]] = {
         "not a Prometheus page, it begins with '<html>'",
     ),
     "empty": (lambda request: request.send_page(b""), "cut off"),
-    "not text": (lambda request: request.send_page(b"\xff\xfe\n"), "utf-8"),
+    "not text": (lambda request: request.send_page(b"\xff\xfe\n"), "not a Prometheus page"),
     "not HTTP": (lambda request: (request.wfile.write(b"gibberish\r\n\r\n"), None)[1], "BadStatusLine|gibberish"),
     "slow": (dribble, "longer than 0.3 s"),
     "hanging": (hang, "timed out"),

@@ -157,7 +157,18 @@ def test_what_is_not_in_the_counters_file_is_unmeasured(exporter: Any) -> None:
     unmeasured = exporter.open().devices[0].unmeasured
     assert unmeasured["sm_active"] == "not in the exporter's counters file; add DCGM_FI_PROF_SM_ACTIVE"
     assert "energy" not in unmeasured
-    assert unmeasured["xid_errors"].startswith("a dcgm-exporter does not export it")
+    assert unmeasured["throttled_clock_setting"].startswith("a dcgm-exporter does not export it")
+
+
+def test_a_new_xid_error_on_the_page_is_reported_once(exporter: Any, read: Any) -> None:
+    source = exporter.open()
+    read(source)
+    assert source.take_xids() == []
+    exporter.serve(exporter.page_3.replace('pod=""} 0', 'pod=""} 79'))
+    read(source, 1)
+    assert source.take_xids() == [(0, 79), (1, 79)]
+    read(source, 2)
+    assert source.take_xids() == []
 
 
 @pytest.mark.parametrize(

@@ -229,21 +229,11 @@ def test_what_a_gpu_does_not_have_is_absent_and_no_zero(open_source: Open, nvml_
     assert absent <= source.devices[0].unmeasured.keys()
 
 
-def test_the_number_of_the_last_xid_error(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
-    nvml_driver("gpus 2")
-    source = open_source()
-    assert [got["last_xid"] for got in rows(source, 0.0).values()] == [0, 0]
-    nvml_driver("gpus 2\nxid 1 1 31\nxid 2 1 79")
-    assert [got["last_xid"] for got in rows(source, 1.0, rare=False).values()] == [0, 79]
-    nvml_driver(f"gpus 2\nfail nvmlDeviceRegisterEvents {NOT_SUPPORTED} *")
-    assert "Not Supported" in open_source().devices[0].unmeasured["last_xid"]
-
-
 def test_of_all_that_an_instance_has_its_memory_alone(open_source: Open, nvml_driver: Driver, rows: Any) -> None:
     nvml_driver("gpus 1\nmig 0 7:1g.18gb")
     source = open_source()
     whole, part = source.devices
-    new = {*PLAIN.values(), *(name for name, _ in SHARES.values()), "encoder_utilization", "last_xid", "nvlink_crc_errors"}
+    new = {*PLAIN.values(), *(name for name, _ in SHARES.values()), "encoder_utilization", "nvlink_crc_errors"}
     assert new <= {metric.name for metric in whole.metrics}
     assert not new & {metric.name for metric in part.metrics}
     assert new <= part.unmeasured.keys()
@@ -251,5 +241,5 @@ def test_of_all_that_an_instance_has_its_memory_alone(open_source: Open, nvml_dr
 
 
 def test_none_of_them_is_read_ten_times_a_second() -> None:
-    new = {*PLAIN.values(), *TOTALS.values(), *(name for name, _ in SHARES.values()), "fan_speed", "last_xid"}
+    new = {*PLAIN.values(), *TOTALS.values(), *(name for name, _ in SHARES.values()), "fan_speed"}
     assert {catalog()[name].tier for name in new} == {"slow", "rare"}

@@ -45,8 +45,6 @@ def test_a_healthy_gpu_gives_base_units(open_source: Open, nvml_driver: Driver, 
             "bar1_free": 200 * 2**20,
             "power_limit": 700,
             "pcie_link_width": 16,
-            "xid_errors": 0,
-            "last_xid": 0,
             "throttled_clock_setting": 0,
             "encoder_utilization": 0.2,
             "decoder_utilization": 0.3,
@@ -217,6 +215,6 @@ def test_a_function_that_the_driver_lacks_costs_the_metric_alone(
     library = pynvml.nvmlLib
     monkeypatch.setattr(pynvml, "nvmlLib", OldLibrary())
     source = open_source()
-    assert source.devices[0].unmeasured.keys() >= {"temperature", "xid_errors"}
+    assert source.devices[0].unmeasured.keys() >= {"temperature"}
     assert source.devices[0].unmeasured["temperature"].startswith("nvmlDeviceGetTemperature")
     assert rows(source, 0.0)["0"]["power"] == 650

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from types import SimpleNamespace
@@ -54,7 +55,8 @@ class FakeNode:
         self, *metrics: str | Metric, uuid: str = "GPU-a", index: int = 0, capacity: int = 6000, instance: int | None = None
     ) -> TickStore:
         """Make the store of a GPU that is not yet on the node."""
-        known = tuple(catalog()[metric] if isinstance(metric, str) else metric for metric in metrics)
+        # A value tells its tick, so it may be any number.
+        known = tuple(replace(catalog()[metric], most=math.inf) if isinstance(metric, str) else metric for metric in metrics)
         return TickStore(Device(index, uuid, "NVIDIA H200", "test", known, instance=instance), capacity, 5.0)
 
     def add_store(self, *metrics: str | Metric, ticks: int = 0, **device: Any) -> TickStore:

@@ -8,6 +8,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, generate_latest
 
 from epochcast.agent.catalog import Metric, catalog
+from epochcast.agent.config import Config
 from epochcast.agent.exposition import DeviceCollector
 from epochcast.agent.sampler import SystemClock
 
@@ -78,8 +79,8 @@ def test_columns_of_a_replayed_trace_get_the_names_of_the_metrics_page(receiver:
     names = {dict(series)["__name__"] for series in receiver.accepted}
     registry = CollectorRegistry()
     sources = {store.device.uuid: node.samplers[0].source}
-    shown: Any = SimpleNamespace(sources=sources, stores=node.stores, choices=(), clock=SystemClock())
-    registry.register(DeviceCollector(shown, 5.0))
+    shown: Any = SimpleNamespace(sources=sources, stores=node.stores, choices=(), clock=SystemClock(), static=lambda uuid: {})
+    registry.register(DeviceCollector(shown, Config(families={"*": ["last"]})))
     page = generate_latest(registry).decode()
     assert len(names) == 4
     assert "epochcast_gpu_power_watts" in names

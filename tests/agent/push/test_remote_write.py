@@ -29,7 +29,7 @@ class Gpus:
         source = SimpleNamespace(silent_after=1.0)
         self.node: Any = SimpleNamespace(samplers=(SimpleNamespace(source=source, stores=self.stores),))
         self._random = np.random.default_rng(0)
-        self._tick = math.floor(time.time() * 10)
+        self._tick = self._first = math.floor(time.time() * 10)
 
     @property
     def produced(self) -> int:
@@ -39,7 +39,9 @@ class Gpus:
         """Add rows up to now, so that a database sees them as fresh; the slow tier is read every tenth tick."""
         for tick in range(self._tick, self._tick + rows):
             for store in self.stores:
-                values = self._random.random(len(METRICS))
+                values = self._random.random(len(METRICS)) + [
+                    (tick - self._first) * (metric.kind == "counter") for metric in METRICS
+                ]
                 if tick % 10:
                     values[[metric.tier != "fast" for metric in METRICS]] = math.nan
                 store.add(tick / 10, values, time.monotonic())

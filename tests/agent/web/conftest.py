@@ -42,8 +42,11 @@ class StillNode:
     def finished(self) -> bool:
         return bool(self.samplers) and all(sampler.finished for sampler in self.samplers)
 
-    sources = Node.sources
-    unanswering = 0
+    sources, expected, present, hears, driver_failure = (
+        *(Node.sources, Node.expected, Node.present),
+        *(Node.hears, Node.driver_failure),
+    )
+    failure, _on_bus = None, None
     config = Config()
 
     def static(self, uuid: str) -> Any:

@@ -216,9 +216,9 @@ def test_a_bad_query_is_400_and_one_sentence(get: Any, query: str, sentence: str
 def test_not_ready_while_a_gpu_has_never_answered(still_node: Any) -> None:
     node = still_node(FIRST)
     node.stores[0].add(START, np.array([300.0, 1.0, 2.0]), 0.0)
-    node.unanswering = 1
+    node.samplers[0].source.counted = 2
     answer = ask(Api(node, registry(node, Config())), "/readyz")
-    assert (answer.status, answer.json["unanswering"]) == (503, 1)
+    assert (answer.status, answer.json) == (503, {"status": "GPUs missing", "missing": [], "expected": 2, "present": 1})
 
 
 def test_catalogue(get: Any) -> None:
@@ -314,10 +314,10 @@ def test_ready_is_every_gpu(still_node: Any) -> None:
     node.stores[0].add(START, np.array([300.0, 1.0, 2.0]), 0.0)
     assert ask(api, "/healthz").status == 200
     answer = ask(api, "/readyz")
-    assert (answer.status, answer.json["status"]) == (503, "samples missing")
+    assert (answer.status, answer.json["status"]) == (503, "GPUs missing")
     assert answer.json["missing"] == [{"gpu": "1", "uuid": "GPU-b", "name": "Tesla T4", "reason": "no sample yet"}]
     node.stores[1].add(START, np.array([70.0]), 0.0)
-    assert ask(api, "/readyz").json == {"status": "ready", "missing": [], "unanswering": 0}
+    assert ask(api, "/readyz").json == {"status": "ready", "missing": [], "expected": None, "present": 2}
     node.clock.wait(5.1)
     node.stores[1].add(START + 5, np.array([70.0]), 5.1)
     (missing,) = ask(api, "/readyz").json["missing"]

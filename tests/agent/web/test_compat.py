@@ -28,6 +28,7 @@ ASKED = {
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("gr_engine_active", 0.99, 0.99),
     "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_tx", 1.5e9, 1.5e9),
 }
+XID = "DCGM_FI_DEV_XID_ERRORS"
 
 
 def found(node: Any, generation: str = "4.8") -> dict[tuple[str, str], tuple[float, dict[str, str]]]:
@@ -47,9 +48,10 @@ def test_names_units_and_labels_are_those_of_dcgm_exporter(still_node: Any) -> N
         "driver_version": Attribute("580.126.09", "nvml"),
     }
     node.stores[0].add(START, np.array([ours for _, ours, _ in ASKED.values()]), 0.0)
+    node.stores[0].last_xid = 79
     got = found(node)
     assert {name: value for (name, _), (value, _) in got.items()} == pytest.approx(
-        {name: t for name, (_, _, t) in ASKED.items()}
+        {name: t for name, (_, _, t) in ASKED.items()} | {XID: 79}
     )
     assert got["DCGM_FI_DEV_GPU_TEMP", ""][1] == {
         "gpu": "3",
@@ -75,6 +77,7 @@ def test_names_units_and_labels_of_4_9(still_node: Any) -> None:
         "DCGM_FI_DEV_FB_USED_BYTES": 2**30,
         "DCGM_FI_DEV_FB_CAPACITY_BYTES": 80 * 2**30,
         "DCGM_FI_DEV_BOARD_POWER_WATTS": 650,
+        "DCGM_FI_DEV_XID_ERROR": 0,
     }
     labels = got["DCGM_FI_DEV_SM_CLOCK_HERTZ", ""][1]
     assert (labels["hostname"], labels["DCGM_FI_SYSTEM_DRIVER_VERSION"]) == (socket.gethostname(), "580.126.09")
@@ -122,7 +125,7 @@ def test_what_is_blank_silent_or_no_gpu_is_left_out(still_node: Any) -> None:
     node = still_node(gpu, host)
     node.stores[0].add(START, np.array([50.0, np.nan]), 0.0)
     node.stores[1].add(START, np.array([0.5]), 0.0)
-    assert [name for name, _ in found(node)] == ["DCGM_FI_DEV_GPU_TEMP"]
+    assert [name for name, _ in found(node)] == [XID, "DCGM_FI_DEV_GPU_TEMP"]
     node.clock.wait(1.1)
     assert not found(node)
 

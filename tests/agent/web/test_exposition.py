@@ -7,20 +7,23 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from epochcast.agent.catalog import Metric, catalog
+from epochcast.agent.catalog import PARTS, Metric, catalog
 from epochcast.agent.choose import Choice
 from epochcast.agent.config import Config
 from epochcast.agent.exposition import registry
 from epochcast.agent.page import LONGEST_LIFE_S, MetricsPage, lines
-from epochcast.agent.sources import Device
+from epochcast.agent.sources import Attribute, Device
 
 START = 1_700_000_000.0  # a multiple of 5 s
 NAN = float("nan")
 TEXT, OPENMETRICS = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
 
 
+EVERYTHING = {"*": PARTS}
+
+
 def text_of(node: Any, **settings: Any) -> str:
-    return "".join(lines(registry(node, Config(**settings)).collect()))
+    return "".join(lines(registry(node, Config(families=EVERYTHING, **settings)).collect()))
 
 
 def page(node: Any, **settings: Any) -> dict[tuple[str, str], float]:
@@ -92,18 +95,19 @@ def test_an_instance_of_a_gpu_has_its_own_label(still_node: Any) -> None:
     assert ("epochcast_gpu_sm_active_ratio", "0") not in got
 
 
-def test_what_could_not_be_measured_and_where_a_source_fell_back_shows(still_node: Any) -> None:
+def test_where_a_source_fell_back_and_what_joins_a_gpu_with_other_lists_shows(still_node: Any) -> None:
     node = still_node(
         device(0, "power"), device(1, "power", source="nvml", unmeasured={"sm_active": "too old", "energy": "no"})
     )
+    node.facts["GPU-1"] = {name: Attribute(f"a {name}", "nvml") for name in ("driver_version", "pci_bus_id", "serial")}
     node.choices = (
         Choice("GPU-0", "0", "NVIDIA H200", "gpm", "every metric"),
         Choice("GPU-1", "1", "NVIDIA H200", "nvml", "utilisation", {"gpm": "before Hopper", "dcgm": "not installed"}),
     )
     got = page(node)
-    assert (got["epochcast_gpu_unmeasured_metrics", "0"], got["epochcast_gpu_unmeasured_metrics", "1"]) == (0, 2)
     assert (got["epochcast_gpu_source_fallback", "0"], got["epochcast_gpu_source_fallback", "1"]) == (0, 1)
     assert 'epochcast_gpu_source_fallback{gpu="1",name="NVIDIA H200",source="nvml",uuid="GPU-1"} 1.0' in text_of(node)
+    assert 'driver_version="a driver_version",gpu="1",name="NVIDIA H200",pci_bus_id="a pci_bus_id",serial=' in text_of(node)
 
 
 def test_each_sampler_tells_its_own_figures(still_node: Any) -> None:
@@ -117,7 +121,6 @@ def test_each_sampler_tells_its_own_figures(still_node: Any) -> None:
         'epochcast_agent_missed_ticks_total{source="gpm"} 3.0',
         'epochcast_agent_governed_ticks_total{source="nvml"} 40.0',
         'epochcast_agent_target_hertz{source="nvml"} 10.0',
-        'epochcast_agent_governor_steps_total{source="gpm"} 0.0',
         'epochcast_agent_tick_seconds_bucket{le="0.001",source="nvml"} 0.0',
         'epochcast_agent_tick_seconds_bucket{le="0.0025",source="nvml"} 1.0',
         'epochcast_agent_tick_seconds_count{source="nvml"} 1.0',
@@ -143,7 +146,7 @@ def test_foreign_columns_get_legal_names_that_no_other_has(still_node: Any) -> N
     metrics = tuple(Metric(name, unit="", tier="slow", help=f"Column {name}.") for name in names)
     node = still_node(Device(0, "replay-x", 'a "quoted" name\n', "replay", (catalog()["power"], *metrics)))
     node.stores[0].add(START, np.arange(6.0), 0.0)
-    ours = ("_info", "_total", "_up", "_unmeasured_metrics")
+    ours = ("_info", "_total", "_up", "_source_fallback")
     got = {
         name: value for (name, _), value in page(node).items() if name.startswith("epochcast_gpu") and not name.endswith(ours)
     }
@@ -158,7 +161,7 @@ def test_foreign_columns_get_legal_names_that_no_other_has(still_node: Any) -> N
 
 
 def test_a_foreign_column_cannot_take_a_name_of_ours(still_node: Any, promtool: Any) -> None:
-    names = ["power_watts_avg", "info", "up", "missed_ticks_total", "sm_active_seconds_total", "energy_joules_total", ""]
+    names = ["power_watts_avg", "info", "up", "xid_errors", "sm_active_seconds_total", "energy_joules_total", ""]
     metrics = [Metric(name, unit="", tier="slow", help=f"Column {name!r}.") for name in names]
     ours = [catalog()[name] for name in ("power", "sm_active", "energy")]
     node = still_node(Device(0, "replay-x", "x", "replay", (*metrics, *ours)))
@@ -177,7 +180,7 @@ def large_node(still_node: Any) -> Any:
     node = still_node(device(0, *catalog()), Device(1, "GPU-1", 'a "b" \\ c\n', "nvml", tuple(catalog().values())))
     for tick in range(120):
         for store in node.stores:
-            store.add(START + tick / 10, np.full(len(catalog()), tick / 100), 0.0)
+            store.add(START + tick / 10, np.full(len(catalog()), tick / 200), 0.0)
     for sampler in node.samplers:
         sampler.last_sample_time = START + 12
         sampler.source.blanks.update({(0, "power"): 2})
@@ -186,7 +189,8 @@ def large_node(still_node: Any) -> Any:
 
 @pytest.mark.parametrize("compat", ["", "dcgm-exporter"])
 def test_our_pages_hold_the_same_as_those_of_prometheus_client(large_node: Any, compat: str) -> None:
-    families = [family for family in registry(large_node, Config(compat=compat)).collect() if "process_" not in family.name]
+    settings = Config(families=EVERYTHING, compat=compat)
+    families = [family for family in registry(large_node, settings).collect() if "process_" not in family.name]
 
     class Frozen:
         def collect(self) -> Any:
@@ -203,7 +207,7 @@ def test_our_pages_hold_the_same_as_those_of_prometheus_client(large_node: Any, 
 
 
 def test_a_page_is_made_once_per_newest_sample(large_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = registry(large_node, Config())
+    everything = registry(large_node, Config(families=EVERYTHING))
     made = []
     collect = everything.collect
     monkeypatch.setattr(everything, "collect", lambda: made.append(1) or collect())
