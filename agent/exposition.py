@@ -99,6 +99,8 @@ class DeviceCollector(Collector):
             labels=(*LABELS, "source"),
         )
         for choice in choices:
+            if choice.source == "host":  # there is no GPU
+                continue
             fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], float(choice.fallback))
         yield from (info, up, missed, xids, fallback)
         for metric, name in plan.names:

@@ -114,7 +114,7 @@ class GpmWindow:
             self._request([name for name in self.metrics if name not in self.refused])
 
     def read(self) -> Sequence[float]:
-        """Sample; return the metrics since the last sample, NaN for one without value, nothing when it is too early or too late.
+        """Sample; return the metrics since the last sample, NaN for one without value, nothing too early or too late for any.
 
         Too early, the last sample stays, and the next window covers this time too. Raises DriverError.
         """
