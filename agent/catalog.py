@@ -91,9 +91,20 @@ def read_metrics() -> dict[str, Metric]:
 
 def markdown() -> str:
     """Return the catalogue as a Markdown table, for the documentation."""
-    rows = [["column", "paper", "unit", "tier", "DCGM", "GPM", "on `/metrics`", "what it is"], ["---"] * 8]
+    rows = [["column", "paper", "unit", "tier", "DCGM", "GPM", "on `/metrics`", "shown", "what it is"], ["---"] * 9]
     for metric in catalog().values():
         page = metric.prometheus + ("_total" if metric.kind == "counter" else "")
         numbers = ["" if number is None else str(number) for number in (metric.dcgm, metric.gpm)]
-        rows.append([f"`{metric.name}`", metric.paper or "", metric.unit, metric.tier, *numbers, f"`{page}`", metric.help])
+        rows.append(
+            [
+                f"`{metric.name}`",
+                metric.paper or "",
+                metric.unit,
+                metric.tier,
+                *numbers,
+                f"`{page}`",
+                ", ".join(metric.shown),
+                metric.help,
+            ]
+        )
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -237,19 +237,20 @@ class AgentCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield the families."""
-        if (expected := self._node.expected) is not None:
-            yield GaugeMetricFamily(
-                "epochcast_gpus_expected",
-                "GPUs that this machine should have: by the settings, else by the PCI bus or the driver's own count.",
-                expected,
-            )
-            yield GaugeMetricFamily("epochcast_gpus_present", "GPUs that give samples.", self._node.present)
+        expected = GaugeMetricFamily(
+            "epochcast_gpus_expected",
+            "GPUs that this machine should have: by the settings, else by the PCI bus or the driver's own count.",
+        )
+        present = GaugeMetricFamily("epochcast_gpus_present", "GPUs that give samples.")
+        if self._node.expected is not None:
+            expected.add_metric((), self._node.expected)
+            present.add_metric((), self._node.present)
+        failing = GaugeMetricFamily(
+            "epochcast_gpus_driver_failure", "1 while NVIDIA's driver does not answer.", labels=("code", "reason")
+        )
         if failure := self._node.driver_failure:
-            family = GaugeMetricFamily(
-                "epochcast_gpus_driver_failure", "1 while NVIDIA's driver does not answer.", labels=("code", "reason")
-            )
-            family.add_metric(failure, 1.0)
-            yield family
+            failing.add_metric(failure, 1.0)
+        yield from (expected, present, failing)
         families = [(kind(f"epochcast_agent_{name}", text, labels=("source",)), of) for kind, name, text, of in FIGURES]
         blanks = CounterMetricFamily(
             "epochcast_agent_blanks",

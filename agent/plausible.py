@@ -13,8 +13,8 @@ Table = NDArray[np.float64]
 
 # Of a power limit. Boards exceed it for some milliseconds, an H200 by a tenth (data/h200).
 TIMES_POWER_LIMIT = 3.0
-# A counter that fell, or rose faster than it can, has begun anew once it has gone on from there for so long (seconds): a driver
-# that was loaded again, not a glitch.
+# A counter that fell, or rose faster than it can, has begun again once it has gone on from there for so long (seconds): the
+# driver was loaded again.
 SETTLED_S = 60.0
 # Counters of time run ahead of the clock by up to the driver's 0.1 s in each second.
 AHEAD = 1.2

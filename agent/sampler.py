@@ -93,8 +93,8 @@ class Sampler:
 
     Everything public is a figure about the sampler itself, written by its thread alone. ``missed_ticks``: ticks that were
     too late; ``governed_ticks``: ticks that the governor left out. ``last_sample_time``: unix seconds of the newest sample;
-    ``lateness_seconds``: from when a tick was due to when it began. ``started``, ``last_success``, ``last_tick``: moments of the
-    monotonic clock, of the last tick without error and of any.
+    ``lateness_seconds``: from when a tick was due to when it began. ``started``, ``last_success``, ``last_tick``: moments of
+    the monotonic clock, of the last tick without error and of any.
     """
 
     def __init__(self, source: Source, stores: Sequence[DeviceStore], clock: Clock, tick_budget: float) -> None:

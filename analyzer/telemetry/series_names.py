@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from epochcast.dcgm_names import BLANK, ENERGY_BLANK, NAMES
+from epochcast.dcgm_names import BLANK, ENERGY_BLANK, LAST_XID, NAMES
 from epochcast.regressor.profile import THROTTLED
 
 #: Column -> unit suffix of the agent's name for it. (The agent's catalogue is not ours to load; a test compares the two.)
@@ -19,10 +19,10 @@ _GPU_SUFFIXES = {
     **dict.fromkeys(THROTTLED, "ratio"),
     **dict.fromkeys(("fan_speed", "encoder_utilization", "decoder_utilization", "ofu", "held_idle"), "ratio"),
     **dict.fromkeys(("temperature", "memory_temperature"), "celsius"),
-    **dict.fromkeys(("xid_errors", "ecc_correctable_errors", "ecc_uncorrectable_errors", "pcie_replays"), "total"),
+    **dict.fromkeys(("ecc_correctable_errors", "ecc_uncorrectable_errors", "pcie_replays"), "total"),
     **dict.fromkeys((f"nvlink_{kind}_errors" for kind in ("crc", "crc_flit", "crc_data", "replay", "recovery")), "total"),
     **dict.fromkeys(("remapped_rows_correctable", "remapped_rows_uncorrectable"), "total"),
-    **dict.fromkeys(("last_xid", "row_remap_pending", "row_remap_failure", "vgpu_license_status"), ""),
+    **dict.fromkeys(("row_remap_pending", "row_remap_failure", "vgpu_license_status"), ""),
     "energy": "joules_total",
     "memory_reserved": "bytes",
     "pcie_link_width": "lanes",
@@ -77,5 +77,5 @@ DCGM_EXPORTER = {
         "power" if column == "power_average" else column, "last", factor, ENERGY_BLANK if column == "energy" else BLANK
     )
     for name, (column, factor) in NAMES.items()
-    if column != "power"
+    if column not in ("power", LAST_XID)
 }

@@ -91,13 +91,11 @@ def _agents() -> list[Any]:
         ),
         over_time(
             "Ticks: duration and delay, 99th percentile",
-            "Time that a tick's readings take; from when it was due to its start (up to 0.05 s is GPM's rest); from its first "
-            "row to its last value.",
+            "Time that a tick's readings take; from when it was due to its start (up to 0.05 s is GPM's rest).",
             "s",
             {
                 "{{instance}} takes": _slowest("epochcast_agent_tick_seconds", "instance"),
                 "{{instance}} late": _slowest("epochcast_agent_tick_lateness_seconds", "instance"),
-                "{{instance}} last value": _slowest("epochcast_agent_value_lateness_seconds", "instance"),
             },
             least=0,
         ),
@@ -127,12 +125,12 @@ def _agents() -> list[Any]:
             width=8,
         ),
         over_time(
-            "GPUs that are silent",
-            "GPUs without samples, and GPUs that the driver counts but that never answered.",
+            "GPUs",
+            "GPUs that the machine should have, and those that give samples.",
             "short",
             {
-                "{{instance}} silent": f"sum by (instance) (1 - epochcast_gpu_up{{{AT}}})",
-                "{{instance}} never answered": f"max by (instance) (epochcast_agent_unanswering_gpus{{{AT}}})",
+                "{{instance}} expected": f"max by (instance) (epochcast_gpus_expected{{{AT}}})",
+                "{{instance}} present": f"max by (instance) (epochcast_gpus_present{{{AT}}})",
             },
             least=0,
             width=8,

@@ -14,11 +14,8 @@ THROTTLED = {
     "heat": "thermal",
     "heat, by the hardware": "hardware_thermal",
     "power supply": "power_brake",
-    "board limit": "board_limit",
-    "clock setting": "clock_setting",
 }
 ERRORS = {
-    "Xid": "xid_errors",
     "memory": "ecc_uncorrectable_errors",
     "NVLink replays": "nvlink_replay_errors",
     "PCIe replays": "pcie_replays",
@@ -227,11 +224,10 @@ def _resources() -> list[Any]:
         ),
         over_time(
             "Power",
-            "From the energy counter, which is more exact than power readings; the driver's own mean; and the enforced limit.",
+            "From the energy counter, which is more exact than power readings; and the enforced limit.",
             "watt",
             {
                 "from energy": f"max by (uuid) (rate(epochcast_gpu_energy_joules_total{{{GPU}}}[{RATE}]))",
-                "driver's mean": last("power_average_watts"),
                 "limit": last("power_limit_watts"),
             },
             least=0,
@@ -260,11 +256,15 @@ def _resources() -> list[Any]:
         ),
         over_time(
             "Errors",
-            "New ones in each interval: Xids, memory errors that ECC could not correct, transfers repeated on NVLink and PCIe.",
+            "Xids by code since the agent started; new in each interval: memory errors that ECC could not correct, transfers "
+            "repeated on NVLink and PCIe.",
             "short",
             {
-                error: f"max by (uuid) (increase(epochcast_gpu_{metric}_total{{{GPU}}}[{RATE}]))"
-                for error, metric in ERRORS.items()
+                "Xid {{xid}}": f"max by (uuid, xid) (epochcast_gpu_xid_errors_total{{{GPU}}})",
+                **{
+                    error: f"max by (uuid) (increase(epochcast_gpu_{metric}_total{{{GPU}}}[{RATE}]))"
+                    for error, metric in ERRORS.items()
+                },
             },
             least=0,
         ),
@@ -275,11 +275,12 @@ def _quality() -> list[Any]:
     return [
         over_time(
             "Missing readings",
-            "Ticks without a sample, and readings that were due but blank, per second.",
+            "Ticks without a sample, readings that were due but blank, and values that cannot be true, per second.",
             "cps",
             {
                 "missed ticks": f"max by (uuid) (rate(epochcast_gpu_missed_ticks_total{{{GPU}}}[{RATE}]))",
                 "blank readings": f"sum by (uuid) (rate(epochcast_agent_blanks_total{{{GPU}}}[{RATE}]))",
+                "cannot be true": f"sum by (uuid) (rate(epochcast_agent_implausible_values_total{{{GPU}}}[{RATE}]))",
             },
             least=0,
         ),

@@ -9,20 +9,24 @@ from markdown import code, head, table
 from prometheus_client import Metric
 
 from epochcast.agent import catalog, exposition, processes
+from epochcast.agent.config import Config
 from epochcast.agent.push.pusher import PushCollector
 from epochcast.analyzer.live import metrics as metric_catalog
 
 # A node without devices and a pusher that has sent nothing: their families are there all the same, without values.
 _CLOCK = SimpleNamespace(monotonic=time.monotonic)
-_NODE: Any = SimpleNamespace(samplers=(), sources={}, stores=(), choices=(), unanswering=0, clock=_CLOCK)
+_NODE: Any = SimpleNamespace(
+    samplers=(), sources={}, stores=(), choices=(), expected=0, present=0, driver_failure=("", ""), clock=_CLOCK
+)
 _WATCHER: Any = SimpleNamespace(processes=tuple, errors=0, look_seconds=0.0)
 _BACKLOG = SimpleNamespace(dropped=0, samples=0, capacity=0)
 _SENDER = SimpleNamespace(sent=0, rejected=0, requests={}, retries=0, last_success=None)
 _PUSHER: Any = SimpleNamespace(backlog=_BACKLOG, sender=_SENDER, late_samples=0, lost_rows=0)
 
-_OF_A_RATIO = """A gauge has three families more: `_avg`, `_min` and `_max` over aligned windows (five seconds unless set). A
-ratio has `_seconds_total` as well, its integral over time: `rate()` of it is the exact mean for any number of scrapers at any
-interval. What has no value now has no line. All carry the labels `gpu`, `uuid` and `name`."""
+_OF_A_RATIO = """A gauge can have four families: `last`, its newest value; `avg`, `min` and `max` over aligned windows (five
+seconds unless set), which end in `_avg`, `_min`, `_max`. A ratio can have `seconds` as well (`_seconds_total`), its integral
+over time: `rate()` of it is the exact mean for any number of scrapers at any interval. The table has those that are shown by
+default; the setting `families` shows others. What has no value now has no line. All carry the labels `gpu`, `uuid`, `name`."""
 
 
 def page() -> str:
@@ -32,7 +36,7 @@ def page() -> str:
         "them are in [the agent](../agent.md#sources)."
     )
     agent = (
-        exposition.DeviceCollector(_NODE, 5.0),
+        exposition.DeviceCollector(_NODE, Config()),
         exposition.AgentCollector(_NODE),
         processes.ProcessCollector(_WATCHER),
         PushCollector(_PUSHER),

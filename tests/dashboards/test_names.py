@@ -55,10 +55,15 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     for name in names:
         if name.startswith("epochcast_gpu_") and not name.endswith(("_source_fallback", "_info")):
             names[name] |= set(LABELS)
+    for metric in agent_catalog().values():  # remote write has the newest value of each
+        names[metric.prometheus + ("_total" if metric.kind == "counter" else "")] |= TARGET | set(LABELS)
     for name in ("memory_bytes", "sm_utilization_ratio"):
         names[f"epochcast_gpu_process_{name}"] = TARGET | set(ProcessCollector.LABELS)
     names["epochcast_agent_last_sample_timestamp_seconds"] |= {"source"}
-    names["epochcast_agent_blanks_total"] |= {"gpu", "uuid", "metric"}
+    names["epochcast_gpu_xid_errors_total"] |= {"xid"}
+    names["epochcast_gpus_driver_failure"] |= {"code", "reason"}
+    for name in ("blanks", "implausible_values"):
+        names[f"epochcast_agent_{name}_total"] |= {"gpu", "uuid", "metric"}
     for metric in catalog().values():
         suffixes = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
         for suffix in suffixes:
@@ -80,11 +85,11 @@ def test_rules_name_metrics_and_labels_that_exist(root: Path, exported: dict[str
     files = ("training_rules.yml", "training_alerts.yml", "alerts.yml")
     rules = "".join((root / "dashboards" / name).read_text() for name in files)
     recorded = set(re.findall(r"record: (\S+)", rules))
-    named = set(re.findall(r"\b(?:training_job|gpu_pod)\w*:epochcast_\w+:\w+", rules))
+    named = set(re.findall(r"\b(?:training_job|gpu)\w*:epochcast_\w+:\w+", rules))
     assert named == recorded
     expressions = re.sub(r"#.*", "", rules)
     expressions = re.sub(r"(summary|description|runbook): .*(\n {12}.*)*", "", expressions)
-    expressions = re.sub(r"((?:training_job|gpu_pod)\w*:epochcast_\w+:\w+)", "vector(0)", expressions)
+    expressions = re.sub(r"((?:training_job|gpu)\w*:epochcast_\w+:\w+)", "vector(0)", expressions)
     used = _check([expressions], exported)
     assert len(used) > 40
 

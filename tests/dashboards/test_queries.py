@@ -150,8 +150,8 @@ class Truth:
         lengths = [if_known(newest[0] - newest[1] if newest else None)]
         lengths += [if_known(length) for length in (gpu.epoch_s, gpu.step_s, gpu.cycle_s)]
         activity = ("sm_active", "sm_occupancy", "tensor_active", "fp32_active", "fp16_active", "dram_active", "ofu")
-        reasons = ("power_cap", "thermal", "hardware_thermal", "power_brake", "board_limit", "clock_setting")
-        errors = ("xid_errors", "ecc_uncorrectable_errors", "nvlink_replay_errors", "pcie_replays")
+        reasons = ("power_cap", "thermal", "hardware_thermal", "power_brake")
+        errors = ("ecc_uncorrectable_errors", "nvlink_replay_errors", "pcie_replays")
         return {
             "Detector": [of("uuid", {mine: {"idle": 0.0, "searching": 1.0, "answered": 2.0}[gpu.state(now)]})],
             "Epoch, step or cycle": [if_known(gpu.epoch_s or gpu.step_s or gpu.cycle_s)],
@@ -175,12 +175,15 @@ class Truth:
             "Utilisation as the driver reports it": [mean("gpu_utilization"), mean("memory_utilization")],
             "Device memory": [last("memory_used"), last("memory_free")],
             "PCIe and NVLink": [window(column) for column in ("pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")],
-            "Power": [of("uuid", {mine: gpu.mean("energy", now - 60, now)}), last("power_average"), last("power_limit")],
+            "Power": [of("uuid", {mine: gpu.mean("energy", now - 60, now)}), last("power_limit")],
             "Clocks": [last("sm_clock"), last("memory_clock")],
             "Reduced clocks": [mean(f"throttled_{reason}") for reason in reasons],
             "Temperature": [last("temperature"), last("memory_temperature")],
-            "Errors": [of("uuid", {mine: 61 * gpu.mean(error, now - 60, now)}) for error in errors],
-            "Missing readings": [if_scraped(0.02), if_scraped(0.05)],
+            "Errors": [
+                of("uuid xid", {} if gpu.pushed else {(mine, "31"): 2.0}),
+                *(of("uuid", {mine: 61 * gpu.mean(error, now - 60, now)}) for error in errors),
+            ],
+            "Missing readings": [if_scraped(0.02), if_scraped(0.05), if_scraped(0.01)],
             "Samples that the detector receives": [of("uuid", {mine: 10.0}), of("uuid", {mine: 0.01})],
         }
 
@@ -299,7 +302,7 @@ class Truth:
                 of("instance source", sources),
                 of("instance source", dict.fromkeys(sources, 10.0)),
             ],
-            "Ticks: duration and delay, 99th percentile": [agents(tick)] * 3,
+            "Ticks: duration and delay, 99th percentile": [agents(tick)] * 2,
             "What is missing, per second": [
                 agents(0.1),
                 agents(0.0),
@@ -307,7 +310,7 @@ class Truth:
                 agents(0.01),
             ],
             "Age of the newest sample": [of("instance source", dict.fromkeys(sources, 0.2))],
-            "GPUs that are silent": [agents(0), agents(0)],
+            "GPUs": [agents(8), agents(8)],
             "Telemetry sources": [source((1, 0)), source((1.4, 900)), source((1800, 1800)), source((0, 1800))],
             "GPUs watched": [analyzers(4)],
             "Backlog": [analyzers(80)],

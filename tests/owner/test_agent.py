@@ -24,7 +24,6 @@ ON_PAGE = {
     "temperature": 41,
     "memory_used": 512 * MIB,
     "memory_free": 40000 * MIB,
-    "last_xid": 0,
 }
 # The black-box paper's static list (section III-A.2), from nvidia-smi and deviceQuery: what the agent calls it, of an H200.
 STATIC = {

@@ -43,11 +43,9 @@ def measured(seconds: float) -> Iterator[str]:
         rows.append((f"`{column}`", f"{len(apart)}", f"{1e3 * np.median(apart):.2f} ms", worst, f"{1e3 * apart.max():.2f} ms"))
     yield from markdown_table(("value", "values", "from its row's time: median (5 ms)", "p99 (15 ms)", "most"), rows)
     yield ""
-    histograms = []
-    for name, what in (("tick_lateness", "from due to begun"), ("value_lateness", "from a tick's first row to its last value")):
-        mean, most = spread(before, after, f"epochcast_agent_{name}_seconds")
-        histograms.append((f"`epochcast_agent_{name}_seconds`: {what}", f"{mean:.2f} ms", f"< {most:g} ms"))
-    yield from markdown_table(("the agent's own histograms", "mean", "p99"), histograms)
+    mean, most = spread(before, after, "epochcast_agent_tick_lateness_seconds")
+    own = ("`epochcast_agent_tick_lateness_seconds`: from due to begun", f"{mean:.2f} ms", f"< {most:g} ms")
+    yield from markdown_table(("the agent's own histogram", "mean", "p99"), [own])
     yield ""
     yield f"{GPUS} GPUs, {seconds:g} s, {machine()}."
 

@@ -58,7 +58,6 @@ LEVELS = {
     "throttled_board_limit": (0.0, 0.0),
     "throttled_clock_setting": (0.0, 0.0),
     "memory_temperature": (81.0, 60.0),
-    "xid_errors": (0.0, 0.0),
     "ecc_uncorrectable_errors": (0.0, 0.0),
     "nvlink_replay_errors": (0.002, 0.001),
     "pcie_replays": (0.01, 0.01),

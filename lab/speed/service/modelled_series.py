@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, TextIO
 
+from epochcast.agent.catalog import Part
 from epochcast.agent.catalog import catalog as agent_catalog
 from lab.speed.service.modelled_fleet import (
     COUNTED_SINCE,
@@ -58,13 +59,16 @@ def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
             continue
         yield Series("epochcast_gpu_up", labels, always(1.0))
         yield Series("epochcast_gpu_missed_ticks_total", labels, counted(0.02))
+        yield Series("epochcast_gpu_xid_errors_total", {**labels, "xid": "31"}, always(2.0))
         blank = {key: value for key, value in labels.items() if key != "name"} | {"metric": "fp64_active"}
         yield Series("epochcast_agent_blanks_total", blank, counted(0.05))
+        yield Series("epochcast_agent_implausible_values_total", blank, counted(0.01))
     for node, source, hertz in (("gpu-a", "gpm", 10.0), ("gpu-b", "dcgm", 9.7)):
         own = {"job": "epochcast-agent", "instance": f"{node}:9911"}
         of = {**own, "source": source}
         yield Series("up", own, always(1.0))
-        yield Series("epochcast_agent_unanswering_gpus", own, always(0.0))
+        yield Series("epochcast_gpus_expected", own, always(8.0))
+        yield Series("epochcast_gpus_present", own, always(8.0))
         yield Series("epochcast_agent_effective_hertz", of, always(hertz))
         yield Series("epochcast_agent_target_hertz", of, always(10.0))
         yield Series("epochcast_agent_last_sample_timestamp_seconds", of, lambda t: t - 0.2)
@@ -72,7 +76,7 @@ def agent_series(jobs: Iterable[Job], end: float) -> Iterator[Series]:
         yield Series("epochcast_agent_last_sample_timestamp_seconds", played, always(1.7e9))
         for name, rate in (("missed_ticks", 0.1), ("governed_ticks", 0.0), ("read_errors", 0.01)):
             yield Series(f"epochcast_agent_{name}_total", of, counted(rate))
-        for name in ("tick_seconds", "tick_lateness_seconds", "value_lateness_seconds"):
+        for name in ("tick_seconds", "tick_lateness_seconds"):
             yield from _histogram(f"epochcast_agent_{name}", of, TICK, 10.0)
         yield from _process(own, 0.012, 41e6)
 
@@ -149,16 +153,17 @@ def _measured(gpu: Gpu, labels: dict[str, str]) -> Iterator[Series]:
         if metric.kind == "counter":
             yield Series(f"{name.removesuffix('_total')}_total", labels, partial(gpu.integral, column))
             continue
-        yield Series(name, labels, partial(gpu.level, column))
-        if gpu.pushed:
-            continue
-        yield Series(f"{name}_avg", labels, partial(lambda c, t: gpu.mean(c, t - WINDOW_S, t), column))
-        # One reading in a window that is unlike the others: what only ten readings a second see.
-        yield Series(f"{name}_min", labels, partial(lambda c, t: 0.8 * gpu.level(c, t), column))
-        yield Series(f"{name}_max", labels, partial(lambda c, t: 1.05 * gpu.level(c, t), column))
-        if metric.unit == "ratio":
-            integral = f"{name.removesuffix('_ratio')}_seconds_total"
-            yield Series(integral, labels, partial(gpu.integral, column))
+        parts: dict[Part, tuple[str, Callable[[float], float]]] = {
+            "last": (name, partial(gpu.level, column)),
+            "avg": (f"{name}_avg", partial(lambda c, t: gpu.mean(c, t - WINDOW_S, t), column)),
+            # One reading in a window that is unlike the others: what only ten readings a second see.
+            "min": (f"{name}_min", partial(lambda c, t: 0.8 * gpu.level(c, t), column)),
+            "max": (f"{name}_max", partial(lambda c, t: 1.05 * gpu.level(c, t), column)),
+            "seconds": (f"{name.removesuffix('_ratio')}_seconds_total", partial(gpu.integral, column)),
+        }
+        for part in ("last",) if gpu.pushed else metric.shown:
+            own, value = parts[part]
+            yield Series(own, labels, value)
 
 
 def _detector(gpu: Gpu) -> Iterator[Series]:
