@@ -70,6 +70,7 @@ class Settings(_Table):
         carbon_intensity: of the electricity where jobs run [g CO2e/kWh]; None: the shipped figure of each cloud's region, if
             there is one.
         objective, market, clouds, regions: defaults for recommendations.
+        predicted_gpus: GPUs of each job whose predictions are on ``/metrics``, the recommended ones first; the API has all.
         backends: ``[backends.NAME]`` holds the settings of the backend NAME.
         limits: what clients may ask.
         shards: addresses of the processes of this service that watch the sources (``epochcast serve --shard 1/4`` to ``4/4``),
@@ -93,6 +94,7 @@ class Settings(_Table):
     market: Literal["on-demand", "spot"] = "on-demand"
     clouds: list[Name] = []
     regions: list[Name] = []
+    predicted_gpus: Annotated[int, Field(ge=0, le=1000)] = 7
     backends: dict[str, dict[str, Any]] = {}
     limits: LimitSettings = LimitSettings()
     shards: list[Name] = []

@@ -30,9 +30,10 @@ _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 class JobMetrics(Collector):
     """Collects the families of metrics.toml that are of jobs and of the analysis."""
 
-    def __init__(self, analysis: Analysis) -> None:
-        """Export ``analysis``, whose rounds are timed from now on."""
+    def __init__(self, analysis: Analysis, predicted_gpus: int) -> None:
+        """Export ``analysis``, whose rounds are timed from now on, with predictions for so many GPUs of each job."""
         self._analysis = analysis
+        self._predicted_gpus = predicted_gpus
         seconds = catalog()["epochcast_analyzer_analysis_seconds"]
         self._seconds = Histogram(seconds.name, seconds.help, registry=None, buckets=_BUCKETS)
         analysis.on_round = self._seconds.observe
@@ -51,7 +52,7 @@ class JobMetrics(Collector):
         active = [job for job in jobs if job.active]
         yield "epochcast_analyzer_active_jobs", (), len(active)
         yield "epochcast_analyzer_possible_savings_usd_per_hour", (), sum(map(_hourly_savings, active))
-        yield from _within_bounds(jobs, snapshot)
+        yield from _within_bounds(jobs, snapshot, self._predicted_gpus)
 
 
 def _current_jobs(snapshot: Snapshot) -> list[JobAnswer]:
@@ -64,13 +65,13 @@ def _current_jobs(snapshot: Snapshot) -> list[JobAnswer]:
     return sorted(current, key=lambda job: (not job.active, -len(job.gpus), job.since or 0.0, job.id))
 
 
-def _within_bounds(jobs: Sequence[JobAnswer], snapshot: Snapshot) -> Iterator[Value]:
+def _within_bounds(jobs: Sequence[JobAnswer], snapshot: Snapshot, predicted_gpus: int) -> Iterator[Value]:
     """First what each job is, then what is recommended, then what is predicted for each GPU, until the page is full."""
     room, known = MOST_BYTES, len(jobs)
     for part, of in (
         ("job", lambda job: chain(_of_job(job), _of_gpus(job, snapshot))),
         ("recommendation", _of_recommendation),
-        ("prediction", _of_prediction),
+        ("prediction", lambda job: _of_prediction(job, predicted_gpus)),
     ):
         named = []
         for job in jobs:
@@ -130,17 +131,19 @@ def _of_job(job: JobAnswer) -> Iterator[Value]:
     yield "epochcast_job_epoch_spread_ratio", own, job.spread
 
 
-def _of_prediction(job: JobAnswer) -> Iterator[Value]:
-    for prediction in () if job.prediction is None else job.prediction.predictions:
-        labels = (job.id, prediction.gpu)
-        yield "epochcast_job_predicted_ratio", labels, prediction.ratio
-        yield "epochcast_job_predicted_low_ratio", labels, prediction.ratio_low
-        yield "epochcast_job_predicted_high_ratio", labels, prediction.ratio_high
-        yield "epochcast_job_prediction_support_ratio", labels, prediction.support
-        if prediction.seconds is not None and prediction.low is not None and prediction.high is not None:
-            yield "epochcast_job_predicted_seconds", labels, prediction.seconds
-            yield "epochcast_job_predicted_low_seconds", labels, prediction.low
-            yield "epochcast_job_predicted_high_seconds", labels, prediction.high
+def _of_prediction(job: JobAnswer, most: int) -> Iterator[Value]:
+    """Of the GPUs that are recommended first, then the fastest."""
+    if job.prediction is None:
+        return
+    yield "epochcast_job_predicted_from_seconds", (job.id,), job.prediction.epoch_s
+    by_gpu = {prediction.gpu: prediction for prediction in job.prediction.predictions}
+    rows = [] if job.recommendation is None else job.recommendation.recommendations
+    fastest = sorted(by_gpu, key=lambda gpu: by_gpu[gpu].ratio)
+    for gpu in list(dict.fromkeys([*(row.gpu for row in rows if row.gpu in by_gpu), *fastest]))[:most]:
+        prediction = by_gpu[gpu]
+        yield "epochcast_job_predicted_ratio", (job.id, gpu), prediction.ratio
+        yield "epochcast_job_predicted_low_ratio", (job.id, gpu), prediction.ratio_low
+        yield "epochcast_job_predicted_high_ratio", (job.id, gpu), prediction.ratio_high
 
 
 def _of_recommendation(job: JobAnswer) -> Iterator[Value]:

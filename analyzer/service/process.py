@@ -85,7 +85,7 @@ def build(settings: Settings) -> Parts:
     workers = Workers(limits.workers, limits.worker_memory_bytes, limits.seconds)
     registry = CollectorRegistry()
     detection = DetectionMetrics(lambda: _view(analysis))
-    for collector in (detection, JobMetrics(analysis)):
+    for collector in (detection, JobMetrics(analysis, settings.predicted_gpus)):
         registry.register(collector)
     return Parts(
         settings=settings,

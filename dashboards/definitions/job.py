@@ -122,36 +122,35 @@ def _predictions() -> list[Any]:
     def predicted(name: str) -> str:
         return f"max by (target_gpu) (epochcast_job_{name}{{{JOB}}})"
 
-    seconds = {"low": "predicted_low_seconds", "predicted": "predicted_seconds", "high": "predicted_high_seconds"}
-    ratios = {"low": "predicted_low_ratio", "predicted": "predicted_ratio", "high": "predicted_high_ratio"}
+    ratios = {name: predicted(f"predicted{end}_ratio") for name, end in (("low", "_low"), ("predicted", ""), ("high", "_high"))}
+    here = f"max(epochcast_job_predicted_from_seconds{{{JOB}}})"
+    seconds = {name: f"{ratio} * on () group_left () {here}" for name, ratio in ratios.items()}
     return [
         intervals(
             "An epoch, step or cycle on other GPUs",
-            "Predicted seconds with the ends of the 90 % interval. Empty while the job's own length is unknown or uncertain; "
-            "the ratios in the next panel still hold.",
+            "Predicted seconds with the ends of the 90 % interval, for the GPUs that are recommended first. Empty while the job's "
+            "own length is unknown or uncertain; the ratios in the next panel still hold.",
             "s",
-            {name: predicted(metric) for name, metric in seconds.items()},
+            seconds,
             "target_gpu",
         ),
         intervals(
             "Time there over time here",
             "Ratio with the ends of its 90 % interval; below 1 the other GPU is faster.",
             "short",
-            {name: predicted(metric) for name, metric in ratios.items()},
+            ratios,
             "target_gpu",
         ),
         rows(
             "Predictions",
-            "The same figures as a table. Support is 1 for jobs like the training data; near 0 the prediction is a guess.",
-            {name: predicted(metric) for name, metric in seconds.items()}
-            | {"ratio": predicted("predicted_ratio"), "support": predicted("prediction_support_ratio")},
+            "The same figures as a table.",
+            seconds | {"ratio": ratios["predicted"]},
             [
                 Column("target_gpu", "GPU"),
                 Column("low", "low", "s"),
                 Column("predicted", "predicted", "s"),
                 Column("high", "high", "s"),
                 Column("ratio", "ratio", decimals=3),
-                Column("support", "support", "percentunit"),
             ],
             unit="s",
         ),

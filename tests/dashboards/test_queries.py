@@ -236,7 +236,7 @@ class Truth:
             "Share of the time in which the GPU waits": [of("cycle", idle)],
             "An epoch, step or cycle on other GPUs": seconds,
             "Time there over time here": ratios,
-            "Predictions": [*seconds, ratios[1], by_target(3, 1.0)],
+            "Predictions": [*seconds, ratios[1]],
             "Recommended": [
                 of(
                     "objective instance_type instances cloud region market target_gpu",

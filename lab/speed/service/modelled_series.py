@@ -230,14 +230,13 @@ def _job(job: Job, service: dict[str, str]) -> Iterator[Series]:
     if first.step_s is not None:
         yield Series("epochcast_job_samples_per_second", labels, known(256 / first.step_s))
         yield Series("epochcast_job_tokens_per_second", labels, known(256 * 2048 / first.step_s))
+    if job.seconds is not None:
+        yield Series("epochcast_job_predicted_from_seconds", labels, known(job.seconds))
     for target in RATIOS:
-        ratio, low, high, support = job.ratio(target)
+        ratio, low, high, _ = job.ratio(target)
         there = {**labels, "target_gpu": target}
-        yield Series("epochcast_job_prediction_support_ratio", there, began(support))
         for end, value in (("", ratio), ("_low", low), ("_high", high)):
             yield Series(f"epochcast_job_predicted{end}_ratio", there, began(value))
-            if job.seconds is not None:
-                yield Series(f"epochcast_job_predicted{end}_seconds", there, known(value * job.seconds))
     if job.usd is None or job.seconds is None:
         return
     yield Series("epochcast_job_current_usd", labels, known(job.usd))
