@@ -88,11 +88,6 @@ def grams_text(grams: float | None) -> str:
     return "-" if grams is None else mass(grams)
 
 
-def figure(value: float | None) -> str:
-    """Four significant digits; ``-`` for None."""
-    return "-" if value is None else f"{value:.4g}"
-
-
 def percent(ratio: float | None) -> str:
     """A ratio 0..1 as a reader sees it; ``-`` for None."""
     return "-" if ratio is None else f"{100 * ratio:.1f} %"

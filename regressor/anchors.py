@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from epochcast.regressor.derived import has_smooth_features, smooth_features
 from epochcast.regressor.errors import InputError
-from epochcast.regressor.features import busy_share, prior_log_ratio
-from epochcast.regressor.gpus import Catalog, Gpu
+from epochcast.regressor.features import busy_share
+from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.pairs import Pair, gpu_names
-from epochcast.regressor.profile import STATISTICS, Profile
+from epochcast.regressor.profile import Profile
 
 # Of workloads that represent the library about equally well, the shortest epoch is taken: measuring costs time. On the public
 # data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (decision 0015).
@@ -68,18 +68,6 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
         )
         for row, share in zip(order, covered, strict=True)
     ]
-
-
-def expected_seconds(anchor: Anchor, target: Gpu, catalog: Catalog) -> float:
-    """Seconds per epoch of an anchor on a GPU that it was not measured on, by the zero-training prior at boost clocks.
-
-    Raises:
-        InputError: the catalogue does not know the GPU that the anchor's epoch was measured on.
-    """
-    activity = {"gpu_utilization": dict.fromkeys(STATISTICS, anchor["busy_share"])}
-    profile = Profile(anchor["gpu"], anchor["epoch_s"], "epoch", 1, activity, "nvml", False)
-    pair = Pair(profile, catalog.resolve(anchor["gpu"]), target)
-    return anchor["epoch_s"] * float(np.exp(prior_log_ratio([pair])[0]))
 
 
 def _profiles_by_workload(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:

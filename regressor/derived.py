@@ -28,16 +28,13 @@ NOT_USED = {
 
 _DISTRIBUTION = ("mean", "std", "p25", "p50", "p75", "max")
 _CLOCK = ("mean", "std", "min", "p50")
-_STATIC = ("sm_count", "effective_flops", "memory_bandwidth", "boost_clock", "tdp")
+STATIC = ("sm_count", "effective_flops", "memory_bandwidth", "boost_clock", "tdp")
 
 # Logits of utilisations stay finite: nvidia-smi reads whole percents, half of one is its resolution. Traffic counts from a
 # megabyte a second on, by choice.
 _HALF_PERCENT = 0.005
 _MEGABYTE = 1e6
 _RATIO_OF_UTILISATIONS = "memory_per_gpu_utilization_log"
-
-STATIC_COLUMNS: tuple[str, ...] = (*(f"{name}_log_ratio" for name in _STATIC), "prior_log_ratio")
-"""Names of the columns of :func:`static_features`."""
 
 
 def usable_metrics(profile: Profile) -> set[str]:
@@ -100,11 +97,11 @@ class SourceFeatures:
 
 
 def static_features(pairs: Sequence[Pair]) -> NDArray[np.float64]:
-    """Logs of data-sheet figures source/target and the zero-training prior, shape (n, len(STATIC_COLUMNS))."""
+    """Logs of data-sheet figures source/target and the zero-training prior, shape (n, 6)."""
     ratios = [
-        [float(np.log(getattr(pair.source_gpu, name) / getattr(pair.target_gpu, name))) for name in _STATIC] for pair in pairs
+        [float(np.log(getattr(pair.source_gpu, name) / getattr(pair.target_gpu, name))) for name in STATIC] for pair in pairs
     ]
-    return np.column_stack([np.array(ratios, dtype=np.float64).reshape(len(pairs), len(_STATIC)), prior_log_ratio(pairs)])
+    return np.column_stack([np.array(ratios, dtype=np.float64).reshape(len(pairs), len(STATIC)), prior_log_ratio(pairs)])
 
 
 def columns_of(metrics: Sequence[str]) -> tuple[str, ...]:

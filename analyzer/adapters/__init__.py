@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from epochcast.analyzer.adapters import dcgmi_dmon, grafana_csv, nvidia_smi, prometheus_json, record_epochs
+from epochcast.analyzer.adapters import dcgmi_dmon, grafana_csv, nvidia_smi, prometheus_json
 from epochcast.analyzer.adapters.device_table import DeviceTable
 
 
@@ -22,7 +22,7 @@ class Adapter(Protocol):
         """At least one table, in the order of the GPUs; raises InputError, in a sentence that calls the source ``name``."""
 
 
-ADAPTERS: tuple[Adapter, ...] = (record_epochs, nvidia_smi, dcgmi_dmon, grafana_csv, prometheus_json)
+ADAPTERS: tuple[Adapter, ...] = (nvidia_smi, dcgmi_dmon, grafana_csv, prometheus_json)
 
 _HEAD = 4096
 

@@ -45,19 +45,6 @@ class _Quantity(click.ParamType[float]):
         return total if place and not text[place:].strip() else float("nan")
 
 
-class Count(click.ParamType[int]):
-    """A whole number from 1 to ``most``, which the help does not name: it only refuses nonsense."""
-
-    name = "integer, ≥ 1"
-
-    def __init__(self, most: int) -> None:
-        self._range = click.IntRange(1, most)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """See click."""
-        return int(self._range.convert(value, param, ctx))
-
-
 class Duration(_Quantity):
     """A length of time: ``10h``, ``90 min``, ``1h30m``."""
 

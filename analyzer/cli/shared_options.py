@@ -12,7 +12,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 gpus_option = click.option("--gpus", type=_PATH, metavar="FILE", help="TOML file with GPUs of your own.")
 recorded_gpu_option = click.option("--gpu", metavar="NAME", help="GPU it was recorded on, if the trace does not name it.")
 regressor_option = click.option("--model", type=_PATH, metavar="DIR", help="Model folder written by `epochcast fit regressor`.")
-model_out_option = click.option("--out", type=_PATH, required=True, metavar="DIR", help="Folder to write the model to.")
 
 # Of what is ranked: recommend and fleet analyze, and what predicts costs.
 prices_option = click.option(

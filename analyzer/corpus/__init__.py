@@ -1,6 +1,1 @@
-"""A corpus: runs of campaigns and imported ones, one row each in ``corpus.parquet``, with their traces and labels."""
-
-from epochcast.analyzer.corpus.run import Run
-from epochcast.analyzer.corpus.table import append_run, read_runs
-
-__all__ = ["Run", "append_run", "read_runs"]
+"""What the black box is fitted to: profiles of corpora, of folders of traces, and of runs that wandb or TensorBoard kept."""

@@ -6,13 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from epochcast.analyzer.answers.answer_schema import Recipe
-from epochcast.analyzer.corpus.imported import ImportOptions, import_run
+from epochcast.analyzer.corpus.logged_profile import ImportOptions, logged_profile
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Plugin
@@ -192,19 +191,17 @@ class RegressorFit(Plugin):
         )
 
     def _profiles(self, question: FitQuestion, catalog: Catalog) -> list[Profile]:
-        """Of the data, and of the runs by way of a corpus that is gone afterwards."""
+        """Of the data and of the runs; a run that cannot be used is told, and InputError if none can."""
         options = ImportOptions(**{field: getattr(question, field) for field in ImportOptions.__dataclass_fields__})
-        with TemporaryDirectory(prefix="epochcast-fit-") as folder:
-            corpus, refused = Path(folder), []
-            for path in question.runs:
-                try:
-                    import_run(path, corpus, catalog, options)
-                except InputError as error:
-                    refused.append(f"{path} is left out: {error}")
-            if refused and len(refused) == len(question.runs):
-                raise InputError(f"no run can be used; {refused[0]}")
-            paths = [*question.data, *([corpus] if question.runs else [])]
-            profiles, left_out = load_training_data(paths, catalog)
+        logged, refused = [], []
+        for path in question.runs:
+            try:
+                logged.append(logged_profile(path, catalog, options))
+            except InputError as error:
+                refused.append(f"{path} is left out: {error}")
+        if refused and not logged:
+            raise InputError(f"no run can be used; {refused[0]}")
+        profiles, left_out = load_training_data(question.data, catalog, logged)
         for sentence in (*refused, *left_out):
             self._settings.note(sentence)
         return profiles

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
-from epochcast.analyzer.corpus.run import Run, profile_beside, read_workload
-from epochcast.analyzer.corpus.table import read_runs
+from epochcast.analyzer.corpus.labelled_profile import profile_beside, read_workload
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.regressor import Catalog, Profile, load_corpus
@@ -17,26 +16,29 @@ from epochcast.regressor.corpora.run_table import table_file
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 
 
-def load_training_data(paths: Sequence[Path], catalog: Catalog) -> tuple[list[Profile], list[str]]:
+def load_training_data(
+    paths: Sequence[Path], catalog: Catalog, logged: Sequence[Profile] = ()
+) -> tuple[list[Profile], list[str]]:
     """Read the profiles of all ``paths`` and say what was left out.
 
     A path is a corpus of ours (its folder or its ``corpus.parquet``), a folder of traces (see `trace_profiles`), or what the
-    regressor reads itself. A recording that several corpora hold counts once. Runs of a corpus on a CPU, or on a GPU that the
-    catalogue lacks, are left out, with a sentence for each device. Raises InputError if nothing is there or left, or naming the
-    file that is not what it must be.
+    regressor reads itself. A recording that several corpora hold counts once, in an order that is not that of the paths. Runs
+    of a corpus, and of what was ``logged``, on a CPU or on a GPU that the catalogue lacks are left out, with a sentence for
+    each device. Raises InputError if nothing is there or left, or naming the file that is not what it must be.
     """
-    runs: list[Run] = []
+    recorded: dict[str, Profile] = {}
     profiles: list[Profile] = []
     for path in paths:
         if _is_corpus(path):
-            runs += read_runs(path)
+            recorded |= {json.dumps(profile.to_json(), sort_keys=True): profile for profile in load_corpus(path)}
         else:
             profiles += trace_profiles(path, catalog) if path.is_dir() and _traces(path) else load_corpus(path)
-    usable, left_out = on_known_gpus(union(runs), catalog)
-    profiles += [run.profile for run in usable]
+    usable, left_out = on_known_gpus([*(recorded[key] for key in sorted(recorded)), *logged], catalog)
+    profiles += usable
     if not profiles:
         reason = f": {'; '.join(left_out)}" if left_out else ""
-        raise InputError(f"{', '.join(repr(str(path)) for path in paths)} has no usable run{reason}")
+        named = ", ".join(repr(str(path)) for path in paths) or "what was given"
+        raise InputError(f"{named} has no usable run{reason}")
     return profiles, left_out
 
 
@@ -82,46 +84,16 @@ def _stem(path: Path) -> str:
     return next(path.name.removesuffix(suffix) for suffix in _SUFFIXES if path.name.endswith(suffix))
 
 
-_NAMED = 3
-
-
-def union(runs: Iterable[Run]) -> list[Run]:
-    """Every recording once, by its identity, in the order of time, not in the order given.
-
-    One that is there with and without its trace is kept with it. Raises InputError, naming them, for recordings of which two
-    different rows are there.
-    """
-    kept: dict[tuple[str, str, str, float], Run] = {}
-    conflicts = set()
-    for run in runs:
-        other = kept.setdefault(run.identity, run)
-        if replace(other, trace=run.trace) != run:
-            conflicts.add(run.identity)
-        elif other.trace is None or (run.trace is not None and run.trace < other.trace):
-            kept[run.identity] = run
-    if conflicts:
-        named = ", ".join(f"{run!r} ({workload}) on {gpu}" for gpu, workload, run, _ in sorted(conflicts)[:_NAMED])
-        more = f" and {len(conflicts) - _NAMED} more" if len(conflicts) > _NAMED else ""
-        raise InputError(
-            f"the corpora hold different results for the same recording: {named}{more}; leave out the wrong corpus, or delete "
-            "the row from its table"
-        )
-    return sorted(kept.values(), key=lambda run: (run.recorded_at, run.identity))
-
-
-def on_known_gpus(runs: Sequence[Run], catalog: Catalog) -> tuple[list[Run], list[str]]:
-    """The runs on GPUs of the catalogue, and for each other device a sentence: how many runs it has, why they do not count."""
+def on_known_gpus(profiles: Sequence[Profile], catalog: Catalog) -> tuple[list[Profile], list[str]]:
+    """Those on GPUs of the catalogue, and for each other device a sentence: how many runs it has, why they do not count."""
     reasons: dict[str, str] = {}
-    for run in runs:
-        if run.device == "cpu":
-            reasons[run.profile.gpu] = "a CPU run has no GPU telemetry"
-            continue
+    for profile in profiles:
         try:
-            catalog.resolve(run.profile.gpu)
+            catalog.resolve(profile.gpu)
         except ValueError as error:  # the regressor's InputError: unknown or ambiguous
-            reasons[run.profile.gpu] = str(error)
-    counts = Counter(run.profile.gpu for run in runs)
-    return [run for run in runs if run.profile.gpu not in reasons], [
+            reasons[profile.gpu] = str(error) if profile.metrics else "a CPU run has no GPU telemetry"
+    counts = Counter(profile.gpu for profile in profiles)
+    return [profile for profile in profiles if profile.gpu not in reasons], [
         f"{counts[device]} {'run' if counts[device] == 1 else 'runs'} on {device} left out: {reason}"
         for device, reason in reasons.items()
     ]

@@ -1,8 +1,7 @@
 """Plays the recordings in ``traces/`` for ever; all are simulated telemetry, made by the script in their metadata.
 
 `DemoSource` plays them as the jobs of ``epochcast serve --demo``: ten GPUs, read by the service's watcher like any other
-source. On each set of GPUs one job follows another. What is played follows from the clock, so that nothing is held of the past
-or of the days to come, and a watcher that starts again sees the same jobs go on.
+source. What is played follows from the clock, so that a watcher that starts again sees the same jobs go on.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ from epochcast.analyzer.traces.trace import PARQUET_KEY, trace_of_table
 
 TRACES = Path(__file__).parent / "traces"
 _HERTZ = 10
-_COUNTERS = ("energy",)  # go on where a part ends and another begins
 
 
 @dataclass(frozen=True)
@@ -59,25 +57,19 @@ class Recording:
         order = np.random.default_rng([job, turn]).integers(len(parts), size=work_rows // min(map(len, parts)) + 1)
         rows = np.concatenate([np.concatenate([parts[part] for part in order])[:work_rows], np.resize(rest, rest_rows)])
         values = {name: column[rows] for name, column in self.columns.items()}
-        for name in _COUNTERS:
-            steps = np.diff(self.columns[name], prepend=0)
-            steps[[0, self.begins[0]]] = steps[[1, self.begins[0] + 1]]
-            values[name] = turn * rows.size * steps.max() + np.cumsum(steps[rows])  # no job begins below the end of the last
+        steps = np.diff(self.columns["energy"], prepend=0)  # of a counter, which goes on from part to part
+        steps[[0, self.begins[0]]] = steps[[1, self.begins[0] + 1]]
+        values["energy"] = turn * rows.size * steps.max() + np.cumsum(steps[rows])  # no job begins below the end of the last
         return values
 
 
 @dataclass(frozen=True)
 class DemoJobs:
-    """Jobs on the same GPUs, one after another.
+    """Jobs on the same GPUs, one after another: each works for ``work_s``, and the next begins ``rest_s`` later.
 
-    Attributes:
-        recording: what each of them plays, ``NAME_0``, ``NAME_1``, …
-        nodes: the node of each GPU.
-        place: instance, cloud, region of each node, as in the price table.
-        work_s, rest_s: how long a job works, and until the next one begins.
-        age_s: how long the first job has worked when the demo begins.
-        holds: the process stays after its work, and holds the GPU's memory until the next job.
-        history_s: of the past that a start gives, at once: enough for an answer, little enough for a busy machine.
+    Each plays ``RECORDING_0``, ``RECORDING_1``, … on a GPU of each of the ``nodes``, which are of ``place`` (instance, cloud,
+    region). The first has worked for ``age_s`` when the demo begins; a start gives ``history_s`` of the past at once. Where it
+    ``holds``, the process stays after its work, and the GPU's memory with it.
     """
 
     recording: str
@@ -109,10 +101,7 @@ class DemoSource:
     clock_offset_s = None
 
     def __init__(self, settings: DemoSettings, shard: Shard = WHOLE) -> None:
-        self._gpus = [
-            _Gpu(settings.began, number, place) for number, jobs in enumerate(JOBS) for place in range(len(jobs.nodes))
-        ]
-        self._given_until = -math.inf
+        self._began, self._given_until = settings.began, -math.inf
 
     def close(self) -> None:
         """Do nothing: there is nothing to let go of."""
@@ -121,52 +110,36 @@ class DemoSource:
         """Give what is new; see `TelemetrySource`."""
         now = time.time()
         since, self._given_until = self._given_until, now
-        return [rows for gpu in self._gpus for rows in gpu.between(since, now)]
+        places = [(number, place) for number, jobs in enumerate(JOBS) for place in range(len(jobs.nodes))]
+        return [rows for gpu in places for rows in _between(self._began, *gpu, since, now)]
 
 
-class _Gpu:
-    """One GPU of one of the `JOBS`; it holds the telemetry of the job of now."""
+def _between(began: float, number: int, place: int, since: float, until: float) -> Iterator[Rows]:
+    """A GPU's rows later than ``since`` and not later than ``until`` [unix s], apart for each job and the rest after it."""
+    jobs, device = JOBS[number], _device(number, place)
+    length_s, first, since = jobs.work_s + jobs.rest_s, began - jobs.age_s, max(since, until - jobs.history_s)
+    for turn in range(math.floor((since - first) / length_s), math.floor((until - first) / length_s) + 1):
+        values, begin = _played(number, place, turn), first + turn * length_s
+        times = begin + np.arange(1, values["power"].size + 1) / _HERTZ
+        ends = begin + (length_s if jobs.holds else jobs.work_s)
+        new = (times > since) & (times <= until)
+        job = len(JOBS) * (int(begin) // 60 % 100_000) + number  # of its own in a state that is kept, too
+        owner = Owner(job % 30_000 + 2000, "python", "ada", slurm_job=str(job))
+        for part, owners in ((new & (times <= ends), (owner,)), (new & (times > ends), ())):
+            if part.any():
+                yield Rows(device, times[part], {name: column[part] for name, column in values.items()}, _HERTZ, owners)
 
-    def __init__(self, began: float, number: int, place: int) -> None:
-        jobs, node = JOBS[number], JOBS[number].nodes[place]
-        self._jobs, self._number, self._first = jobs, number, began - jobs.age_s
-        self._recording = Recording.read(f"{jobs.recording}_{place}")
-        self._turn: int | None = None
-        self._values: Mapping[str, NDArray[np.float64]] = {}
-        label = str(jobs.nodes[:place].count(node))
-        instance, cloud, region = jobs.place
-        self._device = GpuDevice(
-            f"GPU-{node}-{label}",
-            label,
-            self._recording.gpu,
-            node,
-            "simulator",
-            simulated=True,
-            instance=instance,
-            cloud=cloud,
-            region=region,
-        )
 
-    def between(self, since: float, until: float) -> Iterator[Rows]:
-        """Its rows later than ``since`` and not later than ``until`` [unix s], apart for each job and the rest after it."""
-        jobs, since = self._jobs, max(since, until - self._jobs.history_s)
-        length_s = jobs.work_s + jobs.rest_s
-        for turn in range(math.floor((since - self._first) / length_s), math.floor((until - self._first) / length_s) + 1):
-            values, begin = self._played(turn), self._first + turn * length_s
-            times = begin + np.arange(1, values["power"].size + 1) / _HERTZ
-            ends = begin + (length_s if jobs.holds else jobs.work_s)
-            new = (times > since) & (times <= until)
-            number = len(JOBS) * (int(begin) // 60 % 100_000) + self._number  # of its own in a state that is kept, too
-            owner = Owner(number % 30_000 + 2000, "python", "ada", slurm_job=str(number))
-            for part, owners in ((new & (times <= ends), (owner,)), (new & (times > ends), ())):
-                if part.any():
-                    own = {name: column[part] for name, column in values.items()}
-                    yield Rows(self._device, times[part], own, _HERTZ, owners)
+@lru_cache(maxsize=10)  # the job of now on each GPU
+def _played(number: int, place: int, turn: int) -> Mapping[str, NDArray[np.float64]]:
+    jobs = JOBS[number]
+    work, rest = round(jobs.work_s * _HERTZ), round(jobs.rest_s * _HERTZ)
+    return Recording.read(f"{jobs.recording}_{place}").played(work, rest, number, turn + 1)  # a history may begin before turn 0
 
-    def _played(self, turn: int) -> Mapping[str, NDArray[np.float64]]:
-        """The telemetry of a job and of the rest after it."""
-        if turn != self._turn:
-            work, rest = round(self._jobs.work_s * _HERTZ), round(self._jobs.rest_s * _HERTZ)
-            self._turn = turn
-            self._values = self._recording.played(work, rest, self._number, turn + 1)  # a history may begin before turn 0
-        return self._values
+
+def _device(number: int, place: int) -> GpuDevice:
+    jobs, node = JOBS[number], JOBS[number].nodes[place]
+    label, (instance, cloud, region) = str(jobs.nodes[:place].count(node)), jobs.place
+    rented = GpuDevice("", "", "", "", "simulator", simulated=True, instance=instance, cloud=cloud, region=region)
+    gpu = Recording.read(f"{jobs.recording}_{place}").gpu
+    return replace(rented, uuid=f"GPU-{node}-{label}", label=label, name=gpu, node=node)

@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,9 @@ TOLERANCE = 0.05
 """A period is right, and boundaries match, within this share of the true period (design: "Error figures")."""
 
 _NOTHING: dict[str, Any] = {"true_period_s": None, "period_s": None, "verdict": "none", "confidence": 0.0, "found": False}
-_PACKAGES = ("epochcast", "numpy", "scipy", "scikit-learn", "torch")
+
+
+_PACKAGES = ("epochcast", "numpy", "scipy", "scikit-learn")
 
 
 def run_demo(
@@ -89,7 +91,10 @@ def run_demo(
         "started": started.isoformat(timespec="seconds"),
         "seconds": time.monotonic() - began,
         "machine": machine,
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {
+            "python": platform.python_version(),
+            **{package: version(package) for package in _PACKAGES},
+        },
     }
     write_report(summary, figures, out / "report.html")
     write_whole(out / "summary.json", lambda file: file.write(json.dumps(summary, indent=2, allow_nan=False).encode()))
@@ -105,7 +110,7 @@ def _live(
     labels = read_labels(out / "live.json")
     detection = detect(trace.time, trace.metrics())
     figures["live"] = detection_figure(trace, detection, title="this machine, 10 Hz", true_starts=labels.epoch_starts)
-    about = {key: training[key] for key in ("framework", "images", "losses", "accuracies")}
+    about = {key: training[key] for key in ("images", "losses", "accuracies")}
     summary = {**compare(trace, labels, detection), **about, "load_average": os.getloadavg()[0]}
     return summary, f"{trace.gpu or platform.machine()}, {os.cpu_count()} CPUs"
 
@@ -156,16 +161,6 @@ def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict
     if recommendation["cheapest"]:
         said.append(f"{recommendation['verdict']['text']}.")
     return " ".join([*said, part("Live training on this CPU", live)])
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:  # torch is an extra
-            continue
-    return versions
 
 
 def compare(trace: Trace, labels: Labels, detection: Detection) -> dict[str, Any]:

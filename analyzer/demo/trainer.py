@@ -10,19 +10,18 @@ they wait for each other took up to seven times as much CPU for one epoch as for
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.demo import images
-from epochcast.analyzer.demo.cnn_numpy import Floats, NumpyNetwork, Parameters, initial_parameters
+from epochcast.analyzer.demo.cnn import Floats, Network, initial_parameters
 from epochcast.analyzer.errors import InputError
 from epochcast.common.files import write_whole
 
@@ -36,57 +35,33 @@ _RATE = 0.01
 _LEAST_IMAGES, _MOST_IMAGES = 512, 32768
 
 
-class Network(Protocol):
-    """What the loop needs of a network; see `cnn_numpy.NumpyNetwork`."""
-
-    framework: str
-
-    @property
-    def parameters(self) -> Parameters:
-        """All weights by name."""
-
-    @property
-    def velocity(self) -> Parameters:
-        """The optimiser's momentum by name."""
-
-    def train_batch(self, images: Floats, labels: NDArray[np.int64], rate: float) -> float:
-        """One step of SGD; the loss before it."""
-
-    def logits(self, images: Floats) -> Floats:
-        """Class scores, without gradient."""
-
-
-def train(
-    seconds: float, marks: Path, *, framework: str = "auto", seed: int = 0, say: Callable[[str], object]
-) -> dict[str, Any]:
+def train(seconds: float, marks: Path, *, say: Callable[[str], object]) -> dict[str, Any]:
     """Train for about ``seconds`` and keep ``marks`` (a label file) up to date after every epoch; returns its content.
 
-    Next to the marks [unix s] it holds the framework, images per epoch, loss [nats] and validation accuracy per epoch.
+    Next to the marks [unix s] it holds images per epoch, loss [nats] and validation accuracy per epoch.
     The checkpoint is written next to it. ``say`` gets one line per epoch. Raises InputError for bad settings.
     """
     began = time.time()
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
         raise InputError(f"--seconds is {seconds:g}; give {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     initial = initial_parameters(images.SIZE, len(images.CLASSES), rng)
-    build = _network_of(framework)
     remaining_s = seconds - _CALIBRATION_S - (time.time() - began)
-    count = _images_per_epoch(build(initial), remaining_s / EPOCHS, rng)
+    count = _images_per_epoch(Network(initial), remaining_s / EPOCHS, rng)
     pixels, labels = images.draw(count, rng)
     held_out, held_out_labels = images.draw(count // _VALIDATION_SHARE, rng)
-    network = build(initial)
+    network = Network(initial)
     record: dict[str, Any] = {
         "epoch_starts": [],
         "epoch_ends": [],
         "training": True,
-        "framework": network.framework,
         "images": count,
         "validation_images": len(held_out),
         "losses": [],
         "accuracies": [],
     }
     weights = sum(values.size for values in initial.values())
-    say(f"{network.framework}: {count} images per epoch, {weights} weights")
+    say(f"{count} images per epoch, {weights} weights")
     while True:
         start = time.time()
         order = rng.permutation(count)
@@ -102,18 +77,6 @@ def train(
         say(f"epoch {done}: {end - start:.2f} s, loss {loss:.3f}, validation accuracy {accuracy:.1%}")
         if done >= _LEAST_EPOCHS and time.time() - began + (end - start) / 2 > seconds:
             return record
-
-
-def _network_of(framework: str) -> Callable[[Parameters], Network]:
-    """How to build a network of ``framework``, where ``auto`` is torch if it is installed."""
-    installed = importlib.util.find_spec("torch") is not None
-    if framework == "torch" and not installed:
-        raise InputError("--framework torch: PyTorch is not installed; use numpy, or install the extra 'torch'")
-    if framework == "numpy" or not installed:
-        return NumpyNetwork
-    from epochcast.analyzer.demo.cnn_torch import TorchNetwork
-
-    return TorchNetwork
 
 
 def _images_per_epoch(network: Network, epoch_s: float, rng: np.random.Generator) -> int:
@@ -170,8 +133,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--marks", type=Path, required=True, metavar="FILE", help="label file to write: when each epoch began and ended"
     )
-    parser.add_argument("--framework", choices=("auto", "torch", "numpy"), default="auto", help="default: torch if installed")
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
 
     def say(line: str) -> None:
@@ -183,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise InputError(
                 f"--marks {str(options.marks)!r}: there is no folder {str(options.marks.parent)!r}; create it first"
             )
-        train(options.seconds, options.marks, framework=options.framework, seed=options.seed, say=say)
+        train(options.seconds, options.marks, say=say)
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2

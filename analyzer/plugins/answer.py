@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from epochcast.analyzer.plugins.chart import Picture
-
-_T = TypeVar("_T")
-
-Known = Annotated[_T | None, Field(exclude_if=lambda value: value is None)]
-"""A field that the JSON omits when it has no value."""
 
 
 class AnswerPart(BaseModel):

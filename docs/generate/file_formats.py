@@ -17,7 +17,6 @@ from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswe
 from epochcast.analyzer.backends.convmeter.predictor import ConvmeterManifest
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest
-from epochcast.analyzer.corpus.run import OWN_COLUMNS, Run
 from epochcast.analyzer.instances.price_table import load_instances
 from epochcast.analyzer.telemetry import gpu_report as report
 from epochcast.analyzer.traces import trace
@@ -113,7 +112,7 @@ def page() -> str:
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
     parts += [_json(_REPORT.to_json())]
     parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]
-    parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or ""), *_attributes(Run, OWN_COLUMNS)]
+    parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or "")]
     parts += [
         "## Model folder",
         prose(model_folder.__doc__ or ""),
@@ -125,13 +124,12 @@ def page() -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def _attributes(kind: type[Any], names: tuple[str, ...] = ()) -> Iterator[str]:
+def _attributes(kind: type[Any]) -> Iterator[str]:
     told, hints = meanings(kind), get_type_hints(kind)
     rows = []
     for one in fields(kind):
-        if not names or one.name in names:
-            required = "yes" if one.default is one.default_factory is MISSING else ""
-            rows.append([code(one.name), type_name(hints[one.name], with_null=True), required, told.get(one.name, "")])
+        required = "yes" if one.default is one.default_factory is MISSING else ""
+        rows.append([code(one.name), type_name(hints[one.name], with_null=True), required, told.get(one.name, "")])
     yield table(["field", "type", "required", "meaning"], rows)
 
 

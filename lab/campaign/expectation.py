@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from epochcast.analyzer.corpus import append_run, read_runs
 from lab.campaign.plan import Workload
+from lab.corpus.table import append_run, read_runs
 
 
 @dataclass(frozen=True)

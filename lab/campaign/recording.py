@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from epochcast.analyzer.corpus import append_run
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.recording.record import CompletedRecording, record
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.common.files import write_whole
 from lab.campaign.device import TrainingDevice
 from lab.campaign.plan import Workload
+from lab.corpus.table import append_run
 
 _KEPT_LINES = 40  # of what a failed training said: a traceback through PyTorch has about twenty
 

@@ -14,17 +14,17 @@ import click
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.group import Group
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option
-from epochcast.analyzer.corpus import Run, read_runs
-from epochcast.analyzer.corpus.imported import ImportOptions, import_run
-from epochcast.analyzer.corpus.run import DETECTED
-from epochcast.analyzer.corpus.training_data import union
+from epochcast.analyzer.corpus.logged_profile import ImportOptions
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.tables import interval_text, seconds_text, table
 from epochcast.analyzer.words import count
 from epochcast.regressor import load_catalog
 from lab import commands
 from lab.corpus.coverage import Coverage, DeviceCoverage, Missing, WorkloadCoverage, coverage
+from lab.corpus.imported import import_run
 from lab.corpus.merge import merge as merge_corpora
+from lab.corpus.run import DETECTED, Run, union
+from lab.corpus.table import read_runs
 
 _CORPORA = click.argument("corpora", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="CORPUS...")
 

@@ -7,16 +7,19 @@ import sys
 from pathlib import Path
 
 import click
+import numpy as np
 
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option, regressor_option
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.tables import seconds_text, table
-from epochcast.regressor import LatencyPredictor, load_catalog
-from epochcast.regressor.anchors import Anchor, anchor_order, expected_seconds
+from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Profile, load_catalog
+from epochcast.regressor.anchors import Anchor, anchor_order
 from epochcast.regressor.calibration import FEWEST
-from epochcast.regressor.pairs import make_pairs
+from epochcast.regressor.features import prior_log_ratio
+from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.profile import STATISTICS
 from lab.commands import run
 
 
@@ -52,7 +55,7 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
     chosen = _order(predictor, data, count)
     correction = predictor.recipe.correction_
     known = correction is not None and target.name in correction.gpus
-    seconds = [expected_seconds(anchor, target, catalog) for anchor in chosen]
+    seconds = [_expected_seconds(anchor, target, catalog) for anchor in chosen]
     mape = {} if predictor.reliability.anchoring is None else predictor.reliability.anchoring.mape
     if as_json:
         answer = {
@@ -90,6 +93,18 @@ def anchors(gpu: str, count: int, data: Path | None, model: Path | None, gpus: P
             f"the model already has telemetry of the {target.name}: more of it helps to train a new model, not to calibrate"
         )
     return 0
+
+
+def _expected_seconds(anchor: Anchor, target: Gpu, catalog: Catalog) -> float:
+    """Seconds per epoch of an anchor on a GPU that it was not measured on, by the zero-training prior at boost clocks.
+
+    Raises:
+        InputError: the catalogue does not know the GPU that the anchor's epoch was measured on.
+    """
+    activity = {"gpu_utilization": dict.fromkeys(STATISTICS, anchor["busy_share"])}
+    profile = Profile(anchor["gpu"], anchor["epoch_s"], "epoch", 1, activity, "nvml", False)
+    pair = Pair(profile, catalog.resolve(anchor["gpu"]), target)
+    return anchor["epoch_s"] * float(np.exp(prior_log_ratio([pair])[0]))
 
 
 def _order(predictor: LatencyPredictor, data: Path | None, count: int) -> list[Anchor]:

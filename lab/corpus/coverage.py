@@ -7,12 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from epochcast.analyzer.corpus.run import Device, Run
-from epochcast.analyzer.corpus.training_data import on_known_gpus
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.protocols import splits
+from lab.corpus.run import Device, Run
 
 PROTOCOLS = ("P2", "P3", "P4")
 
@@ -182,3 +181,21 @@ def _refusal(pairs: Sequence[Pair], protocol: str) -> str | None:
     except ValueError as error:  # the regressor's InputError
         return str(error)
     return None
+
+
+def on_known_gpus(runs: Sequence[Run], catalog: Catalog) -> tuple[list[Run], list[str]]:
+    """The runs on GPUs of the catalogue, and for each other device a sentence: how many runs it has, why they do not count."""
+    reasons: dict[str, str] = {}
+    for run in runs:
+        if run.device == "cpu":
+            reasons[run.profile.gpu] = "a CPU run has no GPU telemetry"
+            continue
+        try:
+            catalog.resolve(run.profile.gpu)
+        except ValueError as error:  # the regressor's InputError: unknown or ambiguous
+            reasons[run.profile.gpu] = str(error)
+    counts = Counter(run.profile.gpu for run in runs)
+    return [run for run in runs if run.profile.gpu not in reasons], [
+        f"{counts[device]} {'run' if counts[device] == 1 else 'runs'} on {device} left out: {reason}"
+        for device, reason in reasons.items()
+    ]

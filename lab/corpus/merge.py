@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from epochcast.analyzer.corpus.imported import copy_file, make_folder
-from epochcast.analyzer.corpus.run import Run
-from epochcast.analyzer.corpus.table import locked, read_runs, write_runs
-from epochcast.analyzer.corpus.training_data import union
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.labels import TRACES
 from epochcast.regressor.corpora.run_table import FILE_NAME, table_file
+from lab.corpus.imported import copy_file, make_folder
+from lab.corpus.labelled_traces import TRACES
+from lab.corpus.run import Run, union
+from lab.corpus.table import locked, read_runs, write_runs
 
 
 @dataclass(frozen=True)

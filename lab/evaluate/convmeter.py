@@ -12,10 +12,11 @@ from pydantic.json_schema import SkipJsonSchema
 
 from epochcast.analyzer.backends.convmeter.fit import TablesQuestion
 from epochcast.analyzer.plugins import Plugin
-from epochcast.analyzer.plugins.answer import AnswerPart, Known
+from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.analyzer.plugins.question import Option
 from epochcast.analyzer.plugins.types import one_of
 from lab.evaluate.common.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
+from lab.evaluate.common.known import Known
 from lab.evaluate.common.report import columns
 from lab.evaluate.convmeter_protocols import (
     Answers,

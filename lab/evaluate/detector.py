@@ -136,7 +136,7 @@ def detector(
 
 
 def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, _Load]]:
-    from epochcast.analyzer.traces.labels import held, labelled_files
+    from lab.corpus.labelled_traces import held, labelled_files
     from lab.evaluate.mlperf import mlperf_runs
 
     if protocol == "labels":
@@ -181,7 +181,7 @@ def _usable(
 
 
 def _regimes(folder: Path, method: str, clock: Literal["auto", "wall", "work"]) -> dict[str, Any]:
-    from epochcast.analyzer.traces.labels import labelled_files
+    from lab.corpus.labelled_traces import labelled_files
 
     def detected(name: str, trace: Trace, labels: Labels) -> tuple[str, tuple[Detection, Labels]]:
         return name, (find_epochs(trace.time, trace.metrics(), method=method, clock=clock), labels)

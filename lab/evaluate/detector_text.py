@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from epochcast.analyzer.tables import figure
-from lab.evaluate.common.report import Line, lines, number, of, paragraphs, percent
+from lab.evaluate.common.report import Line, figure, lines, number, of, paragraphs, percent
 from lab.evaluate.detection import TraceScore
 
 _NAMED = 3

@@ -11,14 +11,14 @@ from pydantic.json_schema import SkipJsonSchema
 
 from epochcast.analyzer.backends.distributed.backend import require_torch
 from epochcast.analyzer.plugins import Plugin
-from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Known
+from epochcast.analyzer.plugins.answer import Answer, AnswerPart
 from epochcast.analyzer.plugins.question import Option
-from epochcast.analyzer.tables import figure
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import Scores
 from lab.distributed.runs import read_runs
 from lab.evaluate.common.comparison import Comparison, RecipeFigures, RowsQuestion, each_recipe
-from lab.evaluate.common.report import Line, columns, lines, number, paragraphs, within
+from lab.evaluate.common.known import Known
+from lab.evaluate.common.report import Line, columns, figure, lines, number, paragraphs, within
 from lab.figures.pictures import Errors
 from lab.rivals.distributed import RECIPES
 

@@ -12,12 +12,13 @@ from epochcast.analyzer.backends.occupancy.models import Model
 from epochcast.analyzer.backends.occupancy.predictor import DEFAULT_MODEL
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Plugin
-from epochcast.analyzer.plugins.answer import AnswerPart, Known
+from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.analyzer.plugins.question import Option
 from epochcast.analyzer.plugins.types import one_of
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import Scores
 from lab.evaluate.common.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
+from lab.evaluate.common.known import Known
 from lab.evaluate.common.report import columns
 from lab.evaluate.occupancy_protocols import (
     FOLDS,

@@ -14,10 +14,9 @@ from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import AnswerPart
 from epochcast.analyzer.plugins.question import Option
-from epochcast.analyzer.tables import figure
 from epochcast.regressor import load_catalog
 from lab.evaluate.common.comparison import ALL, Comparison, RowsQuestion, each_recipe
-from lab.evaluate.common.report import columns
+from lab.evaluate.common.report import columns, figure
 from lab.evaluate.latency import Evaluation
 
 if TYPE_CHECKING:

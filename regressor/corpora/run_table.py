@@ -98,16 +98,6 @@ def row_profile(row: Mapping[str, Any], number: int, path: Path) -> Profile:
         raise InputError(f"row {number} of {str(table_file(path))!r}: {error}") from error
 
 
-def profile_row(profile: Profile) -> dict[str, Any]:
-    """Return the profile's columns, the opposite of :func:`row_profile`; statistics that it lacks are left out."""
-    statistics = {
-        column: profile.metrics[metric][statistic]
-        for column, (metric, statistic) in STATISTIC_COLUMNS.items()
-        if metric in profile.metrics
-    }
-    return {name: getattr(profile, name) for name in FIELD_COLUMNS} | statistics
-
-
 def _check_schema(metadata: Mapping[bytes, bytes], file: Path) -> None:
     """Refuse another schema; a table that another tool rewrote has lost it, and is recognised by its columns."""
     if METADATA_KEY not in metadata:

@@ -1,13 +1,10 @@
 """One job on several GPUs: one answer, each GPU's own boundaries, and the odd ones named."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from epochcast.detector import InputError, detect, detect_job
-from epochcast.detector.job import elected
 
 Array = NDArray[np.float64]
 Trace = tuple[Array, dict[str, Array]]
@@ -84,11 +81,6 @@ def test_times_that_do_not_overlap_are_no_job() -> None:
     assert [one.period_s for one in found.gpus] == pytest.approx([20, 20], rel=0.02)
 
 
-def test_one_gpu_is_a_job() -> None:
-    found = detect_job([gpu(0)])
-    assert found.job == found.gpus[0]
-
-
 def test_a_save_that_others_wait_for() -> None:
     """One GPU rests on its host's account while the others spin: nobody reads traffic, but it looks like a checkpoint."""
     time, metrics = gpu(0)
@@ -109,20 +101,6 @@ def test_a_save_that_others_wait_for() -> None:
 def test_no_trace_is_refused() -> None:
     with pytest.raises(InputError, match="no trace"):
         detect_job([])
-
-
-@pytest.mark.parametrize(
-    ("periods", "voters"),
-    [
-        ({}, set()),
-        ({0: 20.0}, {0}),
-        ({0: 20.0, 1: 20.5, 2: 13.0}, {0, 1}),
-        ({0: 20.0, 1: 13.0}, set()),
-        ({0: 20.0, 1: 20.0, 2: 13.0, 3: 13.0}, set()),
-    ],
-)
-def test_a_majority_elects(periods: Mapping[int, float], voters: set[int]) -> None:
-    assert elected(periods) == voters
 
 
 def stepping(seed: int, every: int) -> Trace:

@@ -10,8 +10,6 @@ from hypothesis.extra.numpy import arrays
 
 from epochcast.detector import InputError, luminol
 
-from .. import naive
-
 KINDS = ("random", "constant", "spiky", "steps", "cycle")
 
 
@@ -40,23 +38,9 @@ def test_equals_the_package(n: int, kind: str) -> None:
     assert np.array_equal(luminol.scores(values), luminol.package_scores(values))
 
 
-@pytest.mark.parametrize("kind", ["spiky", "cycle"])
-@pytest.mark.parametrize("n", [2, 50, 1999, 2000, 3001])
-def test_equals_plain_loops(kind: str, n: int) -> None:
-    values = series(kind, n)
-    assert np.allclose(luminol.scores(values), naive.luminol_scores(values.tolist()), rtol=1e-7, atol=1e-9)
-
-
 @settings(max_examples=40, deadline=None)
 @given(arrays(np.float64, st.integers(2, 300), elements=st.floats(-1e6, 1e6, width=32)))
 def test_equals_the_package_on_any_short_series(values: np.ndarray) -> None:
-    assert np.array_equal(luminol.scores(values), luminol.package_scores(values))
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(1990, 2600), st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 1000]))
-def test_equals_the_package_on_any_longer_series(n: int, seed: int, levels: int) -> None:
-    values = np.random.default_rng(seed).integers(0, levels, n) / 7
     assert np.array_equal(luminol.scores(values), luminol.package_scores(values))
 
 
@@ -81,38 +65,6 @@ def test_equals_the_package_with_its_parameters(lag: int, future: int, precision
         ).get_all_scores()
     found = luminol.scores(values, lag_window=lag, future_window=future, precision=precision, chunk_size=chunk)
     assert np.array_equal(found, wanted.values)
-
-
-def test_equals_the_package_on_uneven_timestamps() -> None:
-    from luminol.anomaly_detector import AnomalyDetector
-
-    values = series("cycle", 700)
-    seconds = 1_700_000_000 + np.cumsum(np.random.default_rng(1).integers(1, 9, values.size))
-    with luminol._numpy_asscalar():
-        wanted = AnomalyDetector(dict(zip(seconds.tolist(), values.tolist(), strict=True)), score_only=True).get_all_scores()
-    assert np.array_equal(luminol.scores(values, timestamps=seconds), wanted.values)
-    assert not np.array_equal(luminol.scores(values), wanted.values), "the derivative sees them"
-
-
-def test_the_package_merges_samples_of_one_second() -> None:
-    """Why `scores` refuses such timestamps: 300 scores come back for 3000 samples, without a word."""
-    from luminol.anomaly_detector import AnomalyDetector
-
-    with luminol._numpy_asscalar():
-        merged = AnomalyDetector({0.1 * i: i % 7 for i in range(3000)}, score_only=True).get_all_scores()
-    assert len(merged) == 300
-
-
-def test_bitmap_needs_2000_samples() -> None:
-    values = series("cycle", 2000)
-    assert (luminol.scores(values)[:25] == 0).all(), "the bitmap has no score before its first window"
-    assert luminol.scores(values[:1999])[:25].any(), "the moving average has one from the start"
-
-
-def test_adapter_leaves_numpy_as_it_was() -> None:
-    before = hasattr(np, "asscalar")
-    luminol.package_scores(np.arange(10.0))
-    assert hasattr(np, "asscalar") == before
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,12 @@
 """The tracker's choice: its confidence, epochs before steps, two jobs, two clocks."""
 
-import json
-
 import numpy as np
 import pytest
 
 from epochcast.detector import detect
-from epochcast.detector.methods.track import confidence
-from epochcast.detector.methods.track.second_job import drifts
 from lab.simulator import simulate, simulate_class
 
 FOUR = ("dram_active", "sm_active", "pcie_rx", "power")
-
-
-@pytest.mark.parametrize("kind", ["track", "fold"])
-def test_the_network_is_what_it_says(kind: str) -> None:
-    """Plain loops next to the vectorised network."""
-    weights = json.loads((confidence.files(confidence.__package__) / "confidence.json").read_text())[kind]
-    rng = np.random.default_rng(0)
-    for scale in (0.5, 100.0):
-        evidence = {
-            name: mean + scale * spread * rng.standard_normal()
-            for name, mean, spread in zip(weights["names"], weights["mean"], weights["scale"], strict=True)
-        }
-        logit = weights["offset"]
-        for hidden, bias, output in zip(weights["hidden"], weights["bias"], weights["output"], strict=True):
-            total = bias
-            for weight, name, mean, spread in zip(hidden, weights["names"], weights["mean"], weights["scale"], strict=True):
-                total += weight * min(5.0, max(-5.0, (evidence[name] - mean) / spread))
-            logit += output * np.tanh(total)
-        assert confidence.confidence(evidence) == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-9)
 
 
 def test_an_epoch_is_preferred_to_its_steps() -> None:
@@ -40,16 +17,6 @@ def test_an_epoch_is_preferred_to_its_steps() -> None:
     level = np.concatenate([np.zeros(50), np.tile(epoch, 6), np.zeros(50)]) + rng.normal(0, 0.02, 6 * epoch.size + 100)
     found = detect(1.7e9 + 0.1 * np.arange(level.size), {"sm_active": level.clip(0, 1)})
     assert (found.verdict, found.period_s) == ("epochs", pytest.approx(64, rel=0.05))
-
-
-def test_only_boundaries_that_drift_are_of_two_jobs() -> None:
-    first = np.arange(0.0, 500.0, 10.0)
-    assert not drifts(first, first[::3] + 0.5)
-    assert not drifts(first, first[::4] + 4.0)  # in the middle of every fourth cycle
-    assert not drifts(first, np.sort(np.concatenate([first[::3] + 3, first[::3] + 18])))  # in turns at two places
-    assert not drifts(first, np.arange(3.0, 500.0, 10.3))
-    assert drifts(first, np.arange(0.0, 500.0, 17.3))
-    assert drifts(np.arange(0.0, 500.0, 17.3), first)
 
 
 def test_two_jobs_are_told_apart() -> None:
@@ -128,10 +95,3 @@ def test_a_device_that_rests_between_epochs_is_still_at_one_job(pause_s: float) 
     found = detect(1.7e9 + 0.1 * np.arange(level.size), {"sm_active": level, "power": 50 + 200 * level})
     assert found.verdict == "epochs"
     assert found.period_s == pytest.approx(120 + pause_s, rel=0.02)
-
-
-def test_what_the_moments_of_readings_alone_may_tell_apart() -> None:
-    """Nine readings are twice 4.5, whose cycles are read by turns at other moments; eight are not, nor a period that drifts."""
-    assert confidence._aliased(9.0, 10) == pytest.approx(2 / 9)
-    assert confidence._aliased(8.0, 10) == pytest.approx(0.0, abs=1e-9)
-    assert confidence._aliased(9.1, 20) < 0.02

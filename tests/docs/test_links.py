@@ -5,8 +5,6 @@ import unicodedata
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from .pages import line_at, pages
 
 _CODE = re.compile(r"^ *```.*?^ *```[ \t]*$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
@@ -56,11 +54,3 @@ def test_every_link_leads_somewhere(root: Path) -> None:
         elif anchor and (target.suffix != ".md" or anchor not in headings(target)):
             dead.append(f"{where}: {link}: {target.name} has no heading of that name")
     assert not dead, "\n".join(dead)
-
-
-@pytest.mark.parametrize(
-    ("title", "anchor"), [("The agent: what it costs", "the-agent-what-it-costs"), ("`track` (default)", "track-default")]
-)
-def test_headings_become_anchors(tmp_path: Path, title: str, anchor: str) -> None:
-    (tmp_path / "page.md").write_text(f"# {title}\n\n```sh\n# no heading\n```\n## {title}\n")
-    assert headings(tmp_path / "page.md") == {anchor, f"{anchor}-1"}

@@ -58,13 +58,6 @@ def test_files_of_the_repository_are_pages_of_the_site(site: Path) -> None:
     assert "Unreleased" in (site / "changelog.html").read_text(encoding="utf-8")
 
 
-def test_lists_and_steps_are_lists_on_the_site_too(site: Path) -> None:
-    """GitHub's Markdown is not Python-Markdown's: docs/site/github_markdown.py."""
-    assert "<li><strong>At least ten samples per epoch.</strong>" in (site / "detector.html").read_text(encoding="utf-8")
-    steps = (site / "agent.html").read_text(encoding="utf-8").split("<ol>")[1].split("</ol>")[0]
-    assert steps.count("<li>") == 5 and steps.count("<pre>") == 4
-
-
 def test_every_page_is_in_the_navigation_and_in_the_search(site: Path, root: Path) -> None:
     nav = re.search(r"^nav:\n(?:(?: .*|)\n)*", (root / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert nav

@@ -143,19 +143,3 @@ def test_the_tutorial_on_a_fresh_clone(root: Path, tmp_path: Path) -> None:
     system = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if Path(p) != Path(sys.executable).parent)
     assert shutil.which("python3", path=system), "no python3 next to this environment"
     compare(steps, follow(steps, clone, system))
-
-
-@pytest.mark.parametrize(
-    ("shown", "printed", "expected"),
-    [
-        ("a 1.00 s\n", "noise\na  1.01 s\n", None),
-        ("a 1.00 s\n", "a 1.05 s\n", "a 1.00 s"),
-        ("a\nb\n", "a\nx\nb\n", "b"),
-        ("a\n…\nb\n", "a\nx\nb\n", None),
-        ("a: because …\n", "a: because of this\n", None),
-        ("b\n…\na\n", "a\nb\n", "a"),
-        ("a\n…\na\nb\n", "a\na\na\nb\n", None),
-    ],
-)
-def test_an_output_is_compared_line_by_line(shown: str, printed: str, expected: str | None) -> None:
-    assert shows(shown, printed, any_figures=False) == expected

@@ -1,4 +1,4 @@
-"""What every command with ``--json`` answers, and what the service describes: as before.
+"""The keys and types of every ``--json`` document, and the OpenAPI document, as before; values are held by tests/frozen.
 
 A change that is meant is written by ``pytest tests/golden --write-golden`` and read in the diff.
 """
@@ -7,134 +7,137 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from epochcast.agent.cli import main as agent
 from epochcast.analyzer.cli import main as analyzer
+from epochcast.analyzer.traces.trace import Trace, write_trace
+from lab.simulated_fleet import FleetSettings, write_fleet
+from lab.simulator import simulate
 
-from .answers import EXPECTED, kept, shape
-from .inputs import TINY
+from ..example_files import write_example_files
 
-# What is fitted here and now differs between processors, which add in different orders: a search ends a little elsewhere. With
-# AVX2 and with AVX-512 it stays within these (r2 of the fitted occupancies 5e-4, all else 1e-7); without either it does not.
-FITTED = 1e-4
+EXPECTED = Path(__file__).parent / "expected"
 
-DISTRIBUTED = f'predict-model distributed --model {TINY} --json --gpu "A100 SXM4 80GB"'
+DISTRIBUTED = (
+    'predict-model distributed --model gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128 --json --gpu "A100 SXM4 80GB"'
+)
+JOBS = "name,arrival_s,duration_s,occupancy,nvml_utilisation,memory_bytes\na,0,10,0.3,0.5,1e9\nb,0,20,0.4,0.4,2e9\n"
 
-
-@dataclass(frozen=True)
-class Case:
-    """Commands that run one after the other in one folder; what they print as JSON is compared.
-
-    Attributes:
-        commands: without ``epochcast``.
-        needs: packages without which it is skipped; ``shared`` stands for the public measurements.
-        measured: the values are of this machine and this minute: only keys and types are compared.
-        slow: it takes more than 5 s.
-        rel: how far numbers may be off.
-    """
-
-    name: str
-    commands: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    measured: bool = False
-    slow: bool = False
-    rel: float = 1e-6
-
-
-def case(name: str, *commands: str, **more: Any) -> Case:
-    return Case(name, commands, **more)
-
-
-CASES = [
-    case("agent_check", "epochcast-agent --replay run.parquet check --json"),
-    case("detect", "detect run.parquet --json", "detect steps.parquet --samples-per-step 256 --tokens-per-step 4096 --json"),
-    case("detect_job", "detect run.gpu0.parquet run.gpu1.parquet --json"),
-    case("profile", "profile run.parquet --workload 'resnet50|64|224' --group resnet50"),
-    case("predict", "predict run.parquet --json"),
-    case("recommend", "recommend run.parquet --epochs 90 --deadline 10h --startup 5m --json"),
-    case("gpus", "gpus --json"),
-    case("prices", "prices list --gpu T4 --json"),
-    case(
-        "regressor",
+# Commands without ``epochcast``, which run one after the other in one folder.
+CASES = {
+    "agent_check": ("epochcast-agent --replay run.parquet check --json",),
+    "detect": ("detect run.parquet --json", "detect steps.parquet --samples-per-step 256 --tokens-per-step 4096 --json"),
+    "detect_job": ("detect run.gpu0.parquet run.gpu1.parquet --json",),
+    "profile": ("profile run.parquet --workload 'resnet50|64|224' --group resnet50",),
+    "predict": ("predict run.parquet --json",),
+    "recommend": ("recommend run.parquet --epochs 90 --deadline 10h --startup 5m --json",),
+    "gpus": ("gpus --json",),
+    "prices": ("prices list --gpu T4 --json",),
+    "regressor": (
         "fit regressor --data my-profiles --precision tf32 --out model --json",
         "fit regressor --onto default --data anchors-on-t4 --data anchors-on-mine --gpus my-gpus.toml --out calibrated --json",
-        rel=FITTED,
     ),
-    case("record", 'record --out rec.parquet --json -- python -c "import time; time.sleep(1)"', measured=True),
-    case(
-        "fleet",
-        "fleet analyze fleet/traces --nodes fleet/nodes.csv --out findings --processes 1 --json",
-    ),
-    case(
-        "convmeter",
+    "record": ('record --out rec.parquet --json -- python -c "import time; time.sleep(1)"',),
+    "fleet": ("fleet analyze fleet/traces --nodes fleet/nodes.csv --out findings --processes 1 --json",),
+    "convmeter": (
         "fit convmeter --data points.csv --out cpu --json",
         "predict-model convmeter --network resnet18 --model cpu --image-size 64 --batch 1 --batch 8 --json",
-        rel=FITTED,
     ),
-    case(
-        "distributed",
+    "distributed": (
         DISTRIBUTED,
         f"{DISTRIBUTED} --search --gpus-total 4 --global-batch 16 --top 5",
         f"{DISTRIBUTED} --compare --strategies '4,1,1 2,2,1 1,2,2' --global-batch 16",
-        needs=("torch",),
     ),
-    case("packing", "simulate-packing --jobs jobs.csv --memory 16e9 --gpus-total 2 --json --slowdown none"),
-    case(
-        "occupancy",
+    "packing": ("simulate-packing --jobs jobs.csv --memory 16e9 --gpus-total 2 --json --slowdown none",),
+    "occupancy": (
         "predict-model occupancy --network alexnet --batch 32 --json",
         "predict-model occupancy --network lenet --gpu T4 --precision fp16 --sweep-batches --json",
-        needs=("torch", "transformers"),
     ),
-    case(
-        "measure",
+    "measure": (
         "measure convmeter --device cpu --network my_models:tiny --image-size 224 --batch 1 --budget 1 --out here.csv --json",
-        needs=("torch", "transformers"),
-        measured=True,
-        slow=True,
     ),
-]
+}
+NEEDS = {"distributed": ("torch",), "occupancy": ("torch", "transformers"), "measure": ("torch", "transformers")}
+SLOW = {"measure"}
+"""More than 5 s."""
 
 
-def run(command: str) -> tuple[int, str]:
-    """The exit status and what is printed, of a command without ``epochcast``."""
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
+    """A folder with every file that the commands name."""
+    folder = tmp_path_factory.mktemp("inputs")
+    write_example_files(folder, root)
+    made = simulate(9, epochs=1, epoch_s=80.0, step_s=0.5)
+    frame = pd.DataFrame({"time": made.time, **made.metrics})
+    within_the_epoch = (made.time - made.time[0] > 20) & (made.time - made.time[0] < 60)
+    write_trace(Trace(frame[within_the_epoch], gpu=made.gpu, source="simulator", simulated=True), folder / "steps.parquet")
+    write_fleet(folder / "fleet", FleetSettings(gpus=2, minutes=2.0))
+    (folder / "jobs.csv").write_text(JOBS)
+    return folder
+
+
+@pytest.fixture
+def work(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that commands run in, with links to the inputs: what one test writes no other sees."""
+    for path in inputs.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def check(request: pytest.FixtureRequest, name: str, answer: Any) -> None:
+    """Compare an answer with ``expected/NAME.json``, or write it there."""
+    path = EXPECTED / f"{name}.json"
+    if request.config.getoption("--write-golden", False):
+        path.write_text(text(answer) + "\n", encoding="utf-8")
+    assert answer == json.loads(path.read_text(encoding="utf-8")), "pytest tests/golden --write-golden writes it again"
+
+
+def text(value: Any, levels: int = 3) -> str:
+    """JSON with a line for each key of an answer, each path and each schema: small, and a diff still says where."""
+    if not levels or not value or not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(text(one, levels - 1) for one in value) + "\n]"
+    return "{\n" + ",\n".join(f'"{key}": {text(one, levels - 1)}' for key, one in value.items()) + "\n}"
+
+
+def shape(value: Any) -> Any:
+    """The keys and types of an answer; of a list its first element's."""
+    if isinstance(value, dict):
+        return {name: shape(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [shape(one) for one in value[:1]]
+    return "null" if value is None else type(value).__name__
+
+
+def run(command: str) -> Any:
     words = [sys.executable if word == "python" else word for word in shlex.split(command)]
     said = io.StringIO()
     with redirect_stdout(said):
         status = agent(words[1:]) if words[0] == "epochcast-agent" else analyzer(words)
-    return status, said.getvalue()
+    return {"command": command, "status": status, "answer": shape(json.loads(said.getvalue()))}
 
 
-@pytest.mark.parametrize("asked", [pytest.param(one, id=one.name, marks=[pytest.mark.soak] * one.slow) for one in CASES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.soak] * (name in SLOW)) for name in CASES])
 @pytest.mark.usefixtures("work")
-def test_commands_answer_as_before(asked: Case, request: pytest.FixtureRequest, same_as_before: Callable[..., None]) -> None:
-    for need in asked.needs:
-        if need == "shared":
-            request.getfixturevalue("shared_data")
-        else:
-            pytest.importorskip(need)
-    answers = []
-    for command in asked.commands:
-        status, said = run(command)
-        answer = json.loads(said)
-        told = shape(answer) if asked.measured else kept(answer, command)
-        answers.append({"command": command, "status": status, "answer": told})
-    same_as_before(asked.name, answers, asked.rel)
+def test_commands_answer_as_before(name: str, request: pytest.FixtureRequest) -> None:
+    for need in NEEDS.get(name, ()):
+        pytest.importorskip(need)
+    check(request, name, [run(command) for command in CASES[name]])
 
 
-def test_the_service_describes_itself_as_before(same_as_before: Callable[..., None]) -> None:
+def test_the_service_describes_itself_as_before(request: pytest.FixtureRequest) -> None:
     for extra in ("fastapi", "pebble", "limits", "torch"):  # without torch there are fewer backends
         pytest.importorskip(extra)
-    same_as_before("openapi", without_texts(openapi()))
-
-
-def openapi() -> dict[str, Any]:
     from prometheus_client import CollectorRegistry
 
     from epochcast.analyzer.plugins import Settings as PluginSettings
@@ -144,7 +147,7 @@ def openapi() -> dict[str, Any]:
 
     backends = Registry.load(PluginSettings(), {})
     parts = SimpleNamespace(registry=CollectorRegistry(), settings=Settings(), token=None, backends=backends)
-    return create_app(parts).openapi()  # type: ignore[arg-type]
+    check(request, "openapi", without_texts(create_app(parts).openapi()))  # type: ignore[arg-type]
 
 
 def without_texts(node: Any, named: bool = False) -> Any:
@@ -159,8 +162,3 @@ def without_texts(node: Any, named: bool = False) -> Any:
     names = {"properties", "schemas", "paths", "responses"}
     told = {key: without_texts(one, not named and key in names) for key, one in node.items() if key not in texts}
     return told["content"] if set(told) == {"content"} else told
-
-
-def test_every_golden_has_its_test() -> None:
-    there = {path.stem for path in EXPECTED.glob("*.json")}
-    assert there == {one.name for one in CASES} | {"openapi"}

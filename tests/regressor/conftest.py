@@ -29,11 +29,6 @@ def public_profiles(shared_data: Path) -> list[Profile]:
 
 
 @pytest.fixture(scope="session")
-def profet_profiles(shared_data: Path) -> list[Profile]:
-    return load_corpus(shared_data / "black_box" / "profet_epoch_latency.csv.gz")
-
-
-@pytest.fixture(scope="session")
 def rates(shared_data: Path) -> list[Profile]:
     """Rates of equal work on 28 GPUs."""
     return load_corpus(shared_data / "cross_gpu" / "rates.csv.gz")

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile
-from epochcast.regressor.anchors import anchor_order, expected_seconds
+from epochcast.regressor.anchors import anchor_order
 from epochcast.regressor.derived import smooth_features
-from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, make_pairs
 
 
@@ -53,15 +52,6 @@ def test_of_equals_the_shortest_epoch_is_taken(make_profile: Callable[..., Profi
     ]
     chosen = anchor_order(make_pairs(profiles, catalog), 2)
     assert sorted(anchor["workload"] for anchor in chosen) == ["0.2/3.0", "0.9/3.0"]
-
-
-def test_expected_seconds_are_the_priors_at_boost_clock(make_profile: Callable[..., Profile], catalog: Catalog) -> None:
-    profiles = [make_profile(gpu, 0.7, seconds, workload="w") for gpu, seconds in (("T4", 20.0), ("A10G", 8.0))]
-    (anchor,) = anchor_order(make_pairs(profiles, catalog))
-    assert (anchor["gpu"], anchor["epoch_s"]) == ("A10G", 8.0)
-    busy = replace(profiles[1], metrics={"gpu_utilization": profiles[1].metrics["gpu_utilization"]})  # all that an anchor keeps
-    ratio = np.exp(prior_log_ratio([Pair(busy, catalog["A10G"], catalog["L4"])])[0])
-    assert expected_seconds(anchor, catalog["L4"], catalog) == pytest.approx(8.0 * ratio)
 
 
 def test_profiles_without_the_metrics_are_refused(make_profile: Callable[..., Profile], catalog: Catalog) -> None:

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile
-from epochcast.regressor.features import busy_share, clock_share, paper_features, prior_log_ratio
-from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, source_seconds
+from epochcast.regressor.features import paper_features, prior_log_ratio
+from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 
 
 def test_pairs_join_a_workload_across_gpus(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
@@ -42,13 +42,6 @@ def test_profiles_that_cannot_be_paired(
         make_pairs([make_profile(**changes)], catalog)
 
 
-def test_a_question_has_no_measured_ratio(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
-    with pytest.raises(InputError, match="no measured seconds on the target"):
-        actual_ratio([Pair(make_profile(), catalog["T4"], catalog["A10G"])])
-    with pytest.raises(InputError, match="use the ratio"):
-        source_seconds([Pair(make_profile(epoch_s=None), catalog["T4"], catalog["A10G"])])
-
-
 def test_paper_features_are_raw_statistics_source_over_target_and_latency(
     catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
@@ -78,21 +71,3 @@ def test_prior_by_hand(catalog: Catalog, make_profile: Callable[..., Profile]) -
     unclocked = make_profile(busy=0.9)
     unclocked = replace(unclocked, metrics={key: value for key, value in unclocked.metrics.items() if key != "sm_clock"})
     assert prior_log_ratio([Pair(unclocked, t4, t4)])[0] == 0
-
-
-@pytest.mark.parametrize(("hertz", "share"), [(1.272e9, 0.8), (1e8, 0.25), (9e9, 1.25)])
-def test_clock_share_holds_to_what_is_possible(
-    catalog: Catalog, make_profile: Callable[..., Profile], hertz: float, share: float
-) -> None:
-    profile = make_profile()
-    clock = dict.fromkeys(profile.metrics["sm_clock"], hertz) | {"std": 0.0}
-    assert clock_share(replace(profile, metrics=profile.metrics | {"sm_clock": clock}), catalog["T4"]) == pytest.approx(share)
-
-
-def test_busy_share_falls_back_from_metric_to_metric(make_profile: Callable[..., Profile]) -> None:
-    profile = make_profile(busy=0.7)
-    values = profile.metrics["gpu_utilization"]
-    assert busy_share(profile) == (0.7, "gpu_utilization")
-    assert busy_share(replace(profile, metrics={"gr_engine_active": values, "sm_active": values}))[1] == "gr_engine_active"
-    assert busy_share(replace(profile, metrics={"sm_active": values})) == (0.7, "sm_active")
-    assert busy_share(replace(profile, metrics={})) == (1.0, None)

@@ -3,9 +3,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
-from epochcast.regressor.arrays import under
 from epochcast.regressor.inducing_gp import InducingGaussianProcess, PairProcesses
-from epochcast.regressor.telemetry_correction import SCALE_FLOOR
 
 
 def smooth(X: np.ndarray) -> np.ndarray:
@@ -40,18 +38,6 @@ def test_an_outlier_does_not_bend_its_neighbours(rows: np.ndarray) -> None:
     assert abs(process.predict(near) - smooth(near)) < 0.2 < abs(bent.predict(near) - smooth(near))
 
 
-def test_knows_where_it_knows_nothing(rows: np.ndarray) -> None:
-    process = InducingGaussianProcess().fit(rows, smooth(rows))
-    mean, unknown = process.predict_with_variance(np.array([[0.0, 0.0], [30.0, 30.0]]))
-    assert unknown[0] < 0.05 and unknown[1] > 0.99
-    assert mean[1] == pytest.approx(np.median(smooth(rows)))
-
-
-def test_the_smallest_scale_is_the_noise_of_source_and_target() -> None:
-    noise = InducingGaussianProcess().noise
-    assert pytest.approx(np.hypot(noise, noise)) == SCALE_FLOOR
-
-
 def test_no_row_is_an_inducing_point(rows: np.ndarray) -> None:
     points = InducingGaussianProcess().fit(rows, smooth(rows)).points_
     assert not (rows[:, None] == points[None]).all(axis=2).any()
@@ -61,19 +47,6 @@ def test_no_row_is_an_inducing_point(rows: np.ndarray) -> None:
 def test_few_and_equal_rows(n: int) -> None:
     process = InducingGaussianProcess().fit(np.zeros((n, 2)), np.full(n, 3.0))
     assert process.predict(np.zeros((1, 2)))[0] == pytest.approx(3.0)
-
-
-def test_arrays_there_and_back(rows: np.ndarray) -> None:
-    process = InducingGaussianProcess().fit(rows, smooth(rows))
-    arrays = under("p", process.arrays())
-    again = InducingGaussianProcess.of_arrays(arrays, "p")
-    assert np.array_equal(again.predict(rows), process.predict(rows))
-
-
-def test_no_repeated_row_is_an_inducing_point(rows: np.ndarray) -> None:
-    """A run measured twice is its own nearest neighbour."""
-    points = InducingGaussianProcess().fit(np.tile(rows, (2, 1)), np.tile(smooth(rows), 2)).points_
-    assert not (rows[:, None] == points[None]).all(axis=2).any()
 
 
 def test_of_many_rows_a_process_takes_some() -> None:

@@ -5,14 +5,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
-from epochcast.regressor.order import in_order
-from epochcast.regressor.pairs import Pair
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate
-from epochcast.regressor.predictor import _ordered
 
 GPUS = list(load_catalog().values())
 
@@ -20,36 +15,6 @@ GPUS = list(load_catalog().values())
 def is_better(one: Gpu, other: Gpu, precisions: list[Precision]) -> bool:
     faster = all(arithmetic_rate(one, each) >= 1.1 * arithmetic_rate(other, each) for each in precisions)
     return faster and one.memory_bandwidth >= 1.1 * other.memory_bandwidth
-
-
-@given(
-    log_ratio=st.lists(st.floats(-3, 3), min_size=len(GPUS), max_size=len(GPUS)),
-    own=st.integers(0, len(GPUS) - 1),
-    precisions=st.lists(st.sampled_from(PRECISIONS), min_size=1, max_size=2, unique=True),
-)
-@settings(max_examples=40, deadline=None)
-def test_no_better_gpu_is_more_than_3_percent_slower(log_ratio: list[float], own: int, precisions: list[Precision]) -> None:
-    log_ratio[own] = 0.0
-    ordered = in_order(np.array(log_ratio), GPUS, precisions, GPUS[own])
-    assert ordered[own] == 0
-    for better, worse in permutations(range(len(GPUS)), 2):
-        if is_better(GPUS[better], GPUS[worse], precisions):
-            assert ordered[better] <= ordered[worse] + np.log(1.03) + 1e-9, (GPUS[better].name, GPUS[worse].name)
-
-
-def test_what_is_in_order_stays_and_what_contradicts_meets_in_the_middle() -> None:
-    better, worse, source = (next(gpu for gpu in GPUS if gpu.name == name) for name in ("H100 SXM5", "T4", "RTX 4090"))
-    slack = np.log(1.03)
-    assert in_order(np.array([-1.0, 1.0, 0.0]), [better, worse, source], ["mixed"], source).tolist() == [-1.0, 1.0, 0.0]
-    moved = in_order(np.array([-0.1, -0.3, 0.0]), [better, worse, source], ["mixed"], worse)
-    assert moved[1] == -0.3, "the source keeps its own"
-    moved = in_order(np.array([0.2, -0.2, 0.0]), [better, worse, source], ["fp32"], source)
-    assert moved[0] - moved[1] == pytest.approx(slack, abs=1e-9)
-
-
-def test_a_single_answer_that_is_in_order_with_its_source_stays(make_profile: Callable[..., Profile]) -> None:
-    worse, source = (next(gpu for gpu in GPUS if gpu.name == name) for name in ("T4", "H100 SXM5"))
-    assert _ordered([Pair(make_profile("H100 SXM5"), source, worse)], np.array([0.5]), ["mixed"]).tolist() == [0.5]
 
 
 @pytest.mark.parametrize("source", ["T4", "A100 SXM4 80GB", "RTX 4090"])

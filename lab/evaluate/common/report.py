@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from epochcast.analyzer.tables import figure, table
+from epochcast.analyzer.tables import table
+
+
+def figure(value: float | None) -> str:
+    """Four significant digits; ``-`` for None."""
+    return "-" if value is None else f"{value:.4g}"
+
 
 Line = Mapping[str, Any]
 """Figures by their JSON keys."""

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from epochcast.regressor.derived import STATIC_COLUMNS, SourceFeatures, static_features
+from epochcast.regressor.derived import STATIC, SourceFeatures, static_features
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.features import exclude, paper_features
 from epochcast.regressor.pairs import Pair
+
+_STATIC_COLUMNS = (*(f"{name}_log_ratio" for name in STATIC), "prior_log_ratio")
 
 
 class PairFeatures(TransformerMixin, BaseEstimator):
@@ -39,7 +41,7 @@ class PairFeatures(TransformerMixin, BaseEstimator):
             raise InputError("there are no pairs to take features from; give at least one")
         if self.kind == "derived":
             self.source_ = SourceFeatures.choose(pairs)
-            self.columns_, self.excluded_ = [*self.source_.columns, *STATIC_COLUMNS], dict(self.source_.excluded)
+            self.columns_, self.excluded_ = [*self.source_.columns, *_STATIC_COLUMNS], dict(self.source_.excluded)
         elif self.kind == "paper":
             self.columns_, self.excluded_ = exclude(paper_features(pairs))
         else:

@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.traces.labels import labelled_traces, read_labels
+from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.common.files import write_whole
 from epochcast.detector.labels import Labels
+from lab.corpus.labelled_traces import labelled_traces
 from lab.evaluate.detection import RESOLVED
 from lab.evaluate.mlperf import mlperf_runs
 from lab.simulator import CLASSES, SimulatedTrace, simulate_class

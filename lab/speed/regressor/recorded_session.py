@@ -15,9 +15,9 @@ import pandas as pd
 
 from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.sources import source_of
-from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.regressor import Predictor, load_catalog
 from epochcast.regressor.precision import Precision, likely_precisions
+from lab.corpus.labelled_traces import labelled_traces
 from lab.speed.page import ROOT, markdown_table, options
 
 DATA = ROOT / "data" / "h200" / "record_epochs"

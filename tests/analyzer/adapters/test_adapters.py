@@ -1,7 +1,6 @@
 """Foreign logs: each becomes a trace in base units under catalogue names, and what cannot is refused in one sentence."""
 
 import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.analyzer.traces.trace import read_trace
 
 MIB = 2.0**20
@@ -133,91 +131,6 @@ def test_a_trace_of_our_own_is_taken_for_no_foreign_one(tmp_path: Path) -> None:
 # record_epochs.py -----------------------------------------------------------------------------------------------------
 
 TELEMETRY_HEADER = "time,mono,run,GPM_DT_MS,SMACT,POWER_INST,ENERGY_MJ,GPUTL,SMCLK,FBUSED,CPU_UTIL,RSS,TICK_US,MISSED"
-
-
-def recorded(folder: Path) -> Path:
-    """A session of a training, two at once, serving, one that failed and one that measures the sampler."""
-    spans = ["", "cnn", "", "a+b", "serve", "broken", "cost", "single"]
-    rows = []
-    for part, run in enumerate(spans):
-        for tick in range(50):
-            time = 1000 + 5 * part + tick / 10
-            missed = int(run == "cnn" and tick > 30) + int(part > 1)
-            rows.append(f"{time:.4f},{time - 900:.4f},{run},100,0.5,200.5,{1000 * tick},97,1980,1024,50,512,80,{missed}")
-    write(folder / "telemetry.csv.gz", "\n".join([TELEMETRY_HEADER, *rows]) + "\n")
-
-    def entry(name: str, part: int, kind: str = "train", status: str = "ok", epochs: int = 4) -> dict[str, object]:
-        start = 1000 + 5 * part
-        marks = [{"epoch": i, "start": start + i + 0.5, "end": start + i + 1.5} for i in range(epochs)]
-        return {"spec": {"name": name, "kind": kind, "val": True, "ckpt_every": 0}, "status": status, "epochs": marks}
-
-    runs = [
-        entry("cnn", 1),
-        entry("a", 3),
-        entry("b", 3, epochs=3),
-        entry("serve", 4, kind="serve", epochs=0),
-        entry("broken", 5, status="error: out of memory", epochs=2),
-        entry("cost", 6, kind="overhead", epochs=0),
-        entry("single", 7, epochs=1),
-    ]
-    document = {"schema": 1, "static": {"nvml": {"Name": "NVIDIA H200"}}, "runs": runs}
-    (folder / "runs.json").write_text(json.dumps(document))
-    return folder
-
-
-def test_a_recorded_session_is_one_trace_in_base_units(tmp_path: Path) -> None:
-    trace = read_trace(recorded(tmp_path) / "telemetry.csv.gz")
-    assert len(trace.time) == 400
-    assert {name: float(values[1]) for name, values in trace.metrics().items()} == {
-        "sm_active": 0.5,
-        "power": 200.5,
-        "energy": 1.0,
-        "gpu_utilization": 0.97,
-        "sm_clock": 1980e6,
-        "memory_used": 1024 * MIB,
-        "cpu_utilization": 0.5,
-        "rss": 512 * MIB,
-    }
-    assert trace.missed_ticks == 1
-
-
-def test_the_runs_of_a_recorded_session_come_with_their_marks(tmp_path: Path) -> None:
-    runs = {name: (trace, labels) for name, trace, labels in labelled_traces(recorded(tmp_path))}
-    assert list(runs) == ["cnn", "a+b", "serve"], "what failed, measured the sampler or has one epoch is left out"
-    trace, labels = runs["cnn"]
-    assert (trace.time[0], trace.time[-1], trace.gpu, trace.missed_ticks) == (1005, 1009.9, "NVIDIA H200", 1)
-    assert labels.epoch_starts == (1005.5, 1006.5, 1007.5, 1008.5)
-    assert labels.epoch_ends == (1006.5, 1007.5, 1008.5, 1009.5)
-    assert (labels.training, labels.cls) == (True, "train+validation")
-    assert len(runs["a+b"][1].epoch_starts) == 4
-    assert len(runs["a+b"][1].epoch_starts2) == 3
-    assert runs["a+b"][1].cls == "two_jobs"
-    assert (runs["serve"][1].training, runs["serve"][1].cls) == (False, "serve")
-
-
-def test_a_session_that_was_killed_gives_the_runs_that_it_finished(tmp_path: Path) -> None:
-    path = recorded(tmp_path) / "runs.json"
-    document = json.loads(path.read_text())
-    path.write_text(json.dumps({**document, "runs": document["runs"][:2]}))  # b, next to a, is not known yet
-    assert [name for name, _, _ in labelled_traces(tmp_path)] == ["cnn"]
-
-
-def test_a_session_with_a_broken_reading_is_refused(tmp_path: Path) -> None:
-    path = recorded(tmp_path) / "telemetry.csv.gz"
-    write(path, gzip.decompress(path.read_bytes()).decode().replace("200.5", "much", 1))
-    with pytest.raises(InputError, match=r"column 'POWER_INST' of .* holds 'much' in data row 1"):
-        read_trace(path)
-
-
-def test_a_broken_count_of_missed_ticks_is_none(tmp_path: Path) -> None:
-    text = "time,mono,run,SMACT,MISSED\n1,1,a,0.5,many\n2,2,a,0.5,inf\n"
-    assert read_trace(write(tmp_path / "telemetry.csv", text)).missed_ticks == 0
-
-
-def test_a_session_without_its_runs_is_refused(tmp_path: Path) -> None:
-    (recorded(tmp_path) / "runs.json").write_text('{"runs": []}')
-    with pytest.raises(InputError, match="it lacks 'static'"):
-        list(labelled_traces(tmp_path))
 
 
 # MLPerf power ---------------------------------------------------------------------------------------------------------

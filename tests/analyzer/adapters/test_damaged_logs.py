@@ -36,7 +36,6 @@ GOOD = {
     "dates": "timestamp,power\n" + "".join(f"2026-11-20T18:49:{tick:02d}Z,{tick}\n" for tick in _TICKS),
     "milliseconds": "time,power\n" + "".join(f"{1700000000000 + 100 * tick},{tick}\n" for tick in _TICKS),
     "own": '# {"gpu": "Tesla T4", "static": {}}\ntime,power\n' + "".join(f"{1.7e9 + tick},{tick}\n" for tick in _TICKS),
-    "record_epochs": "time,mono,run,SMACT,MISSED\n" + "".join(f"{1.7e9 + tick},{tick},a,0.5,0\n" for tick in _TICKS),
 }
 PIECES = [
     "",

@@ -12,10 +12,10 @@ import pytest
 
 from epochcast.analyzer.adapters import tensorboard_events
 from epochcast.analyzer.adapters.logged_run import Epochs
-from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection
 from lab.corpus.__main__ import main as corpus
+from lab.corpus.table import read_runs
 
 BEGIN = 1_795_000_000.0
 

@@ -16,12 +16,12 @@ from epochcast.analyzer.adapters.logged_run import Epochs
 from epochcast.analyzer.adapters.wandb_log import read_records
 from epochcast.analyzer.answers import sources
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.corpus import read_runs
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.labels import labelled_traces
 from epochcast.analyzer.traces.trace import Trace, read_trace, read_traces, write_trace
 from epochcast.detector import Detection, JobDetection, detect
 from lab.corpus.__main__ import main as corpus
+from lab.corpus.labelled_traces import labelled_traces
+from lab.corpus.table import read_runs
 from lab.evaluate.__main__ import main as evaluate
 
 from . import wandb_logs as logs

@@ -47,19 +47,6 @@ def test_epochs_count_from_the_first_sample_and_have_utc_and_confidence(printed:
     ]
 
 
-def test_the_utc_time_is_rounded_up_over_the_minute(printed: Printed) -> None:
-    late = replace(FOUND, epochs=(Epoch(NOON + 59.96, NOON + 65.0, 0.5),))
-    assert printed(late)[1] == "    1  at 59.96 s (2025-03-01 12:01:00.0 UTC)  length 5.04 s  confidence 0.50"
-
-
-def test_epochs_of_less_than_a_second_have_milliseconds(printed: Printed) -> None:
-    short = replace(FOUND, period_s=0.25, epochs=(Epoch(NOON + 1.125, NOON + 1.375, 1.0),), samples_per_epoch=2.5)
-    assert printed(short) == [
-        "1 epoch, period 0.250 s (method track, wall clock, confidence 0.91, 2.50 samples per epoch)",
-        "    1  at 1.125 s (2025-03-01 12:00:01.125 UTC)  length 0.250 s  confidence 1.00",
-    ]
-
-
 def test_several_stretches_come_before_the_epochs(printed: Printed) -> None:
     assert printed(replace(FOUND, period_s=30.0, stretches=STRETCHES))[1:4] == [
         "the period changes; this is the period of the longest stretch:",
@@ -102,13 +89,6 @@ def test_a_period_that_changes_is_answered_by_its_stretches(printed: Printed) ->
 
 def test_every_reason_has_a_sentence() -> None:
     assert set(REASONS) == set(get_args(Reason))
-
-
-def test_methods_without_a_reason_answer_as_before(printed: Printed) -> None:
-    found = replace(NOTHING, method="paper", confidence=0.2)
-    assert printed(found, status=1) == ["no epochs found (method paper, wall clock, confidence 0.20)"]
-    assert "samples" not in printed(replace(FOUND, samples_per_epoch=None))[0]
-    assert printed(FOUND, "--luminol", "package", status=2) == []  # which applies only to the paper's method
 
 
 def test_json_relates_its_times_to_the_first_sample(printed: Printed) -> None:

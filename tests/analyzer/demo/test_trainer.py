@@ -1,4 +1,4 @@
-"""The demo trains for real: right gradients, the same network in both frameworks, a loss that falls, marks that hold."""
+"""The demo trains for real: right gradients, a loss that falls, marks that hold."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epochcast.analyzer.demo import cnn_numpy, images, trainer
-from epochcast.analyzer.demo.cnn_numpy import NumpyNetwork, initial_parameters
+from epochcast.analyzer.demo import cnn, images, trainer
+from epochcast.analyzer.demo.cnn import Network, initial_parameters
 from epochcast.analyzer.traces.labels import read_labels
 
 
-def doubles(size: int, seed: int) -> NumpyNetwork:
+def doubles(size: int, seed: int) -> Network:
     """A network in float64, in which finite differences are exact enough to check a gradient by."""
-    network = NumpyNetwork(initial_parameters(size, 4, np.random.default_rng(seed)))
+    network = Network(initial_parameters(size, 4, np.random.default_rng(seed)))
     network.parameters = {name: values.astype(np.float64) for name, values in network.parameters.items()}  # type: ignore[misc]
     return network
 
@@ -39,30 +39,6 @@ def test_gradients_agree_with_finite_differences() -> None:
             assert gradient[place] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-7, rel=1e-4), (name, place)
 
 
-def test_columns_and_fold_are_transposes_of_each_other() -> None:
-    rng = np.random.default_rng(1)
-    x, y = rng.standard_normal((2, 6, 6, 3)), rng.standard_normal((2 * 6 * 6, 27))
-    assert np.vdot(cnn_numpy._columns(x), y) == pytest.approx(np.vdot(x, cnn_numpy._fold(y, x.shape)))
-
-
-def test_torch_and_numpy_are_the_same_network() -> None:
-    pytest.importorskip("torch", reason="the extra 'torch' is not installed")
-    from epochcast.analyzer.demo.cnn_torch import TorchNetwork
-
-    rng = np.random.default_rng(2)
-    initial = initial_parameters(images.SIZE, len(images.CLASSES), rng)
-    ours, theirs = NumpyNetwork(initial), TorchNetwork(initial)
-    drawn, labels = images.draw(48, rng)
-    for batch in (slice(0, 16), slice(16, 32), slice(32, 48)):
-        pixels = images.augment(drawn[batch], rng)
-        np.testing.assert_allclose(theirs.logits(pixels), ours.logits(pixels), atol=2e-4)
-        losses = [network.train_batch(pixels, labels[batch], 0.01) for network in (ours, theirs)]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-    for name, values in ours.parameters.items():
-        np.testing.assert_allclose(theirs.parameters[name], values, atol=2e-4)
-        np.testing.assert_allclose(theirs.velocity[name], ours.velocity[name], atol=2e-3)
-
-
 def test_images_show_every_class_and_augmentation_changes_only_the_view() -> None:
     drawn, labels = images.draw(600, np.random.default_rng(3))
     assert drawn.shape == (600, images.SIZE, images.SIZE) and drawn.dtype == np.uint8
@@ -84,13 +60,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {"_LEAST_IMAGES": 512, "_MOST_IMAGES": 512, "_BATCH": 16, "_CALIBRATION_IMAGES": 16, "_CALIBRATION_S": 0.0}
     for name, value in (few | {"_LEAST_SECONDS": 0.1}).items():
         monkeypatch.setattr(trainer, name, value)
-    monkeypatch.setattr(cnn_numpy, "CHANNELS", (1, 8, 16, 16))
+    monkeypatch.setattr(cnn, "CHANNELS", (1, 8, 16, 16))
 
 
 @pytest.mark.usefixtures("small")
 def test_a_short_run_learns_and_leaves_marks_that_fit_the_clock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     marks = tmp_path / "marks.json"
-    assert trainer.main(["--seconds", "0.1", "--marks", str(marks), "--framework", "numpy"]) == 0
+    assert trainer.main(["--seconds", "0.1", "--marks", str(marks)]) == 0
     labels, record = read_labels(marks), json.loads(marks.read_text())
     assert labels.training and len(labels.epoch_starts) >= 5
     assert all(end <= start for end, start in zip(labels.epoch_ends[:-1], labels.epoch_starts[1:], strict=True))
@@ -99,7 +75,7 @@ def test_a_short_run_learns_and_leaves_marks_that_fit_the_clock(tmp_path: Path, 
     assert record["accuracies"][-1] > 0.2  # ten classes: guessing gives 0.1
     assert capsys.readouterr().out.count("validation accuracy") == len(labels.epoch_starts)
     with np.load(tmp_path / "marks.checkpoint.npz") as checkpoint:
-        assert checkpoint["conv2.weight"].shape == (9 * cnn_numpy.CHANNELS[1], cnn_numpy.CHANNELS[2])
+        assert checkpoint["conv2.weight"].shape == (9 * cnn.CHANNELS[1], cnn.CHANNELS[2])
         assert np.abs(checkpoint["velocity/output.bias"]).max() > 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["marks.checkpoint.npz", "marks.json"]
 

@@ -75,13 +75,6 @@ def test_many_epochs_are_shown_in_a_close_up_instead_of_a_thicket() -> None:
     assert not figure.axes[0].texts
 
 
-@pytest.mark.parametrize(("seconds", "unit"), [(60, "seconds"), (3 * 3600, "minutes")])
-def test_time_is_told_in_a_fitting_unit(seconds: int, unit: str) -> None:
-    figure = detection_figure(saw(6, seconds / 6), found(6, seconds / 6), title="T4")
-    assert figure.axes[-1].get_xlabel() == f"{unit} since the first sample"
-    assert figure.axes[-1].get_xlim()[1] == pytest.approx(seconds / (60 if unit == "minutes" else 1), rel=0.01)
-
-
 def test_a_long_series_keeps_its_extremes_and_its_mean() -> None:
     axes = Figure().subplots()
     values = np.tile([0.0, 1.0], 50_000)
@@ -99,12 +92,6 @@ def test_no_line_crosses_a_hole() -> None:
     time = np.concatenate([np.arange(100.0), 500 + np.arange(100.0)])
     draw_series(axes, time, np.ones(200), color="k")
     assert np.isnan(axes.lines[0].get_ydata()).sum() == 1
-
-
-def test_empty_readings_are_left_out() -> None:
-    axes = Figure().subplots()
-    draw_series(axes, np.arange(6.0), np.array([1.0, np.nan, np.nan, 2.0, np.nan, np.nan]), color="k")
-    assert axes.lines[0].get_xdata().tolist() == [0.0, 3.0]
 
 
 def test_each_pass_of_the_papers_recipe_has_a_panel_with_its_score_before_smoothing() -> None:
@@ -129,14 +116,6 @@ def test_scores_of_another_length_are_no_panel_over_time() -> None:
     figure = detection_figure(trace, found(5, 10, scores=scores), title="T4")
     assert labels(figure)[-2] == "similarity"
     assert titles(figure) == ["candidate periods: quality, answer dashed"]
-
-
-def test_the_template_is_drawn_around_its_boundary() -> None:
-    around = np.linspace(-4, 2, 50)
-    scores = {"template_time": around, "template": np.sin(around)}
-    figure = detection_figure(saw(5, 10), found(5, 10, scores=scores), title="T4")
-    assert titles(figure) == ["template of a boundary (dashed)"]
-    assert figure.axes[-1].lines[0].get_xdata() == pytest.approx(around)
 
 
 def test_two_jobs_have_a_row_each() -> None:

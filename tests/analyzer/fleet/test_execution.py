@@ -52,29 +52,6 @@ def results(workers: object, traces: Sequence[str], *, most: int = 2, seconds: f
     return found
 
 
-def test_batches_are_few_and_small() -> None:
-    sizes = [[1] * 5, [9, 1, 1], [20], [5, 5, 1]]
-    flat = [size for part in sizes for size in part]
-    batches = list(in_batches(flat, int, most=4, most_bytes=10))
-    assert [size for batch in batches for size in batch] == flat
-    assert all(len(batch) <= 4 and (sum(batch) <= 10 or len(batch) == 1) for batch in batches)
-
-
-def test_only_a_few_batches_are_taken_from_a_long_list() -> None:
-    taken = 0
-
-    def endless() -> Iterator[list[str]]:
-        nonlocal taken
-        while True:
-            taken += 1
-            yield ["x"]
-
-    stream = worked_on(endless(), done, Here(), seconds_of=lambda _: 1.0, failed=lambda trace, why: [])
-    for _ in range(10):
-        next(stream)
-    assert taken <= 10 + 8
-
-
 def test_a_batch_may_take_as_long_as_its_traces_together() -> None:
     allowed: list[float] = []
 

@@ -25,16 +25,6 @@ def test_the_newest_part_counts_and_order_is_that_of_names(tmp_path: Path) -> No
         assert (each.version("a"), each.version("b"), each.version("d")) == (None, "v2", None)
 
 
-def test_more_parts_than_are_held_are_read_in_any_order(tmp_path: Path) -> None:
-    store = FindingsStore(tmp_path)
-    names = [f"{number % 3}-{number:02}" for number in range(30)]
-    for name in names:
-        store.add([finding(name)])
-    (tmp_path / "parts" / "00000003 (copy).parquet").write_bytes(b"no part")
-    for each in (store, FindingsStore(tmp_path)):
-        assert [one.trace for one in each.findings()] == sorted(names)
-
-
 def test_what_is_no_longer_there_is_forgotten(tmp_path: Path) -> None:
     store = FindingsStore(tmp_path)
     store.add([finding("a"), finding("b"), Failure("c", "v1", "no")])
@@ -62,11 +52,4 @@ def test_two_runs_cannot_write_into_one_folder(tmp_path: Path) -> None:
         pass
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"), alone_in(tmp_path / "file" / "below"):
-        pass
-
-
-def test_an_error_of_the_run_is_not_called_one_of_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(ConnectionError, match="of its own"), alone_in(tmp_path):
-        raise ConnectionError("of its own")
-    with alone_in(tmp_path):  # and nobody holds it any more
         pass

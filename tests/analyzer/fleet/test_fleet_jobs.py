@@ -14,9 +14,8 @@ from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, groups_of
 from epochcast.analyzer.fleet.job_answers import jobs_of
 from epochcast.analyzer.fleet.jobs_table import SCHEMA, row_of, write_jobs
-from epochcast.analyzer.fleet.largest import Largest
 from epochcast.analyzer.fleet.savings import GpuPrices, saving_of
-from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
+from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.regressor.profile import STATISTICS
@@ -40,16 +39,6 @@ def put(spans: SpansByStart, *findings: Any) -> None:
 def told(spans: SpansByStart, advisor: Advisor, *findings: Any) -> list[FleetJob]:
     put(spans, *findings)
     return [job for job, _ in jobs_of(spans, advisor)]
-
-
-def test_spans_come_back_by_their_beginning_and_whole(spans: SpansByStart) -> None:
-    late, early = device("n", 0), device("n", 1)
-    put(spans, finding(late, span(late, start=BEGAN + 50, busy_ratio=0.5)), finding(early, span(early, energy_j=7.0)))
-    first, second = spans
-    assert [one.report.device.uuid for one in (first, second)] == ["GPU-n-1", "GPU-n-0"]
-    assert (first.energy_j, second.busy_ratio, second.seconds, second.epochs) == (7.0, 0.5, 600.0, 19)
-    assert first.report.profile is None
-    assert spans.full_report(first) == span(early).report
 
 
 def test_a_copy_of_a_trace_counts_once_whichever_comes_first(tmp_path: Path) -> None:
@@ -92,22 +81,6 @@ def test_a_gpu_that_begins_a_whole_epoch_after_the_others_of_its_job_is_waited_f
     joins = span(late, start=BEGAN + 30.5, shift=-0.5, period=30.0)  # its epochs end with those of the first
     put(spans, finding(late, replace(joins, report=replace(joins.report, period_s=30.5))))
     assert sorted(len(own) for _, own in groups_of(spans, most=1)) == [1, 2]
-
-
-def test_a_job_is_told_as_soon_as_no_gpu_can_join_it_any_more(spans: SpansByStart) -> None:
-    """Else ever more of a large fleet would be held in memory."""
-    for index, later in enumerate((0.0, 1.05 * 30.0, 5000.0)):
-        of = device("n", index)
-        put(spans, finding(of, span(of, start=BEGAN + later, period=30.0 + 5 * index)))
-    seen: list[str] = []
-
-    def watched() -> Iterator[FleetSpan]:
-        for one in spans:
-            seen.append(one.report.device.label)
-            yield one
-
-    group, _ = next(groups_of(watched(), most=1))
-    assert (group.gpus, seen) == (("GPU-n-0",), ["0", "1"])
 
 
 def test_gpus_of_two_models_in_step_are_two_jobs_unless_owners_say_otherwise(spans: SpansByStart) -> None:
@@ -175,15 +148,6 @@ def test_a_saving_is_sure_only_with_all_of_its_interval_and_the_memory(spans: Sp
     assert saving_of(found.model_copy(update={"current": None})) is None
 
 
-def test_an_idle_job_is_told_without_a_prediction(spans: SpansByStart, advisor: Advisor) -> None:
-    made = span(device("n", 0))
-    assert made.report.profile is not None
-    metrics = {"gpu_utilization": dict.fromkeys(STATISTICS, 0.0)}
-    profile = replace(made.report.profile, metrics={**made.report.profile.metrics, **metrics})
-    (job,) = told(spans, advisor, finding(made.report.device, replace(made, report=replace(made.report, profile=profile))))
-    assert job.answer.prediction is None and any("the GPU is idle in it" in note for note in job.answer.notes)
-
-
 def test_the_gpu_that_the_others_wait_for_is_found(spans: SpansByStart, advisor: Advisor) -> None:
     devices = [device("n", index) for index in range(4)]
     works = [0.80, 0.81, 1.0, 0.79]
@@ -199,13 +163,6 @@ def test_a_gpu_with_a_lower_clock_holds_the_others_up_also_of_a_pair(spans: Span
     busy = span(devices[0]).report.profile
     assert busy is not None and job.straggler.waits == pytest.approx(0.2 * busy.metrics["gr_engine_active"]["mean"])
     assert "clock" in job.straggler.why
-
-
-def test_clocks_that_differ_all_of_them_show_nobody(spans: SpansByStart, advisor: Advisor) -> None:
-    devices = [device("n", index) for index in range(4)]
-    clocks = (0.93, 0.96, 0.98, 1.0)
-    (job,) = told(spans, advisor, *(finding(of, span(of, clock=one)) for of, one in zip(devices, clocks, strict=True)))
-    assert job.straggler is None
 
 
 @pytest.mark.parametrize(("beside", "whole"), [("works", False), ("idle", True)])
@@ -239,34 +196,6 @@ def test_a_gpu_with_longer_epochs_is_a_straggler_of_a_named_job(spans: SpansBySt
     assert job.straggler.waits == pytest.approx(1 - 30.05 / 34)
 
 
-def test_a_gpu_that_nobody_knows_is_told_without_a_prediction(spans: SpansByStart, advisor: Advisor) -> None:
-    of = device("n", 0, "Voodoo 5")
-    (job,) = told(spans, advisor, finding(of, span(of)))
-    assert job.saving is None and job.answer.prediction is None
-    assert any("Voodoo 5" in note for note in job.answer.notes)
-    assert GpuPrices(advisor).of(of).usd_per_hour is None
-
-
-def test_the_largest_are_kept_whatever_the_order() -> None:
-    values = [(float(number % 7), f"{number:03}") for number in range(50)]
-    kept = []
-    for order in (values, values[::-1]):
-        largest = Largest(10)
-        for value, name in order:
-            largest.add(value, name, {"name": name})
-        assert largest.seen == 50
-        kept.append([row["name"] for row in largest.rows])
-    expected = sorted(values, key=lambda one: (-one[0], one[1]))[:10]
-    assert kept[0] == kept[1] == [name for _, name in expected]
-
-
-def test_the_largest_may_have_one_name() -> None:
-    largest = Largest(2)
-    for number in range(4):
-        largest.add(1.0, "same", {"number": number})
-    assert [row["number"] for row in largest.rows] == [0, 1]
-
-
 @pytest.mark.parametrize(("verdict", "sure"), [("epochs", True), ("steps", False)])
 def test_no_saving_of_steps_is_sure(spans: SpansByStart, advisor: Advisor, verdict: str, sure: bool) -> None:
     dear = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
@@ -274,3 +203,12 @@ def test_no_saving_of_steps_is_sure(spans: SpansByStart, advisor: Advisor, verdi
     [job] = told(spans, advisor, finding(of, span(of, verdict=verdict)))
     assert job.complete and job.saving is not None and job.saving.sure
     assert job.sure is sure
+
+
+def test_an_idle_job_is_told_without_a_prediction(spans: SpansByStart, advisor: Advisor) -> None:
+    made = span(device("n", 0))
+    assert made.report.profile is not None
+    metrics = {"gpu_utilization": dict.fromkeys(STATISTICS, 0.0)}
+    profile = replace(made.report.profile, metrics={**made.report.profile.metrics, **metrics})
+    (job,) = told(spans, advisor, finding(made.report.device, replace(made, report=replace(made.report, profile=profile))))
+    assert job.answer.prediction is None and any("the GPU is idle in it" in note for note in job.answer.notes)

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.fleet import gpu_history, span_finding, stretches, trace_rows
+from epochcast.analyzer.fleet import gpu_history, span_finding, trace_rows
 from epochcast.analyzer.fleet.finding import Finding, finding_from_json, finding_to_json
 from epochcast.analyzer.fleet.gpu_history import Looking, finding_of
 from epochcast.analyzer.fleet.stretches import ActivityBins, worked
-from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows, TraceRows
+from epochcast.analyzer.fleet.trace_rows import TraceRows
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.detector import Detection, detect
 from epochcast.regressor import load_catalog
@@ -259,62 +259,6 @@ def test_a_processor_has_epochs_and_no_profile(tmp_path: Path, write_gpu: Callab
     assert not any("no profile" in problem for problem in found.quality.problems)
 
 
-def test_block_means_are_those_of_the_readings() -> None:
-    rng = np.random.default_rng(1)
-    time, values = np.arange(1000.0), rng.normal(size=1000)
-    values[rng.random(1000) < 0.3] = np.nan
-    values[30:60] = np.nan
-    held = SpanRows(0, 2000, 5 * trace_rows.MOST_ROWS)
-    for part in np.split(np.arange(1000), [7, 8, 501, 999]):
-        held.add(Piece(time[part], {"a": values[part]}))
-    got = held.for_detector()
-    with np.errstate(invalid="ignore"):
-        sums = np.nansum(values.reshape(-1, 10), axis=1)
-        counted = (~np.isnan(values.reshape(-1, 10))).sum(axis=1)
-        np.testing.assert_allclose(got.values["a"], np.where(counted > 0, sums / counted, np.nan))
-    np.testing.assert_array_equal(got.time, time[9::10])
-
-
-def test_activity_keeps_its_means_when_its_bins_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    time = 1e9 + np.arange(0, 4000, 0.5)
-    values = np.sin(time / 50) + 2
-    whole = ActivityBins(1.0)
-    whole.add(time, values)
-    monkeypatch.setattr(stretches, "_MOST_BINS", 600)
-    folded = ActivityBins(1.0)
-    for part in np.array_split(np.arange(time.size), 13):
-        folded.add(time[part], values[part])
-    assert folded.width_s == 8
-    assert folded.rows.sum() == time.size
-    level = whole.level()
-    assert level is not None
-    np.testing.assert_allclose(folded.level(), level.reshape(-1, 8).mean(axis=1))
-
-
-@pytest.mark.parametrize("rows", [3001, 3002, 4095])
-def test_no_row_is_lost_when_bins_grow(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretches, "_MOST_BINS", 4096)
-    activity = ActivityBins(1.0)
-    for time in (np.arange(float(rows)), np.array([5000.0]), np.array([33_000.0])):
-        activity.add(time, np.ones(time.size))
-    assert activity.rows.sum() == rows + 2
-    assert activity.width_s == 16.0
-
-
-def test_pauses_part_as_the_detector_parts_them() -> None:
-    time = np.arange(0, 1000.0)
-    level = np.where((time < 300) | ((time > 320) & (time < 600)) | (time > 800), 0.5, 0.0)
-    activity = ActivityBins(1.0)
-    activity.add(time, level)
-    found = worked(activity, "dram_active", 1.0)
-    # The pause of 20 s is short compared with the 300 s on either side, that of 200 s is not.
-    assert [(one.start, one.end) for one in found.stretches] == [
-        (0, pytest.approx(600, abs=2)),
-        (pytest.approx(801, abs=2), 1000),
-    ]
-    assert found.idle_s == pytest.approx(200, abs=4)
-
-
 @pytest.mark.parametrize("row_s", [1.0, 2.0, 6.0])
 def test_work_goes_on_over_a_hole_of_300_s_and_a_longer_one_ends_it(row_s: float) -> None:
     """Or of a hundred rows, where these come more rarely than every three seconds."""
@@ -328,24 +272,6 @@ def test_work_goes_on_over_a_hole_of_300_s_and_a_longer_one_ends_it(row_s: float
         assert [(one.start, one.end) for one in found.stretches] == parts
         assert sum(one.rows for one in found.stretches) == 2 * rows.size
         assert found.idle_s == 0
-
-
-def test_a_pause_is_long_beside_the_shorter_of_what_it_parts() -> None:
-    activity = ActivityBins(1.0)
-    activity.add(np.arange(0, 760.0), np.where((np.arange(760) < 600) | (np.arange(760) > 640), 0.5, 0.0))
-    assert len(worked(activity, "dram_active", 1.0).stretches) == 2
-
-
-def test_what_no_hardware_reads_is_no_reading(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"time": [1.0, 2.0], "power": [100.0, 1e20]}), tmp_path / "a.parquet")
-    with (tmp_path / "a.parquet").open("rb") as file:
-        (piece,) = TraceRows(file, "a.parquet").pieces()
-    np.testing.assert_array_equal(piece.values["power"], [100.0, np.nan])
-
-
-def test_a_finding_survives_its_json(tmp_path: Path, write_gpu: Callable[..., Path]) -> None:
-    found = look(write_gpu(tmp_path / "a.parquet"))
-    assert finding_from_json(finding_to_json(found)) == found
 
 
 def test_of_thousands_of_columns_the_known_ones_are_looked_at(tmp_path: Path) -> None:

@@ -19,8 +19,6 @@ from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.analyze import write_answers
 from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
-from epochcast.analyzer.fleet.jobs_table import SCHEMA as JOBS
-from epochcast.analyzer.fleet.result_tables import SCHEMAS
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 
 from .made_findings import WHOLE, device, finding, fleet, span
@@ -78,14 +76,6 @@ def test_the_summary_adds_up_to_the_jobs_table(made: tuple[Path, dict[str, Any]]
     assert [row["count"] for row in summary["failures"]["kinds"]] == [40], "kinds differ by more than figures and names"
 
 
-def test_a_month_is_not_told_of_gaps(advisor: Advisor, tmp_path: Path) -> None:
-    early, late = device("n", 0), device("n", 1)
-    far = replace(finding(late, span(late)), start=1_750_000_000.0 + 1e6, end=1_750_000_600.0 + 1e6)
-    summary = write_answers([finding(early, span(early)), far], [], advisor, tmp_path, analysed="x")
-    assert summary["coverage"] < 0.01 and summary["savings"]["usd_per_month"] is None
-    assert "per month" not in (tmp_path / "report.html").read_text()
-
-
 @pytest.mark.parametrize("failures", [[], FAILURES[:1]])
 def test_a_fleet_without_anything_is_told_too(advisor: Advisor, tmp_path: Path, failures: list[Failure]) -> None:
     summary = write_answers([], failures, advisor, tmp_path, analysed="nothing")
@@ -119,16 +109,6 @@ def test_the_same_findings_in_any_order_give_the_same_jobs(advisor: Advisor, tmp
     assert tables[0].equals(tables[1])
 
 
-def test_every_column_is_explained(root: Path) -> None:
-    page = (root / "docs/fleet.md").read_text(encoding="utf-8")
-    parts = dict(re.findall(r"\*\*`(\w+)\.parquet`\*\*(.*?)(?=\n\*\*`|\n`summary)", page, flags=re.DOTALL))
-    schemas = {**SCHEMAS, "jobs": JOBS}
-    assert parts.keys() == schemas.keys()
-    for name, schema in schemas.items():
-        assert set(re.findall(r"`(\w+)`", parts[name])) >= set(schema.names), name
-        assert schema.metadata == {b"schema": f"epochcast.fleet-{name}/v1".encode()}
-
-
 class _Page(HTMLParser):
     """What a page loads, and its text."""
 
@@ -159,14 +139,6 @@ def test_the_report_needs_nothing_else_and_escapes_everything(made: tuple[Path, 
     assert "No GPU was measured" in page.text
     assert page.text.count("The 25 ") == 1 and "first by name of 40; failures.parquet has all" in page.text
     assert "the others wait" in page.text and "20\N{NO-BREAK SPACE}%" in page.text
-
-
-def test_the_report_stays_small_however_large_the_fleet(advisor: Advisor, tmp_path: Path) -> None:
-    many = (replace(one, spans=one.spans[:0] if number % 32 else one.spans) for number, one in enumerate(fleet(40)))
-    summary = write_answers(many, FAILURES * 20, advisor, tmp_path, analysed="x")
-    page = _Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert summary["gpus"] == 320 and summary["failed"] == 800
-    assert page.rows < 8 * 27 + 50
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.fleet import gpu_tally, jobs_table
-from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
+from epochcast.analyzer.fleet.finding import Finding, JobSpan
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob
-from epochcast.analyzer.fleet.gpu_tally import GpuTally, SeenTime
+from epochcast.analyzer.fleet.gpu_tally import GpuTally
 from epochcast.analyzer.fleet.job_answers import jobs_of
 from epochcast.analyzer.fleet.job_tally import JobTally
-from epochcast.analyzer.fleet.jobs_table import row_of, write_jobs
+from epochcast.analyzer.fleet.jobs_table import row_of
 from epochcast.analyzer.fleet.savings import GpuPrices, Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
-from epochcast.analyzer.instances.rented import rented
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
-from epochcast.regressor.profile import STATISTICS
 
 from .made_findings import BEGAN, WHOLE, device, finding, span
 
@@ -115,89 +108,12 @@ def test_how_well_jobs_use_their_gpus(advisor: Advisor, tmp_path: Path) -> None:
     assert (use["tensor_cores_idle_jobs"], use["reduced_clock_jobs"]) == (0, 1)
 
 
-def test_tensor_cores_that_idle_are_counted(advisor: Advisor, tmp_path: Path) -> None:
-    one = used(device("n", 0), tensor_clock=0.0)
-    profile = one.report.profile
-    assert profile is not None
-    flat = {name: dict.fromkeys(STATISTICS, mean) | {"std": 0.0} for name, mean in (("sm_active", 0.9), ("fp32_active", 0.6))}
-    nothing = dict.fromkeys(STATISTICS, 0.0)
-    busy = replace(profile, metrics={**profile.metrics, **flat, "tensor_active": nothing})
-    (job,) = jobs(advisor, tmp_path, replace(one, report=replace(one.report, profile=busy)))
-    tally = JobTally()
-    tally.add(job, row_of(job))
-    assert tally.to_json(1.0, None)["use"]["tensor_cores_idle_jobs"] == 1 and job.answer.tensor_cores_idle
-
-
-def test_a_price_is_that_of_the_place(advisor: Advisor) -> None:
-    prices = GpuPrices(advisor)
-    places = [RENTED, {}, {"cloud": "gcp"}]
-    found = [prices.of(device("n", 0, "Tesla V100-SXM2-16GB", **place)) for place in places]
-    assert [one.assumed for one in found] == [False, True, True]
-    assert len({one.usd_per_hour for one in found}) > 1
-
-
 def test_what_was_found_on_a_gpu_is_the_best_of_its_stretches(advisor: Advisor) -> None:
     of = device("n", 0)
     steps, none = span(of, verdict="steps", period=0.5), span(of, start=BEGAN + 1000, verdict="none")
     told = gpus(advisor, finding(of, steps, none), finding(device("n", 1), none, span(device("n", 1))))
     assert told["found"] == {"epochs": 1, "steps": 1, "none": 0, "idle": 0}
     assert told["cpu_s"] == pytest.approx(1.0)
-
-
-def test_lengths_of_epochs_are_counted_in_steps_of_1_2_5(advisor: Advisor) -> None:
-    of = device("n", 0)
-    told = gpus(advisor, *(finding(of, span(of, period=period)) for period in (0.3, 1.0, 1.9, 2.0, 5.0, 49.0, 50.0, 100.0)))
-    bins = [(one["from_s"], one["to_s"], one["count"]) for one in told["epoch_lengths"]]
-    expected = [(0.2, 0.5, 1), (1, 2, 2), (2, 5, 1), (5, 10, 1), (20, 50, 1), (50, 100, 1), (100, 200, 1)]
-    assert bins == [pytest.approx(one) for one in expected]
-
-
-def test_two_traces_of_one_gpu_cover_its_time_twice_as_much(advisor: Advisor) -> None:
-    of = device("n", 0)
-    first = finding(of)
-    later = replace(first, trace="n/later.parquet", start=first.end, end=first.end + 600)
-    assert gpus(advisor, first, later)["coverage"] == pytest.approx(1.0)
-    assert gpus(advisor, first, later)["gpus"] == 1
-
-
-def test_kinds_of_problems_are_bounded_and_the_rest_is_counted(advisor: Advisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_tally, "_MOST_KINDS", 30)
-    tally = GpuTally(GpuPrices(advisor))
-    letters = [chr(ord("a") + number // 26) + chr(ord("a") + number % 26) for number in range(40)]
-    for number, letter in enumerate(letters):
-        tally.fail(Failure(f"{number:02}", "1", f"'{number}' of {letter} at {number}.5"))
-        tally.fail(Failure(f"x{number:02}", "1", f"'{number}' of aa"))
-    kinds = tally.to_json()["failures"]["kinds"]
-    assert kinds[0] == {"count": 40, "example": "'0' of aa", "trace": "x00"}
-    assert sum(one["count"] for one in kinds) == 80
-    assert len(kinds) == gpu_tally.TABLE_ROWS + 1 and kinds[-1]["example"] == "of other kinds"
-
-
-def test_the_row_of_a_job_of_unequal_gpus(advisor: Advisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = span(device("n", 0), seconds=400, busy_ratio=0.9, energy_j=5.0, memory_bytes=1e9)
-    long = span(device("n", 1), seconds=600, busy_ratio=0.4, memory_bytes=4e9)
-    (job,) = jobs(advisor, tmp_path, short, long)
-    row = row_of(job)
-    assert row["busy_ratio"] == pytest.approx((0.9 * 400 + 0.4 * 600) / 1000)
-    assert row["energy_j"] is None, "the sum of what one GPU tells would be too little"
-    assert (row["memory_bytes"], row["epochs"], row["gpu_count"]) == (4e9, 19, 2)
-    assert row["gpu_hours"] == pytest.approx(1000 / 3600) and job.seconds == pytest.approx(500)
-    monkeypatch.setattr(jobs_table, "_ROWS", 2)
-    with (tmp_path / "jobs.parquet").open("wb") as file:
-        write_jobs([row] * 5, file)
-    assert pq.read_table(tmp_path / "jobs.parquet").num_rows == 5
-
-
-def test_a_job_on_several_machines_pays_its_share_of_all_of_them(advisor: Advisor, tmp_path: Path) -> None:
-    of_eight = [device(node, 0, "NVIDIA A100-SXM4-40GB", instance="a2-highgpu-8g", cloud="gcp") for node in ("n", "m")]
-    machine = rented("A100 SXM4 40GB", 8, advisor.instances, devices=of_eight).instance
-    assert machine is not None and machine.usd_per_hour is not None
-    folders = [Path(mkdtemp(dir=tmp_path)) for _ in range(2)]
-    alone, pair = (jobs(advisor, folder, *map(span, of_eight[: n + 1]))[0] for n, folder in enumerate(folders))
-    assert alone.saving is not None and alone.saving.usd_per_hour == pytest.approx(machine.usd_per_hour / 8)
-    found = pair.answer.recommendation
-    assert found is not None and found.current is not None and len(pair.answer.gpus) == 2
-    assert found.current.usd_per_hour == pytest.approx(2 * machine.usd_per_hour * 2 / 16)
 
 
 def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
@@ -239,20 +155,6 @@ def test_a_lower_clock_counts_from_4_per_cent_and_beyond_what_the_others_differ(
     assert straggler_of([replace(one, verdict="none") for one in reports], None) is None
 
 
-def test_more_work_counts_from_10_per_cent() -> None:
-    for most, found in ((1.08, None), (1.12, 2)):
-        reports = [span(device("n", index), more_work=0.8 * more).report for index, more in enumerate((1.0, 1.0, most))]
-        told = straggler_of(reports, None)
-        assert (None if told is None else told.place) == found
-
-
-def test_a_gpu_with_two_jobs_shares_its_node_with_nobody(tmp_path: Path) -> None:
-    with SpansByStart(tmp_path / "spans") as held:
-        for of, start in ((device("a", 0), 0.0), (device("a", 0), 5000.0), (device("b", 0), 0.0), (device("b", 1), 0.0)):
-            held.add("x", span(of, start=BEGAN + start))
-        assert held.shared_nodes() == {"b"}
-
-
 def test_a_trace_without_a_fault_is_none_of_the_least_whole(advisor: Advisor) -> None:
     holes = replace(WHOLE, missing_ratio=0.3, problems=("30% of the ticks are missing",))
     told = gpus(advisor, finding(device("n", 0)), finding(device("n", 1), quality=holes))["quality"]
@@ -269,17 +171,3 @@ def test_a_clock_that_jumps_moves_no_figure_of_the_fleet(advisor: Advisor) -> No
     assert told["gpu_hours"] == pytest.approx(9 * 600 / 3600)
     assert told["hours"] == pytest.approx(600 / 3600)
     assert told["coverage"] == pytest.approx(1.0)
-
-
-def test_copies_cover_no_more_than_all_of_the_time(advisor: Advisor) -> None:
-    one = finding(device("n", 0))
-    assert gpus(advisor, one, one)["coverage"] == 1.0
-
-
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=30))
-def test_each_second_counts_once(intervals: list[tuple[int, int]]) -> None:
-    """The union of intervals, next to one that counts every second."""
-    seen = SeenTime()
-    for start, end in intervals:
-        seen.add(start, end)
-    assert seen.seconds == len({second for start, end in intervals for second in range(start, end)})

@@ -85,14 +85,6 @@ def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
     assert all(row["gpus"] == row["gpu_count"] * row["instances"] for row in ranked["recommendations"])
 
 
-def test_active_jobs_can_be_asked_for(client: TestClient) -> None:
-    active = got(client, "/api/v1/jobs", active=True)["jobs"]
-    ended = got(client, "/api/v1/jobs", active=False)["jobs"]
-    assert all(job["active"] for job in active)
-    assert not any(job["active"] for job in ended)
-    assert len(active) + len(ended) == 2
-
-
 def test_a_plan_is_kept_and_shown(client: TestClient, parts: Parts) -> None:
     response = client.put(f"/api/v1/jobs/{SLURM_JOB}/plan", json={"epochs": 90})
     assert (response.status_code, response.content) == (204, b"")

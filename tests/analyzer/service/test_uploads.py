@@ -1,7 +1,6 @@
 """Traces that were sent: read as the command line reads them, and refused where they would be too much."""
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,19 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.answers.sources import read_source
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.service.uploads import (
     MOST_CELLS,
     MOST_COLUMNS,
-    NAME,
     Kind,
-    detection_of_upload,
     read_upload,
     source_of_upload,
 )
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.regressor import load_catalog
 from lab.simulator import simulate
 
 
@@ -31,19 +26,6 @@ def trace() -> Trace:
     made = simulate(seed=3, epochs=8, epoch_s=12.0)
     columns = {name: made.metrics[name] for name in ("dram_active", "sm_active", "power")}  # more take longer to search
     return Trace(pd.DataFrame({"time": made.time, **columns}), gpu="Tesla T4", source="replay", simulated=True)
-
-
-@pytest.mark.parametrize(("kind", "suffix"), [("parquet", ".parquet"), ("csv", ".csv")])
-def test_a_trace_that_is_sent_is_read_as_from_a_file(trace: Trace, tmp_path: Path, kind: Kind, suffix: str) -> None:
-    path = write_trace(trace, tmp_path / f"run{suffix}")
-    source = source_of_upload(path.read_bytes(), kind, None, None)
-    by_file = read_source(str(path), load_catalog())
-    assert source.profile == by_file.profile
-    assert (source.gpu, source.notes, source.name) == (by_file.gpu, by_file.notes, NAME)
-    found = detection_of_upload(path.read_bytes(), kind)
-    assert found["verdict"] == "epochs"
-    assert found["period_s"] == pytest.approx(12.0 + 2.5, rel=0.2)
-    json.dumps(found, allow_nan=False)
 
 
 def _parquet(columns: dict[str, object], **options: object) -> bytes:

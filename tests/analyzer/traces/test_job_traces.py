@@ -14,7 +14,7 @@ from epochcast.analyzer.answers import sources
 from epochcast.analyzer.answers.cycles import NO_STEP
 from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.corpus.run import NoEpochsError, Workload, profile_beside
+from epochcast.analyzer.corpus.labelled_profile import NoEpochsError, Workload, profile_beside
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.traces import job_traces
@@ -252,9 +252,7 @@ def test_a_corpus_takes_no_cycles_for_epochs(found: Callable[..., Path]) -> None
     trace = read_trace(found(cycles=(CHECKPOINT,)))
     profile, _ = profile_of(trace, load_catalog())
     assert profile.unit == "cycle"
-    unmarked = Workload(
-        "net|64", None, has_marks=False, samples=None, batch_size=None, image_size=None, precision=None, marks=None
-    )
+    unmarked = Workload("net|64", None, has_marks=False, batch_size=None, precision=None)
     with pytest.raises(NoEpochsError, match=r"only cycles of 12\.?\d* s were found in it; give its epoch_starts"):
         profile_beside(trace, Path("run.json"), unmarked, load_catalog())
 

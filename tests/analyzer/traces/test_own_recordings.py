@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.traces.labels import labelled_traces, read_labels
+from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.detector import detect
+from lab.corpus.labelled_traces import labelled_traces
 from lab.evaluate.detection import TOLERANCE, TraceScore, evaluate_trace, period_error, score_trace
 
 

@@ -14,8 +14,6 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from ..pages import ROOT, blocks, line_at, pages
 
 PROGRAMS = ("pip", "pip3", "pipx", "make", "docker", "kubectl", ".ci/run", ".ci/release")
@@ -157,27 +155,3 @@ def test_messages_name_extras_and_one_place_says_how_they_are_installed() -> Non
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "how_to_install":
                 named |= {extra for one in call.args if isinstance(one, ast.Constant) for extra in one.value.split(",")}
     assert len(named) > 8 and not named - set(project()["optional-dependencies"])  # type: ignore[call-overload]
-
-
-@pytest.mark.parametrize(
-    ("command", "wrong"),
-    [
-        ("pip install '.[analyzer,torch]'", 0),
-        ("pip install '.[analyser]'", 1),
-        ("sudo /opt/epochcast/bin/pip install epochcast", 1),
-        ("sudo /opt/epochcast/bin/pip install 'epochcast[node]==0.1.0'", 1),
-        ("pipx install './dist/epochcast-0.0.9-py3-none-any.whl[analyzer]'", 1),
-        ("pipx inject epochcast torch", 0),
-        ("pip install --require-hashes --find-links . --requirement requirements-agent.txt", 0),
-        ("pip install --requirement requirements-gpu.txt", 1),
-        ("pip install --constraint constraint.txt .", 1),
-        ("make test EXTRAS=analyzer,torches", 1),
-        ("make tests", 1),
-        ("docker build --file deploy/Dockerfile --target node .", 1),
-        ("docker compose --file deploy/compose.yaml up", 1),
-        ("kubectl apply --kustomize deploy/kubernetes/base: the agent", 0),
-        ("python3 -m pip install --quiet nothing-of-ours", 1),
-    ],
-)
-def test_what_leads_nowhere_is_seen(command: str, wrong: int) -> None:
-    assert _START.match(command) and len(list(problems(command))) == wrong

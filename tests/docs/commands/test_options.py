@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from epochcast.agent.cli import build_parser as agent_parser
 from epochcast.analyzer.cli import cli
@@ -90,20 +89,3 @@ def test_commands_in_the_text_exist() -> None:
     assert len(ours) > 50
     wrong = [f"{where}: {problem}" for where, command in ours for problem in problems(command)]
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize(
-    ("command", "wrong"),
-    [
-        ("epochcast detect run.parquet --plot x.png", 0),
-        ("epochcast detect run.parquet --plott x.png", 1),
-        ("epochcast fit regressor|nothing …", 1),
-        ("epochcast predict-model NAME --json", 0),
-        ("epochcast record --out a.parquet -- python train.py --anything", 0),
-        ("epochcast serve --node --agent http://a:1 --nothing", 1),
-        ("/opt/epochcast/bin/epochcast-agent --replay a.csv check --json", 0),
-        ("epochcast-agent check --nothing", 1),
-    ],
-)
-def test_what_does_not_exist_is_seen(command: str, wrong: int) -> None:
-    assert len(list(problems(command))) == wrong

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import chain
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -13,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.analyzer.answers.job_schema import JobPlan
 from epochcast.analyzer.live.metrics import GONE_S
-from epochcast.analyzer.service import job_metrics
 from epochcast.analyzer.service.analysis import Analysis, Snapshot
 from epochcast.analyzer.service.job_metrics import JobMetrics
 from epochcast.detector import Cycle
@@ -175,19 +173,6 @@ def test_a_page_has_a_bound_and_says_what_it_leaves_out(analysis: MakeAnalysis, 
         assert sum(len(jobs) - len(own) for own in named.values()) == (
             0 if max(sizes) < 1000 else 3
         )  # the one job, in each part
-
-
-def test_the_estimate_of_a_line_is_its_length(analysis: MakeAnalysis) -> None:
-    fleet = fleet_of(analysis(report(instance="g4dn.8xlarge", cloud="aws")).snapshot, [1, 2, 3])
-    text, _ = scrape(fleet)
-    lines = [line for line in text.splitlines() if line.startswith(("epochcast_job_", "epochcast_gpu_"))]
-    room: list[int] = []
-    for job in fleet.snapshot.jobs.values():
-        parts = chain(job_metrics._of_job(job), job_metrics._of_gpus(job, fleet.snapshot))
-        parts = chain(parts, job_metrics._of_recommendation(job), job_metrics._of_prediction(job))
-        room += [job_metrics._bytes(one) for one in parts if one[2] is not None]
-    assert len(room) == len(lines)
-    assert sum(room) == pytest.approx(sum(len(line) + 1 for line in lines), rel=0.02)
 
 
 def test_what_is_recommended_says_how_far_it_is_supported(analysis: MakeAnalysis) -> None:

@@ -21,15 +21,7 @@ from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Repo
 from epochcast.detector import Cycle
 from epochcast.regressor import Profile
 
-from .fleet import SCRIPT, fill, watcher
-
-
-def test_names_from_telemetry_are_text(client_of: Any) -> None:
-    client = client_of(lambda store: fill(store, hostile=True))
-    pages = [client.get(path).text for path in ("/", "/gpus/GPU-node-3-0")]
-    pages += [client.get(f"/jobs/{job['id']}").text for job in client.get("/api/v1/jobs").json()["jobs"]]
-    assert any("&lt;script&gt;document.title" in page for page in pages)
-    assert not any(SCRIPT in page or "<script>document" in page for page in pages)
+from .fleet import fill, watcher
 
 
 def test_without_gpus_it_says_how_to_add_one(client_of: Any) -> None:
@@ -80,17 +72,6 @@ def test_a_plan_makes_it_the_whole_job(client_of: Any) -> None:
     assert cheapest["seconds"] > 3600
 
 
-def test_the_legend_names_no_ring_that_is_not_drawn(client_of: Any) -> None:
-    client = client_of(fill)
-    rings = {}
-    for job in client.get("/api/v1/jobs").json()["jobs"]:
-        shown = client.get(f"/jobs/{job['id']}").text
-        if "Blue: no other" in shown:
-            rings[job["id"]] = '<circle class="now"' in shown
-            assert ("Ring: where it runs now" in shown) == rings[job["id"]], job["id"]
-    assert set(rings.values()) == {True, False}, "both happen in the fleet"
-
-
 def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
     def silent(store: StateStore) -> None:
         fill(store)
@@ -99,21 +80,6 @@ def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
 
     shown = client_of(silent).get("/gpus/GPU-node-2-0").text
     assert "No sample for 15\N{NO-BREAK SPACE}min" in shown
-
-
-def test_a_job_whose_gpus_are_all_silent_is_not_now(client_of: Any) -> None:
-    def silent(store: StateStore) -> None:
-        fill(store)
-        reports = [replace(report, last_sample=time.time() - 86400 * 1104) for report in store.reports().values()]
-        store.write_gpus(map(GpuChange, reports))
-
-    def numbers(page: str) -> dict[str, str]:
-        tiles = re.findall(r"<div[^>]*><dt>([^<]+)</dt><dd[^>]*>(\d+)", page)
-        return dict(tiles)
-
-    now, later = (numbers(client_of(filled).get("/").text) for filled in (fill, silent))
-    assert int(now["jobs now"]) > 0 and int(now["GPUs at work"]) > 0
-    assert (later["jobs now"], later["GPUs at work"]) == ("0", "0")
 
 
 def test_without_telemetry_nothing_is_called_well(client_of: Any) -> None:
@@ -184,16 +150,6 @@ def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
     assert pages["overview"].count("<small>per cycle</small>") == 2, "of the job and of its GPU"
 
 
-def test_the_share_of_the_tensor_cores_is_shown_where_it_is_known(client_of: Any) -> None:
-    shown = []
-    for tensor_clock in (None, 0.41 * 1.59e9):  # of a T4, whose clock reaches 1.59 GHz
-        profile = replace(Profile.from_json(example_profile()), tensor_clock=tensor_clock)
-        shown.append(_pages(client_of(lambda store, own=profile: store.write_gpus([GpuChange(_report(profile=own))])))["job"])
-    assert "tensor cores</dt>" not in shown[0]
-    tile = shown[1].partition("<dt>tensor cores</dt>")[2].partition("</div>")[0]
-    assert re.sub("<[^>]+>", " ", tile).split() == ["41", "%", "of", "their", "peak", "(OFU)"]
-
-
 def test_time_held_but_idle_and_reduced_clocks_are_shown_where_they_are_known(client_of: Any) -> None:
     rented = {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}
     shown = []
@@ -238,13 +194,6 @@ def test_what_costs_more_saves_nothing(client_of: Any, monkeypatch: pytest.Monke
     assert "−30" not in page and "−20" not in page
 
 
-def test_a_prediction_rests_on_something_with_a_name(fleet_client: TestClient) -> None:
-    page = fleet_client.get("/jobs/slurm-1234").text
-    bases = set(re.findall(r'class="basis">([^<]*)<', page))
-    assert bases <= {"this GPU", "jobs like this", "other jobs", "data sheet", "does not fit"} and len(bases) > 2
-    assert "learnt" not in page
-
-
 @pytest.mark.parametrize("path", ["/jobs/none", "/gpus/none", "/page/none.css", "/jobs/%3Cscript%3E"])
 def test_what_is_not_there_is_said_as_a_page(client_of: Any, path: str) -> None:
     answer = client_of(lambda store: None).get(path)
@@ -252,18 +201,6 @@ def test_what_is_not_there_is_said_as_a_page(client_of: Any, path: str) -> None:
     assert answer.headers["content-type"].startswith("text/html")
     assert "<h1>Not found</h1>" in answer.text
     assert "<script>" not in answer.text
-
-
-def test_files_keep_until_they_change(client_of: Any) -> None:
-    client = client_of(lambda store: None)
-    shown = client.get("/").text
-    for name, kind in (("page.css", "text/css"), ("page.js", "text/javascript"), ("icon.svg", "image/svg+xml")):
-        assert f"/page/{name}?" in shown
-        answer = client.get(f"/page/{name}")
-        assert answer.headers["content-type"].startswith(kind)
-        assert "immutable" in answer.headers["cache-control"]
-    assert client.get("/").headers["cache-control"] == "no-store"
-    assert client.head("/").status_code == 200
 
 
 def test_the_page_works_below_a_prefix_of_a_proxy(fleet_client: TestClient) -> None:
@@ -314,16 +251,6 @@ def test_what_a_job_is_too_large_for_is_marked_and_an_idle_one_refused(client_of
     assert "the GPU is idle in it" in refused.text and "rests on" not in refused.text
 
 
-def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
-    rows = "\n".join(f"{1.7e9 + n / 10:.1f},{0.1 if n % 100 < 8 else 0.95},{70 if n % 100 < 8 else 210}" for n in range(3000))
-    trace = f"time,gpu_utilization,power\n{rows}\n".encode()
-    client = client_of(lambda store: None)
-    answer = client.post("/try", files={"file": ("run.csv", trace)}, data={"gpu": "T4", "count": "1"})
-    assert answer.status_code == 200
-    assert "run.csv" in answer.text
-    assert "runs here" in answer.text
-
-
 @pytest.mark.parametrize(
     ("data", "count", "says"),
     [
@@ -343,3 +270,13 @@ def test_what_cannot_be_answered_says_why(client_of: Any, data: bytes, count: st
     assert says in answer.text
     assert "<script>alert" not in answer.text
     assert 'role="alert"' in answer.text
+
+
+def test_an_uploaded_trace_is_answered(client_of: Any) -> None:
+    rows = "\n".join(f"{1.7e9 + n / 10:.1f},{0.1 if n % 100 < 8 else 0.95},{70 if n % 100 < 8 else 210}" for n in range(3000))
+    trace = f"time,gpu_utilization,power\n{rows}\n".encode()
+    client = client_of(lambda store: None)
+    answer = client.post("/try", files={"file": ("run.csv", trace)}, data={"gpu": "T4", "count": "1"})
+    assert answer.status_code == 200
+    assert "run.csv" in answer.text
+    assert "runs here" in answer.text

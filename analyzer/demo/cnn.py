@@ -1,7 +1,7 @@
 """The demo's convolutional network in NumPy: im2col convolutions, max pooling, two dense layers, SGD with momentum.
 
 Layout: images are (n, height, width, channels); a convolution's weights are (3·3·channels in, channels out), rows ordered by
-kernel row, kernel column, channel. `cnn_torch` is the same network from the same initial weights.
+kernel row, kernel column, channel.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ def initial_parameters(size: int, classes: int, rng: np.random.Generator) -> Par
     return parameters
 
 
-class NumpyNetwork:
+class Network:
     """Network and optimiser state, on one thread."""
-
-    framework = "numpy"
 
     def __init__(self, parameters: Parameters) -> None:
         threadpool_limits(1)

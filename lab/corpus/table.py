@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from epochcast.analyzer.corpus.run import Run, read_run
 from epochcast.analyzer.errors import InputError
 from epochcast.common.files import write_whole
 from epochcast.regressor import load_catalog
 from epochcast.regressor.corpora.run_table import FILE_NAME, METADATA_KEY, SCHEMA, STATISTIC_COLUMNS, read_rows
+from lab.corpus.run import Run, read_run
 
 _WAIT_S = 60.0  # writing a table takes milliseconds, on a slow network file system seconds
 

@@ -1,13 +1,12 @@
-"""Runs that wandb or TensorBoard kept, brought into a corpus: what a team has trained is what its model can learn from."""
+"""Runs that wandb or TensorBoard kept: their epochs, their telemetry, and the profile of both."""
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,14 +16,10 @@ import numpy as np
 
 from epochcast.analyzer.adapters import tensorboard_events, wandb_run
 from epochcast.analyzer.adapters.logged_run import LoggedRun
-from epochcast.analyzer.corpus.run import NoEpochsError, Run, read_run
-from epochcast.analyzer.corpus.table import add_run
+from epochcast.analyzer.corpus.labelled_profile import NoEpochsError, profile_beside, read_workload
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.labels import TRACES
-from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables, write_trace
-from epochcast.common.files import write_whole
-from epochcast.regressor import Catalog
-from epochcast.regressor.corpora.run_table import FILE_NAME
+from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables
+from epochcast.regressor import Catalog, Profile
 
 #: Keys of a configuration that name the model's architecture, the commonest first.
 _NETWORKS = ("network", "model", "model_name", "architecture", "arch")
@@ -51,39 +46,52 @@ class ImportOptions:
     steps_per_epoch: float | None = None
 
 
-def import_run(path: Path, corpus: Path, catalog: Catalog, options: ImportOptions) -> Run:
-    """Bring a run of wandb or TensorBoard (its folder, or its file) into the corpus, a folder; again, it replaces its own row.
+@dataclass(frozen=True)
+class KeptRun:
+    """What was kept of a run: a name of its own, its telemetry, and what a label file next to that says."""
 
-    The epochs are those that its history counts, or its steps, or its printed lines, else the detected ones where the detector
-    is sure. The trace, and all but the detected epochs, are kept in ``traces/`` as a campaign's are. Raises InputError for a
-    run that gives no row, with nothing written, and where the corpus cannot be written.
+    name: str
+    trace: Trace
+    labels: Mapping[str, Any]
+
+
+def read_kept_run(path: Path, options: ImportOptions) -> KeptRun:
+    """Read a run of wandb or TensorBoard (its folder, or its file); InputError where it is none, or lacks what is needed.
+
+    The epochs are those that its history counts, or its steps, or its printed lines; without any the labels have none.
     """
     recorded = _read(path)
     trace = _trace(recorded, options, str(path))
     # A resumed run is several of one id.
     name = re.sub(r"[^\w.-]+", "_", f"{recorded.id}-{int(trace.time[0])}")
-    labels = _labels(recorded, options, trace)
-    with TemporaryDirectory(prefix="epochcast-import-") as folder:
-        files = write_trace(trace, Path(folder) / f"{name}.parquet"), Path(folder) / f"{name}.json"
-        files[1].write_text(json.dumps(labels), encoding="utf-8")
-        try:
-            run = read_run(*files, catalog, f"{TRACES}/{name}.parquet")
-        except NoEpochsError as error:
-            raise InputError(
-                "neither its history nor its output counts epochs, and its telemetry shows none clearly; give the steps of "
-                "one epoch with --steps-per-epoch"
-            ) from error
-        except ValueError as error:  # the InputError of any room
-            raise InputError(str(error)) from error
-        make_folder(corpus)
-        try:
-            (corpus / TRACES).mkdir(exist_ok=True)
-            for file in files:
-                copy_file(file, corpus / TRACES / file.name)
-            add_run(corpus, run)
-        except OSError as error:
-            raise InputError(f"cannot write the corpus {str(corpus)!r}: {error.strerror or error}") from error
-    return run
+    return KeptRun(name, trace, _labels(recorded, options, trace))
+
+
+def logged_profile(path: Path, catalog: Catalog, options: ImportOptions) -> Profile:
+    """The profile of a run of wandb or TensorBoard over its epochs; where it has none, over those that are detected.
+
+    Raises InputError for a run that gives no profile.
+    """
+    run = read_kept_run(path, options)
+    with TemporaryDirectory(prefix="epochcast-fit-") as folder:
+        labels = Path(folder) / f"{run.name}.json"
+        labels.write_text(json.dumps(run.labels), encoding="utf-8")
+        with told_without_epochs():
+            return profile_beside(run.trace, labels, read_workload(labels), catalog)
+
+
+@contextmanager
+def told_without_epochs() -> Iterator[None]:
+    """Say of a run without epochs what would give it some; the InputError of any room becomes ours."""
+    try:
+        yield
+    except NoEpochsError as error:
+        raise InputError(
+            "neither its history nor its output counts epochs, and its telemetry shows none clearly; give the steps of "
+            "one epoch with --steps-per-epoch"
+        ) from error
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _read(path: Path) -> LoggedRun:
@@ -154,23 +162,3 @@ def _workload(run: LoggedRun) -> str:
 
 def _digest(config: Mapping[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=6).hexdigest()
-
-
-def make_folder(out: Path) -> None:
-    """Make the folder of a corpus if it is not there; InputError where that fails, and for a folder of something else."""
-    if out.is_dir():
-        if not (out / FILE_NAME).exists() and any(path.name[0] != "." and path.name != TRACES for path in out.iterdir()):
-            raise InputError(f"{str(out)!r} is a folder but not a corpus; name a corpus, or a new folder")
-        return
-    try:
-        out.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {str(out)!r}: {error.strerror}") from error
-
-
-def copy_file(source: Path, target: Path) -> None:
-    """Copy a file whole or not at all; nothing where there is none, or the target is the same."""
-    if not source.is_file() or (target.exists() and filecmp.cmp(source, target, shallow=False)):
-        return
-    with source.open("rb") as content:
-        write_whole(target, lambda file: shutil.copyfileobj(content, file))

@@ -15,11 +15,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.corpus import append_run, read_runs, table
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_corpus
-from lab.corpus.merge import merge
+from lab.corpus.table import append_run, read_runs
 
 RecordRun = Callable[..., tuple[Path, Path]]
 
@@ -40,19 +39,6 @@ def test_a_run_becomes_a_row_of_its_profile_over_the_true_epochs(tmp_path: Path,
     assert profile.metrics["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.05)
     assert load_corpus(tmp_path) == load_corpus(tmp_path / "corpus.parquet") == [profile]
     assert json.loads(pq.read_schema(tmp_path / "corpus.parquet").metadata[b"epochcast"]) == {"schema": "epochcast.corpus/v1"}
-
-
-def test_a_cpus_run_has_seconds_and_no_statistics(tmp_path: Path, record_run: RecordRun) -> None:
-    append_run(tmp_path, *record_run(tmp_path, "LeNet5|32|32", "AMD EPYC", source="host"))
-    (run,) = read_runs(tmp_path)
-    assert (run.device, run.profile.gpu, run.profile.feature_set) == ("cpu", "AMD EPYC", "none")
-    assert run.profile.epoch_s == pytest.approx(2.0) and not run.profile.metrics
-
-
-def test_a_gpu_that_no_catalogue_has_keeps_its_name_and_statistics(tmp_path: Path, record_run: RecordRun) -> None:
-    append_run(tmp_path, *record_run(tmp_path, "LeNet5|32|32", "NVIDIA Voodoo 2"))
-    (run,) = read_runs(tmp_path)
-    assert (run.device, run.profile.gpu) == ("gpu", "NVIDIA Voodoo 2") and "power" in run.profile.metrics
 
 
 def test_runs_are_appended_and_one_recorded_anew_takes_the_place_of_the_old(tmp_path: Path, record_run: RecordRun) -> None:
@@ -84,7 +70,7 @@ def test_a_process_that_is_killed_leaves_a_whole_table(tmp_path: Path, record_ru
     append_run(tmp_path, *record_run(tmp_path, "a"))
     pair = [str(path) for path in record_run(tmp_path, "b")]
     code = (
-        "import sys; from pathlib import Path; from epochcast.analyzer.corpus import append_run; print('ready', flush=True)\n"
+        "import sys; from pathlib import Path; from lab.corpus.table import append_run; print('ready', flush=True)\n"
         "while True: append_run(*map(Path, sys.argv[1:]))"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), *pair], stdout=subprocess.PIPE)
@@ -112,52 +98,6 @@ def test_two_campaigns_at_once_lose_no_run(tmp_path: Path, record_run: RecordRun
     with multiprocessing.get_context("fork").Pool(4) as pool:
         pool.starmap(_append, [(tmp_path, pair) for pair in pairs])
     assert {run.run for run in read_runs(tmp_path)} == {f"run{number}" for number in range(8)}
-
-
-def test_another_process_that_keeps_writing_is_said(
-    tmp_path: Path, record_run: RecordRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = record_run(tmp_path, "a")
-    monkeypatch.setattr(table, "_WAIT_S", 0.05)
-    with table.locked(tmp_path), pytest.raises(TimeoutError, match="another process has been writing to it"):
-        append_run(tmp_path, *pair)
-
-
-@pytest.mark.parametrize(
-    ("labels", "says"),
-    [
-        ({"workload": None}, "has workload None; give the workload"),
-        ({"training": False}, "marks it as no training run"),
-        ({"batch_size": 0}, "has batch_size 0; it must be a whole number above 0"),
-        ({"samples": 2.5}, "has samples 2.5; it must be a whole number"),
-        ({"epoch_starts": [1.0, 2.0]}, "give one end per start"),
-    ],
-)
-def test_labels_that_are_none_are_refused_and_nothing_is_written(
-    tmp_path: Path, record_run: RecordRun, labels: dict[str, object], says: str
-) -> None:
-    with pytest.raises(ValueError, match=says):
-        append_run(tmp_path, *record_run(tmp_path, "a", **labels))
-    assert not (tmp_path / "corpus.parquet").exists()
-
-
-def test_a_trace_elsewhere_is_refused(tmp_path: Path, record_run: RecordRun) -> None:
-    pair = record_run(tmp_path / "other", "a")
-    (tmp_path / "corpus").mkdir()
-    with pytest.raises(InputError, match="is outside the corpus"):
-        append_run(tmp_path / "corpus", *pair)
-
-
-def test_traces_may_lie_on_another_disk(tmp_path: Path, record_run: RecordRun) -> None:
-    """The folder of the corpus is named by a link, and its traces are one."""
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "traces").symlink_to(tmp_path / "disk")
-    (tmp_path / "link").symlink_to(tmp_path / "corpus")
-    for corpus in (tmp_path / "corpus", tmp_path / "link"):
-        append_run(corpus, *record_run(corpus, "a"))
-    assert [run.trace for run in read_runs(tmp_path / "link")] == ["traces/a.parquet"]
-    assert merge([tmp_path / "link"], tmp_path / "out").without_trace == 0
 
 
 def test_a_table_that_pandas_rewrote_is_still_one(tmp_path: Path, record_run: RecordRun) -> None:
