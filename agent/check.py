@@ -1,6 +1,5 @@
 """What this node can measure, from which source, and why not the rest."""
 
-import textwrap
 from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
@@ -92,8 +91,8 @@ def unsupported(root: Path = Path("/")) -> list[str]:
     return problems
 
 
-def text(result: dict[str, Any], columns: int | None = None) -> str:
-    """Return the report for a reader, as wide as a terminal of ``columns``; None where it goes elsewhere."""
+def text(result: dict[str, Any]) -> str:
+    """Return the report for a reader."""
     reasons = {source["name"]: source["reason"] for source in result["sources"]}
     lines = []
     for gpu in result["gpus"]:
@@ -114,17 +113,4 @@ def text(result: dict[str, Any], columns: int | None = None) -> str:
     of_sources = tuple(f"source {name}:" for name in reasons)
     missing = [problem for problem in result["problems"] if not problem.startswith(of_sources)]
     lines += ["not measured:", *(f"   {problem}" for problem in missing)] if missing else []
-    return "\n".join(lines if columns is None else (_wrapped(line, columns) for line in lines))
-
-
-def _wrapped(line: str, columns: int) -> str:
-    indent = " " * (len(line) - len(line.lstrip()))
-    # Paths and commands are copied: they stay whole.
-    wrapper = textwrap.TextWrapper(
-        columns,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return line if len(line) <= columns else wrapper.fill(line.strip())
+    return "\n".join(lines)

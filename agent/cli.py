@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -24,7 +23,7 @@ EPILOG = """examples:
   epochcast-agent                                read this node's GPUs, or CPUs
   epochcast-agent --replay trace.csv --speed 10  replay ten times as fast
   epochcast-agent check --json                   what can be measured here
-  sudo epochcast-agent install                   run as a systemd service
+  sudo epochcast-agent install                   run as a systemd service (also: install node, install analyzer)
 """
 
 
@@ -50,7 +49,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use; not with --pid"
     )
-    parser.add_argument("--compat", metavar="NAME", help="also export metric names of dcgm-exporter=4.8 or dcgm-exporter=4.9")
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {Config.host})")
     parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on; 0: any free port (default {Config.port})")
     parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")
@@ -58,9 +56,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--while-stdin",
         action="store_true",
         help="stop when standard input closes, that is, when the parent program ends",
-    )
-    parser.add_argument(
-        "--retention", type=float, metavar="SECONDS", help=f"seconds to keep samples for (default {Config.retention:g})"
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s, version {version('epochcast')}")
     commands = parser.add_subparsers(dest="command", title="commands", parser_class=Parser)
@@ -70,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         "show what this node can measure, from which source, and why the rest is missing",
         "epochcast-agent check --json",
     )
+    check.add_argument("--settings", action="store_true", help="check the settings alone; exit 2 if they are wrong")
     check.add_argument("--json", action="store_true", help="print the result as JSON: gpus, sources, problems")
     add_commands(commands)
     return parser
@@ -79,31 +75,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status: 0, 2 (one sentence on stderr) for bad input, 130 if interrupted at the start."""
     parser = build_parser()
     settings = vars(parser.parse_args(arguments))
-    command = settings.pop("command", None)
+    command, path, while_stdin = (settings.pop(name, None) for name in ("command", "config", "while_stdin"))
+    status = 2
     try:
-        path = settings.pop("config", None)
-        if command == "check":
-            as_json = settings.pop("json")
-            unheeded = [name for name in settings if name not in ("source", "replay", "speed")]
-            if unheeded:
-                parser.error(f"check takes no --{unheeded[0].replace('_', '-')}")
-            result = report(load(Config, path, settings))
-            columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            sys.stdout.write((json.dumps(result, indent=2) if as_json else text(result, columns)) + "\n")
-            return 0
         if command in ("install", "uninstall"):
-            purge, real_time = settings.pop("purge", False), settings.pop("real_time", False)
+            program, purge, real_time = (settings.pop(name, False) for name in ("program", "purge", "real_time"))
             if settings:
                 parser.error(f"{command} takes no --{next(iter(settings)).replace('_', '-')}")
-            said = install(config=path, real_time=real_time) if command == "install" else uninstall(purge=purge)
+            if command == "install":
+                said = install(program, config=path, real_time=real_time)
+            else:
+                said = uninstall(program, purge=purge)
             sys.stdout.write("".join(f"{line}\n" for line in said))
             return 0
-        if settings.pop("while_stdin", False):
+        as_json, settings_alone = settings.pop("json", False), settings.pop("settings", False)
+        config = load(Config, path, settings)
+        if settings_alone:
+            return 0
+        if command == "check":
+            result = report(config)
+            sys.stdout.write((json.dumps(result, indent=2) if as_json else text(result)) + "\n")
+            return 0
+        if while_stdin:
             threading.Thread(target=_end_with_stdin, daemon=True).start()
+        if "NOTIFY_SOCKET" in os.environ:
+            status = 1  # which systemd tries again: a driver or an address may come later
         Daemon(lambda: load(Config, path, settings)).run()
     except InputError as problem:
         sys.stderr.write(f"epochcast-agent: {in_one_line(problem)}\n")
-        return 2
+        return status
     except KeyboardInterrupt:  # before the daemon runs and takes the signal itself: while a long trace is read, say
         return 130
     return 0

@@ -109,15 +109,16 @@ class Config:
     ``source``: a source's name, or ``auto`` (each GPU's best source, else the host). ``replay``: the trace to replay, or a
     folder of traces. ``speed``: its speed, relative to real time. ``pid``: a process to measure with its descendants, in
     the source ``host``; 0: none; ``cgroup``: the folder of a cgroup, to measure its processes. ``host``, ``port``: address
-    to listen on; port 0: any free port. ``port_file``: file to write the port to once samples flow. ``retention``: seconds
-    of samples kept per device (a replayed trace is kept whole). ``window``: seconds of the aligned windows on ``/metrics``;
-    five by default, so a metric that is read once a second has five readings in each. ``tick_budget``: CPU seconds per GPU
-    that a tick's readings may take before the rate steps down. ``compat``: ``dcgm-exporter=4.8`` or ``dcgm-exporter=4.9``
-    adds its names to ``/metrics``. ``processes``: seconds between checks of the processes on each GPU; 0: never;
-    ``process_users``: whether to export their users. ``log_format``: ``text`` or ``json``. ``tiers``: tier by metric name,
-    instead of the catalogue's; ``off`` disables it. ``families``: by metric name (``*``: all others), what ``/metrics`` shows
-    of it instead of the catalogue's choice, among ``last``, ``avg``, ``min``, ``max`` and ``seconds``, or ``[]`` for nothing.
-    ``gpus``: how many GPUs this machine has; 0: as many as the PCI bus shows. ``exporter``: page of a dcgm-exporter.
+    to listen on; port 0: any free port. ``hosts``: names that requests may have in ``Host``, and whose pages may write; empty:
+    localhost alone on a loopback address, else any name. ``port_file``: file to write the port to once samples flow.
+    ``retention``: seconds of samples kept per device (a replayed trace is kept whole). ``window``: seconds of the aligned
+    windows on ``/metrics``; five by default, so a metric that is read once a second has five readings in each. ``tick_budget``:
+    CPU seconds per GPU that a tick's readings may take before the rate steps down. ``compat``: ``dcgm-exporter=4.8`` or
+    ``dcgm-exporter=4.9`` adds its names to ``/metrics``. ``processes``: seconds between checks of the processes on each GPU; 0:
+    never; ``process_users``: whether to export their users. ``log_format``: ``text`` or ``json``. ``tiers``: tier by metric
+    name, instead of the catalogue's; ``off`` disables it. ``families``: by metric name (``*``: all others), what ``/metrics``
+    shows of it instead of the catalogue's choice, among ``last``, ``avg``, ``min``, ``max`` and ``seconds``, or ``[]`` for
+    nothing. ``gpus``: how many GPUs this machine has; 0: as many as the PCI bus shows. ``exporter``: page of a dcgm-exporter.
     """
 
     source: str = AUTO
@@ -127,6 +128,7 @@ class Config:
     cgroup: Path | None = None
     host: str = "127.0.0.1"
     port: int = 9911
+    hosts: tuple[str, ...] = ()
     port_file: Path | None = None
     retention: float = 600.0
     window: float = 5.0
@@ -160,7 +162,7 @@ class Config:
             raise InputError(f"pid is {self.pid}; give the number of a process, or 0 for none")
         if self.pid and self.cgroup is not None:
             raise InputError(f"pid ({self.pid}) and cgroup ({self.cgroup}) exclude each other; drop one")
-        check_address(self.host, self.port)
+        check_address(self.host, self.port, self.hosts)
         if not 1 <= self.retention <= LONGEST_RETENTION_S:
             raise InputError(f"retention is {self.retention} s; give 1 to {LONGEST_RETENTION_S:.0f} seconds")
         if not 1 <= self.window <= 3600:

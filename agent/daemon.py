@@ -9,6 +9,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+from prometheus_client import Gauge
+
 from epochcast.agent import real_time
 from epochcast.agent.api import Api
 from epochcast.agent.config import Config
@@ -35,7 +37,7 @@ LONGEST_START_S = 20.0
 # A sampler that did not tick for so long hangs in the driver; the watchdog then restarts the agent.
 LONGEST_TICK_S = 15.0
 # Settings that take hold only at a start: the server has bound its port and may have dropped its rights.
-FIXED = ("host", "port", "port_file", "web")
+FIXED = ("host", "port", "hosts", "port_file", "web")
 
 
 class Daemon:
@@ -49,6 +51,12 @@ class Daemon:
         signal.signal(signal.SIGHUP, self._on_signal)
         self._config = config = load()
         logs.setup(config.log_format)
+        self._last_reload = Gauge(
+            "epochcast_agent_config_last_reload_successful",
+            "0 after a reload that kept the old settings, because the new ones are wrong or their sources do not work.",
+            registry=None,
+        )
+        self._last_reload.set(1)
         self._node = Node(config)
         self._pusher: Pusher | None = None
         self._processes: ProcessWatcher | None = None
@@ -133,6 +141,7 @@ class Daemon:
     def _reload(self) -> None:
         """Read the settings again; where they are wrong, say so and go on with the old ones."""
         notify(reloading())
+        self._last_reload.set(0)
         try:
             config = self._load()
             # Before anything is changed: a push that cannot work is refused here.
@@ -165,6 +174,7 @@ class Daemon:
             self._watch_processes(config)
         self._config = config
         self._server.set_app(self._app(config))
+        self._last_reload.set(1)
         log.info("the settings were reloaded")
 
     def _exchange(self, pusher: Pusher | None) -> None:
@@ -189,6 +199,7 @@ class Daemon:
 
     def _app(self, config: Config) -> Api:
         everything = registry(self._node, config)
+        everything.register(self._last_reload)
         if self._pusher is not None:
             everything.register(PushCollector(self._pusher))
         if self._processes is not None:

@@ -1,4 +1,4 @@
-"""The agent as a systemd service: place its unit and settings, take them away.
+"""Agent, node analyzer and service under systemd: place a unit and its settings, take them away.
 
 ``epochcast-agent install`` may be run again at any time: it replaces the unit, which is ours, and keeps settings, which are the
 user's. Files are placed whole or not at all, the unit last.
@@ -19,19 +19,18 @@ from epochcast.agent.config import Config
 from epochcast.common.arguments import add_command
 from epochcast.common.errors import InputError
 from epochcast.common.files import write_whole
-from epochcast.common.settings_file import load
+from epochcast.common.settings_file import load, read_toml
 from epochcast.extras import how_to_install
 
-NAME = "epochcast-agent"
-UNIT = Path("etc/systemd/system") / f"{NAME}.service"
-DROP_INS = UNIT.with_suffix(".service.d")
-REAL_TIME = DROP_INS / "real-time.conf"
-ENABLED = UNIT.parent / "multi-user.target.wants" / UNIT.name
-CONFIG = Path("etc/epochcast/agent.toml")
-ENVIRONMENT = Path("etc/epochcast/agent.env")
+# What can be installed, and the command that it is.
+PROGRAMS = {"agent": "epochcast-agent", "node": "epochcast", "analyzer": "epochcast"}
+UNITS, SETTINGS = Path("etc/systemd/system"), Path("etc/epochcast")
+# Of Prometheus and Grafana, wherever they run.
+MONITORING = SETTINGS / "monitoring"
+REAL_TIME = UNITS / "epochcast-agent.service.d/real-time.conf"
 
-# The command in the unit as it is shipped.
-SHIPPED_COMMAND = "/opt/epochcast/bin/epochcast-agent"
+# The folder of the commands in the units as they are shipped.
+SHIPPED_COMMANDS = "/opt/epochcast/bin"
 REAL_TIME_COST = (
     f"real time: a tick (on an H200 1.3 to 2.1 ms of CPU per GPU) runs before any other program; to undo it, see /{REAL_TIME}"
 )
@@ -44,91 +43,94 @@ def add_commands(commands: "argparse._SubParsersAction[Any]") -> None:
     place = add_command(
         commands,
         "install",
-        "run the agent as a systemd service, now and at every boot",
+        "run the agent, the node analyzer or the service with systemd, now and at every boot",
         "sudo epochcast-agent install --config agent.toml",
     )
     place.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        default=argparse.SUPPRESS,
-        help=f"settings file to install as /{CONFIG}",
+        "--config", type=Path, metavar="FILE", default=argparse.SUPPRESS, help=f"settings file to install in /{SETTINGS}"
     )
     place.add_argument("--real-time", action="store_true", help="let sampling run before ordinary programs, even the trainer's")
     remove = add_command(
         commands, "uninstall", "stop the service and remove its unit", "sudo epochcast-agent uninstall --purge"
     )
     remove.add_argument("--purge", action="store_true", help="also remove the settings and drop-ins")
+    for parser in (place, remove):
+        parser.add_argument("program", nargs="?", choices=PROGRAMS, default="agent", help="which of them (default agent)")
 
 
 def install(
-    root: Path = Path("/"), config: Path | None = None, command: Path | None = None, real_time: bool = False
+    program: str = "agent",
+    root: Path = Path("/"),
+    config: Path | None = None,
+    command: Path | None = None,
+    real_time: bool = False,
 ) -> list[str]:
-    """Place unit, settings and environment file below ``root``, enable and start the service; return what was done.
+    """Place unit, settings and what monitors them below ``root``, enable and start the service; return what was done.
 
-    ``config``: settings to place, None for the example, in which every line is a comment. ``command``: the path of
-    epochcast-agent, None for the one that runs now. ``real_time``: place the drop-in that lets sampling run before ordinary
-    programs; one that is there is replaced in any case. Where systemd does not run, and below another root than ``/``, the
-    service is left to be enabled. Raises InputError when the service could not work or may not be placed.
+    ``config``: settings to place, None for the example, in which every line is a comment. ``command``: the path of the
+    program's command, None for that of the running installation. ``real_time``: place the agent's drop-in that lets sampling
+    run before ordinary programs; one that is there is replaced in any case. Where systemd does not run, and below another root
+    than ``/``, the service is left to be enabled. Raises InputError when the service could not work or may not be placed.
     """
+    name, real_time_file = f"epochcast-{program}", root / REAL_TIME
     _require_rights(root, "install")
-    command = command or running_command()
-    settings = root / CONFIG
-    wanted = _shipped("agent.toml") if config is None else _checked(config)
-    if settings.exists() and _checked(settings) != wanted and config is not None:
+    if real_time and program != "agent":
+        raise InputError(f"--real-time is for the agent, which samples, not for {program!r}; leave it out")
+    command = command or running_command(PROGRAMS[program])
+    settings, unit = root / SETTINGS / f"{program}.toml", root / UNITS / f"{name}.service"
+    wanted = _shipped(f"systemd/{program}.toml") if config is None else _checked(program, config)
+    if settings.exists() and _checked(program, settings) != wanted and config is not None:
         raise InputError(f"{settings} is already there and differs from {config}; change it there, or remove it first")
-    if (root / UNIT).is_symlink():
-        raise InputError(f"{root / UNIT} is a link (a masked unit?); remove it first: systemctl unmask {NAME}")
+    if unit.is_symlink():
+        raise InputError(f"{unit} is a link (a masked unit?); remove it first: systemctl unmask {name}")
 
-    said = [
-        _kept_or_placed(settings, wanted),
-        _kept_or_placed(root / ENVIRONMENT, _shipped("agent.env")),
-    ]
-    if real_time or (root / REAL_TIME).exists():
-        said += [_placed(root / REAL_TIME, _shipped(REAL_TIME.name)), REAL_TIME_COST]
-    said.append(_placed(root / UNIT, unit(command)))
+    said = [_kept_or_placed(settings, wanted), *_place_monitoring(root)]
+    if real_time or (program == "agent" and real_time_file.exists()):
+        said += [_placed(real_time_file, _shipped(f"systemd/{REAL_TIME.name}")), REAL_TIME_COST]
+    text = _shipped(f"systemd/{name}.service").replace(f"={SHIPPED_COMMANDS}/{command.name} ", f"={_quoted(command)} ")
+    said.append(_placed(unit, text))
     if not _systemd_runs(root):
-        return [*said, f"systemd is not running here; where it is: systemctl daemon-reload && systemctl enable --now {NAME}"]
+        return [*said, f"systemd is not running here; where it is: systemctl daemon-reload && systemctl enable --now {name}"]
     _systemctl("daemon-reload")
-    _systemctl("enable", NAME)
-    # Not `enable --now`: an agent that runs already has to become the one just placed.
-    _systemctl("restart", NAME)
-    return [*said, f"{NAME} is running and starts at every boot; its log: journalctl -u {NAME}"]
+    _systemctl("enable", name)
+    # Not `enable --now`: a service that runs already has to become the one just placed.
+    _systemctl("restart", name)
+    return [*said, f"{name} is running and starts at every boot; its log: journalctl -u {name}"]
 
 
-def uninstall(root: Path = Path("/"), purge: bool = False) -> list[str]:
+def uninstall(program: str = "agent", root: Path = Path("/"), purge: bool = False) -> list[str]:
     """Stop and disable the service and remove its unit below ``root``; return what was done.
 
-    Settings and drop-ins stay unless ``purge``. Raises InputError when that is not allowed or systemd refuses.
+    Settings and drop-ins stay unless ``purge``, and what monitors until the last program goes. Raises InputError when that is
+    not allowed or systemd refuses.
     """
+    name = f"epochcast-{program}"
+    unit = root / UNITS / f"{name}.service"
     _require_rights(root, "uninstall")
     said = []
-    if (root / UNIT).exists():
+    if unit.exists():
         if _systemd_runs(root):
-            _systemctl("disable", "--now", NAME)
-        (root / ENABLED).unlink(missing_ok=True)
-        said.append(_removed(root / UNIT))
+            _systemctl("disable", "--now", name)
+        (unit.parent / "multi-user.target.wants" / unit.name).unlink(missing_ok=True)
+        said.append(_removed(unit))
         if _systemd_runs(root):
             _systemctl("daemon-reload")
     else:
-        said.append(f"{root / UNIT} is not there")
-    for path in filter(Path.exists, (root / DROP_INS, root / CONFIG, root / ENVIRONMENT)):
+        said.append(f"{unit} is not there")
+    left = [unit.with_suffix(".service.d"), root / SETTINGS / f"{program}.toml"]
+    if not any((root / UNITS / f"epochcast-{other}.service").exists() for other in PROGRAMS):
+        left.append(root / MONITORING)
+    for path in filter(Path.exists, left):
         said.append(_removed(path) if purge else f"kept {path} (--purge removes it)")
     if purge:
         with suppress(OSError):  # certificates or another service's settings: not ours to remove
-            (root / CONFIG).parent.rmdir()
+            (root / SETTINGS).rmdir()
     return said
 
 
-def unit(command: Path) -> str:
-    """Return the shipped unit with ``command`` as the program that it starts."""
-    shipped = _shipped(UNIT.name)
-    return shipped.replace(f"\nExecStart={SHIPPED_COMMAND} ", f"\nExecStart={_quoted(command)} ")
-
-
-def running_command() -> Path:
-    """Return the path of the epochcast-agent that belongs to this Python; raise InputError where a service cannot use it."""
-    command = Path(sysconfig.get_path("scripts")) / NAME
+def running_command(name: str) -> Path:
+    """Return the path of a command that belongs to this Python; raise InputError where a service cannot use it."""
+    command = Path(sysconfig.get_path("scripts")) / name
     if not command.exists():
         raise InputError(f"there is no {command} for the service to start; install the package there: {how_to_install()}")
     for path in (command, Path(sys.executable), Path(__file__)):
@@ -157,13 +159,25 @@ def _quoted(command: Path) -> str:
     return f'"{text.replace("%", "%%")}"' if set(text) & set(" ;") else text.replace("%", "%%")
 
 
-def _shipped(name: str) -> str:
-    return files("epochcast").joinpath("systemd", name).read_text(encoding="utf-8")
+def _shipped(path: str) -> str:
+    return files("epochcast").joinpath(path).read_text(encoding="utf-8")
 
 
-def _checked(config: Path) -> str:
-    """Return the text of a configuration file; raise InputError when the agent would not start with it."""
-    load(Config, config, {})
+def _place_monitoring(root: Path) -> list[str]:
+    """Place rules and dashboards, which are ours, and a scrape configuration, which gets the user's targets."""
+    shipped = Path(str(files("epochcast"))) / "dashboards"
+    for path in (*shipped.glob("*.yml"), *shipped.glob("grafana/*.json")):
+        place = _kept_or_placed if path.name == "prometheus.yml" else _placed
+        place(root / MONITORING / path.relative_to(shipped), path.read_text(encoding="utf-8"))
+    return [f"placed {root / MONITORING}: rules and scrape configuration of Prometheus, dashboards of Grafana"]
+
+
+def _checked(program: str, config: Path) -> str:
+    """Return the text of a settings file; raise InputError when the agent would not start with it, or it is not TOML.
+
+    The others check theirs when they start; the agent's environment may not have what they need.
+    """
+    _ = load(Config, config, {}) if program == "agent" else read_toml(config)
     return config.read_text(encoding="utf-8")
 
 
@@ -214,4 +228,4 @@ def _systemctl(*arguments: str) -> None:
     done = subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip() or f"exit {done.returncode}").splitlines()[0]
-        raise InputError(f"systemctl {' '.join(arguments)} failed ({said}); see journalctl -u {NAME}")
+        raise InputError(f"systemctl {' '.join(arguments)} failed ({said}); see journalctl -u {arguments[-1]}")

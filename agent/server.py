@@ -37,8 +37,6 @@ LONGEST_PASSWORD = 72
 HASH = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
 # One more doubles the time of a check: 14 is about a second.
 HIGHEST_COST = 14
-# Tools that restart or drain a node have no password, and these paths reveal only whether samples flow.
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
 def listen(config: Config, app: WSGIApplication) -> Server:
@@ -52,10 +50,12 @@ def listen(config: Config, app: WSGIApplication) -> Server:
         name="epochcast-agent",
         # An answer may be all samples of eight GPUs, on a slow line.
         limits=Limits(web.connections, waiting=256, request_s=10.0, answer_s=120.0, silence_s=120.0),
+        hosts=config.hosts,
         authentication=None if web.users is None else basic_authentication(web.users),
         tls=None if certificates is None else certificates.get,
         before_answer=ticks_first.wait,
-        health=OPEN_PATHS,
+        # Tools that restart or drain a node have no password, and these paths reveal only whether samples flow.
+        health=frozenset({"/healthz", "/readyz"}),
     )
     _warn_of_strangers(config, server.server_port)
     return server
@@ -180,7 +180,7 @@ def basic_authentication(file: Path) -> Authentication:
 
     challenge = 'Basic realm="epochcast-agent", charset="UTF-8"'
     sentence = "this agent requires a user name and password"
-    return Authentication(admits, challenge, sentence, OPEN_PATHS)
+    return Authentication(admits, challenge, sentence)
 
 
 def read_users(path: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import hmac
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from epochcast.common.errors import InputError
-from epochcast.common.routes import refusal
+from epochcast.common.routes import METHODS, Answer, refusal
+from epochcast.common.settings_file import host_name, is_address, is_local
 
 log = logging.getLogger(__name__)
 
@@ -30,40 +31,65 @@ class Authentication:
 
     ``admits``: whether scheme (in lower case) and credentials of a header ``Authorization`` come from somebody who may ask;
     None when too many are being checked at once. ``challenge``: what a refusal says in ``WWW-Authenticate``;
-    ``sentence``: what it says in words. ``open_paths``: what anybody may ask, as a watchdog does.
+    ``sentence``: what it says in words.
     """
 
     admits: Callable[[str, str], bool | None]
     challenge: str
     sentence: str
-    open_paths: frozenset[str]
 
-    def guard(self, app: WSGIApplication) -> WSGIApplication:
-        """Return ``app`` behind a door: who may not ask gets 401 and learns nothing else, not even which paths there are."""
-
-        def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-            scheme, _, credentials = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-            admitted = environ.get("PATH_INFO") in self.open_paths or self.admits(scheme.lower(), credentials.strip())
-            if admitted:
-                return app(environ, start_response)
-            if admitted is None:
-                said = "too many passwords are being checked; try again in a second"
-                refused = refusal(HTTPStatus.TOO_MANY_REQUESTS, said, ("Retry-After", "1"))
-            else:
-                refused = refusal(HTTPStatus.UNAUTHORIZED, self.sentence, ("WWW-Authenticate", self.challenge))
-            return refused.give(environ, start_response)
-
-        return answer
+    def refusal(self, authorization: str) -> Answer | None:
+        """Return what to answer to who sends this header and may not ask, None to who may."""
+        scheme, _, credentials = authorization.partition(" ")
+        admitted = self.admits(scheme.lower(), credentials.strip())
+        if admitted is None:
+            said = "too many passwords are being checked; try again in a second"
+            return refusal(HTTPStatus.TOO_MANY_REQUESTS, said, ("Retry-After", "1"))
+        return None if admitted else refusal(HTTPStatus.UNAUTHORIZED, self.sentence, ("WWW-Authenticate", self.challenge))
 
 
-def bearer_token(file: Path, sentence: str, open_paths: frozenset[str]) -> Authentication:
+def guarded(app: WSGIApplication, address: str, hosts: Sequence[str], authentication: Authentication | None) -> WSGIApplication:
+    """Return ``app`` behind a door: who may not ask learns nothing else, not even which paths there are."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        asked = (environ["REQUEST_METHOD"], environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"))
+        refused = None
+        if wrong := wrong_site(address, hosts, *asked):
+            refused = refusal(*wrong)
+        elif authentication is not None:
+            refused = authentication.refusal(environ.get("HTTP_AUTHORIZATION", ""))
+        return refused.give(environ, start_response) if refused else app(environ, start_response)
+
+    return answer
+
+
+def wrong_site(
+    address: str, hosts: Sequence[str], method: str, host: str | None, origin: str | None
+) -> tuple[HTTPStatus, str] | None:
+    """Return why a request to a server at ``address`` may come from another site's page in a browser, None where it does not.
+
+    With DNS rebinding the site gives its own name (``host``) our address. An address is nobody's name; beyond a loopback
+    address, names are the operator's. ``hosts``: the setting. Programs send no ``origin``.
+    """
+    name = host_name(host or "")
+    if host and not (is_address(name) or name in ("localhost", *hosts) or not (hosts or is_local(address))):
+        said = f"this server has no name {host!r:.100}; if it should, add it to the setting hosts"
+        return HTTPStatus.MISDIRECTED_REQUEST, said
+    site = (origin or "").partition("://")[2]
+    if origin and method not in METHODS.split(", ") and site != host and host_name(site) not in hosts:
+        said = f"pages of {origin!r:.100} may only read here; if they may write, add their host to the setting hosts"
+        return HTTPStatus.FORBIDDEN, said
+    return None
+
+
+def bearer_token(file: Path, sentence: str) -> Authentication:
     """Ask for the token in a file; raises InputError for a file that cannot be used."""
     token = Reloaded(lambda: _token(file), [file])
 
     def admits(scheme: str, credentials: str) -> bool:
         return hmac.compare_digest(credentials.encode("utf-8", "replace"), token.get()) and scheme == "bearer"
 
-    return Authentication(admits, "Bearer", sentence, open_paths)
+    return Authentication(admits, "Bearer", sentence)
 
 
 def _token(file: Path) -> bytes:

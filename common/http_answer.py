@@ -44,7 +44,7 @@ class BrokenAnswerError(Exception):
 class AppAnswer:
     """An answer of the application as the bytes that are sent; all of it is run by threads, one at a time."""
 
-    def __init__(self, app: WSGIApplication, request: Request, name: str, before: Callable[[], None]) -> None:
+    def __init__(self, app: WSGIApplication, request: Request, name: str, before: Callable[[], None] = lambda: None) -> None:
         self._app = app
         self._request = request
         self._name = name

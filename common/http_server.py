@@ -13,14 +13,14 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
-from epochcast.common.authentication import Authentication
+from epochcast.common.authentication import Authentication, guarded
 from epochcast.common.errors import InputError
 from epochcast.common.http_answer import AppAnswer, BrokenAnswerError, Request
 from epochcast.common.http_clients import Clients
@@ -72,6 +72,7 @@ class Server:
         *,
         name: str,
         limits: Limits,
+        hosts: Sequence[str] = (),
         authentication: Authentication | None = None,
         tls: Callable[[], ssl.SSLContext] | None = None,
         before_answer: Callable[[], None] = lambda: None,
@@ -79,15 +80,16 @@ class Server:
     ) -> None:
         """Bind, without serving yet; raises InputError where nobody can listen at ``host`` and ``port``.
 
-        ``name``: what it calls itself in each answer. ``authentication``: None answers anybody. ``tls``: what is now to be used
-        of certificates; None speaks plain HTTP. ``before_answer``: called by a thread before it runs the application; it may
-        wait. ``health``: paths that wait for nobody.
+        ``name``: what it calls itself in each answer. ``hosts``: names by which it is also asked (`wrong_site`).
+        ``authentication``: None answers anybody. ``tls``: what is now to be used of certificates; None speaks plain HTTP.
+        ``before_answer``: called by a thread before it runs the application; it may wait. ``health``: paths that wait for
+        nobody, and that anybody may ask: a watchdog has no password.
         """
         self.name = name
         self.limits = limits
         self._before_answer = before_answer
         self._tls = tls
-        self._authentication = authentication
+        self._door = (host, hosts, authentication)
         self._health = health
         self.set_app(app)
         self._listener = _listener(host, port)
@@ -112,7 +114,8 @@ class Server:
 
     def set_app(self, application: WSGIApplication) -> None:
         """Answer with this application from the next request on, to those who may ask."""
-        self._app = application if self._authentication is None else self._authentication.guard(application)
+        self._app = application
+        self._guarded = guarded(application, *self._door)
 
     def serve_forever(self) -> None:
         """Accept and answer until `shutdown` is called."""
@@ -245,22 +248,19 @@ class Server:
         while unread and (body := await reader.read(unread)):
             unread -= len(body)
         if request.route in self._health:
-            await self._run(request, writer, self._health_thread)
+            await self._run(AppAnswer(self._app, request, self.name), writer, self._health_thread)
             return
         if self._requests >= self.limits.connections + self.limits.waiting:
             await self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, reader, writer, "Retry-After: 1\r\n")
         self._requests += 1
         try:
-            await self._run(request, writer, self._threads, self._before_answer)
+            await self._run(AppAnswer(self._guarded, request, self.name, self._before_answer), writer, self._threads)
         finally:
             self._requests -= 1
 
-    async def _run(
-        self, request: Request, writer: asyncio.StreamWriter, threads: Executor, before: Callable[[], None] = lambda: None
-    ) -> None:
+    async def _run(self, answer: AppAnswer, writer: asyncio.StreamWriter, threads: Executor) -> None:
         """Run the application and send what it answers, piece by piece: a thread computes, the loop sends."""
         loop = asyncio.get_running_loop()
-        answer = AppAnswer(self._app, request, self.name, before)
         try:
             while (piece := await loop.run_in_executor(threads, answer.next_piece)) is not None:
                 writer.write(piece)

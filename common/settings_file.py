@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -30,25 +31,15 @@ def load(kind: type[T], path: Path | None, overrides: Mapping[str, Any]) -> T:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return what the configuration at ``path`` holds; InputError where it cannot be read, is not TOML or has a NUL."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
     except OSError as error:
         raise InputError(f"cannot read the configuration {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # also not UTF-8, a number of thousands of digits, thousands of brackets
         raise InputError(f"the configuration {path} is not TOML: {error}") from error
-    _refuse_nul(f"the configuration {path}", table, "")
+    if "\\u0000" in text or "\\U00000000" in text:  # ends in a traceback wherever it is a path or a host
+        raise InputError(f"the configuration {path} has a NUL character (\\u0000), which no setting may hold; take it out")
     return table
-
-
-def _refuse_nul(where: str, value: Any, name: str) -> None:
-    """Raise InputError for a text with a NUL character, which ends in a traceback wherever it is a path or a host."""
-    if isinstance(value, str) and "\0" in value:
-        raise InputError(f"{where} sets {name} to {value!r}; it must not hold a NUL character")
-    if isinstance(value, dict):
-        for key, each in value.items():
-            _refuse_nul(where, each, f"{name}.{key}" if name else key)
-    if isinstance(value, list):
-        for each in value:
-            _refuse_nul(where, each, name)
 
 
 def remedy(name: str, known: Sequence[str], prefix: str = "") -> str:
@@ -59,20 +50,35 @@ def remedy(name: str, known: Sequence[str], prefix: str = "") -> str:
     return f"did you mean {prefix + close[0]!r}?" if close else f"known: {', '.join(prefix + other for other in known)}"
 
 
-def check_address(host: str, port: int) -> None:
-    """Raise InputError where nobody can listen on this address."""
+def check_address(host: str, port: int, hosts: Sequence[str] = ()) -> None:
+    """Raise InputError where nobody can listen on this address, or one of ``hosts`` is not the name of a machine."""
     if not host:  # to the system it means every address, which nobody asks for by leaving a variable empty
         raise InputError("host is empty; give an address, as in 127.0.0.1, or 0.0.0.0 for all addresses of this machine")
     if not 0 <= port <= 65535:
         raise InputError(f"port is {port}; give 0 (any free port) to 65535")
+    for name in hosts:
+        if not isinstance(name, str) or not name or host_name(name) != name:
+            raise InputError(f"hosts has {name!r}; give names alone and in lower case, as in gpu-7.example.com")
+
+
+def host_name(authority: str) -> str:
+    """Return the name or address in ``host:port``, in lower case; the empty text where there is none."""
+    try:
+        return (urlsplit(f"//{authority}").hostname or "").rstrip(".")
+    except ValueError:  # brackets that are not closed
+        return ""
+
+
+def is_address(host: str) -> bool:
+    """Whether this is an IP address, and not a name."""
+    with suppress(ValueError):
+        return bool(ip_address(host))
+    return False
 
 
 def is_local(host: str) -> bool:
     """Whether only this machine reaches who listens on this address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name
-        return host == "localhost"
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
 
 
 def whole_url(url: str) -> SplitResult | None:
@@ -108,7 +114,7 @@ def _value(where: str, kind: Any, value: Any, name: str) -> Any:
         raise InputError(f"{where} sets {name} to {value!r}; it must be {wanted}")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{where} sets {name} to {value!r}; it must be finite")
-    return Path(str(value)) if kind is Path else value
+    return Path(str(value)) if kind is Path else tuple(value) if isinstance(value, list) else value
 
 
 # What a TOML value of each type may be, and how a sentence calls it.
@@ -118,5 +124,6 @@ _ACCEPTED: dict[Any, tuple[tuple[type, ...], str]] = {
     int: ((int,), "a whole number"),
     float: ((int, float), "a number"),
     bool: ((bool,), "true or false"),
+    tuple[str, ...]: ((list,), "a list of texts"),
 }
 _TABLE: tuple[tuple[type, ...], str] = ((dict,), "a table")

@@ -96,7 +96,7 @@ def _names_all(kind: type[Any], table: dict[str, Any]) -> None:
         default = getattr(defaults, name)
         if dataclasses.is_dataclass(hint):
             _names_all(hint, table[name])
-        elif default not in (None, "", {}):
+        elif default not in (None, "", {}, ()):
             assert table[name] == default, name
 
 
@@ -118,14 +118,8 @@ def test_the_example_settings_of_a_node_name_every_setting_with_its_default(root
     table = tomllib.loads((tmp_path / "node.toml").read_text(encoding="utf-8"))
     assert set(table) == {field.name for field in dataclasses.fields(defaults)}
     for name in table:
-        if getattr(defaults, name) not in (None, ""):
+        if getattr(defaults, name) not in (None, "", ()):
             assert getattr(shown, name) == getattr(defaults, name), name
-
-
-def test_the_environment_file_sets_only_what_the_unit_or_the_agent_reads(root: Path) -> None:
-    names = re.findall(r"^#?([A-Z_]+)=", (root / "systemd" / "agent.env").read_text(), flags=re.MULTILINE)
-    assert names == ["AGENT_OPTIONS", "DCGM_BINDINGS"]
-    assert "$AGENT_OPTIONS" in (root / "systemd" / "epochcast-agent.service").read_text()
 
 
 # What MemoryDenyWriteExecute= asks of the kernel. systemd itself may use a seccomp filter to the same end.

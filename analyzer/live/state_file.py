@@ -111,6 +111,10 @@ class StateFile:
         return ""
 
     def _open(self, *, check: bool = False) -> None:
+        with contextlib.suppress(OSError):  # SQLite says what is wrong; it gives the log the same mode
+            if self._present is None:
+                self.path.touch(0o600)
+            self.path.chmod(0o600)
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         try:
             if check:
@@ -163,11 +167,12 @@ def alone_with(state: Path) -> Iterator[None]:
     Raises:
         InputError: another process has the state, or the file cannot be written.
     """
-    if state.is_dir():
-        raise InputError(f"the state {str(state)!r} is a folder; name a file")
-    path = state.with_name(f"{state.name}.lock")
     try:
+        if state.is_dir():
+            raise InputError(f"the state {str(state)!r} is a folder; name a file")
+        path = state.with_name(f"{state.name}.lock")
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o600)  # who may open it may lock it
         file = path.open("ab")
     except OSError as error:
         raise InputError(f"the state {str(state)!r} cannot be written: {error.strerror}; name another file") from error

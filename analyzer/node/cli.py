@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import signal
 import sys
 import threading
@@ -72,10 +73,14 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     logs.setup()
+    status = 2
     try:
         config = load(NodeConfig, settings.pop("config", None), settings)
-        run(config, opened([config.source]), stop)
+        sources = opened([config.source])
+        if "NOTIFY_SOCKET" in os.environ:
+            status = 1  # which systemd tries again: an address or a folder may come later
+        run(config, sources, stop)
     except (InputError, CatalogueError) as error:
         sys.stderr.write(f"epochcast serve --node: {in_one_line(error)}\n")
-        return 2
+        return status
     return 0

@@ -18,10 +18,11 @@ class NodeConfig:
 
     ``agent``: address of this node's agent; ``interval``: seconds between requests to it; ``user``, ``password_file``, ``ca``:
     its basic authentication, and the PEM file to check its certificate with. ``host``, ``port``: address to listen on; port 0:
-    any free port; ``port_file``: file to write the port to. ``token_file``: file with the token that clients must send,
-    reloaded when it changes; without it, anyone can send requests. ``state``: SQLite file that keeps the state across restarts;
-    ``keep_days``: days to keep epochs. ``gpus``: TOML file with GPUs to add to the catalogue. ``node``: name of this machine;
-    empty: its host name. ``instance``, ``cloud``, ``region``: the rented instance, as in the price table.
+    any free port; ``hosts``: names that requests may have in ``Host``, and whose pages may write; empty: localhost alone on a
+    loopback address, else any name; ``port_file``: file to write the port to. ``token_file``: file with the token that clients
+    must send, reloaded when it changes; without it, anyone can send requests. ``state``: SQLite file that keeps the state
+    across restarts; ``keep_days``: days to keep epochs. ``gpus``: TOML file with GPUs to add to the catalogue. ``node``: name
+    of this machine; empty: its host name. ``instance``, ``cloud``, ``region``: the rented instance, as in the price table.
     """
 
     agent: str = "http://127.0.0.1:9911"
@@ -31,6 +32,7 @@ class NodeConfig:
     ca: Path | None = None
     host: str = "127.0.0.1"
     port: int = 9912
+    hosts: tuple[str, ...] = ()
     port_file: Path | None = None
     token_file: Path | None = None
     state: Path = Path("/var/lib/epochcast-node/state.db")
@@ -42,7 +44,7 @@ class NodeConfig:
     region: str = ""
 
     def __post_init__(self) -> None:
-        check_address(self.host, self.port)
+        check_address(self.host, self.port, self.hosts)
         if not 0 < self.keep_days <= 3650:
             raise InputError(f"keep_days is {self.keep_days}; give more than 0, at most 3650 days")
         _ = self.source

@@ -78,8 +78,11 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
 
 
 def _listen(config: NodeConfig, api: Api) -> Server:
-    token = None if config.token_file is None else bearer_token(config.token_file, REFUSAL, OPEN_PATHS)
-    return Server(config.host, config.port, api, name="epochcast-node", limits=LIMITS, authentication=token, health=OPEN_PATHS)
+    token = None if config.token_file is None else bearer_token(config.token_file, REFUSAL)
+    address = (config.host, config.port)
+    return Server(
+        *address, api, name="epochcast-node", limits=LIMITS, hosts=config.hosts, authentication=token, health=OPEN_PATHS
+    )
 
 
 EPOCHS = 1000  # of one answer, unless limit says otherwise

@@ -66,7 +66,7 @@ def create_app(parts: Parts) -> FastAPI:
             Middleware(Counted, metrics=metrics),
             Middleware(SecurityHeaders),
             Middleware(RateLimit, settings=parts.settings.limits, metrics=metrics),
-            Middleware(Auth, token=parts.token, metrics=metrics),  # strangers' bodies are not read
+            Middleware(Auth, token=parts.token, settings=parts.settings, metrics=metrics),  # strangers' bodies are not read
             Middleware(Places, settings=parts.settings.limits, metrics=metrics),
         ],
         responses=problems.answers(401, 429, 503),

@@ -1,4 +1,4 @@
-"""Who may ask: clients that send the token, as a bearer or, so that a browser can, as the password of any user."""
+"""Who may ask: no other site's page, and clients that send the token, as a bearer or, so that a browser can, as a password."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import binascii
 import hmac
 from pathlib import Path
 
+from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.problems import problem
 from epochcast.analyzer.service.request_metrics import RequestMetrics
+from epochcast.common.authentication import wrong_site
 
 OPEN = frozenset({"/healthz", "/readyz"})
 """Answered without a token: a monitor of the process need not know it, and they reveal nothing else."""
@@ -41,29 +45,35 @@ def read_token(path: Path) -> str:
 
 
 class Auth:
-    """Middleware that answers 401 to requests without the token; ``token`` None lets all pass."""
+    """Middleware that refuses other sites' pages (421, 403) and requests without the token (401), if there is one."""
 
-    def __init__(self, app: ASGIApp, token: str | None, metrics: RequestMetrics) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, settings: Settings, metrics: RequestMetrics) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
+        self._settings = settings
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        if scope["type"] != "http" or self._token is None or scope["path"] in OPEN:
-            await self._app(scope, receive, send)
-            return
-        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        if hmac.compare_digest(_token_in(sent), self._token):
-            await self._app(scope, receive, send)
-            return
+        refused = None if scope["type"] != "http" or scope["path"] in OPEN else self._refusal(scope)
+        await (refused or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        asked = (scope["method"], headers.get("host"), headers.get("origin"))
+        if wrong := wrong_site(self._settings.host, self._settings.hosts, *asked):
+            self._metrics.refused("site")
+            return problem(*wrong, scope["path"])
+        sent = headers.get("authorization", "")
+        if self._token is None or hmac.compare_digest(_token_in(sent.encode("latin-1")), self._token):
+            return None
         self._metrics.refused("unauthorized")
         why = "the token is wrong" if sent else "this service requires a token"
         response = problem(
             401, f"{why}; send the service's token as 'Authorization: Bearer TOKEN', or as the password", scope["path"]
         )
         response.raw_headers.extend((b"www-authenticate", challenge) for challenge in _CHALLENGES)
-        await response(scope, receive, send)
+        return response
 
 
 def _token_in(header: bytes) -> bytes:

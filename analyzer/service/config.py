@@ -21,6 +21,7 @@ from epochcast.analyzer.telemetry.settings import (
 from epochcast.common.settings_file import is_local, read_toml, remedy
 
 Name = Annotated[str, Field(max_length=200)]
+HostName = Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
 
 
 class _Table(BaseModel):
@@ -58,6 +59,8 @@ class Settings(_Table):
 
     Attributes:
         host, port: address to listen on; port 0: any free port.
+        hosts: names that requests may have in ``Host``, and whose pages may write; empty: localhost alone on a loopback
+            address, else any name.
         port_file: file to write the port to once the service answers requests.
         state: SQLite file that keeps the state across restarts; its folder is created.
         keep_days: days to keep epochs, GPUs and ended jobs.
@@ -80,6 +83,7 @@ class Settings(_Table):
 
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 9913
+    hosts: list[HostName] = []
     port_file: Path | None = _path(default=None)
     state: Path = _path(default=Path("/var/lib/epochcast-analyzer/state.db"))
     keep_days: Annotated[float, Field(gt=0, le=36500)] = 30.0

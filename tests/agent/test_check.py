@@ -42,11 +42,3 @@ def test_gpus_come_in_their_order_each_with_its_instances(nvml_driver: Callable[
     ampere = found["gpus"][3]
     assert "it needs Hopper or newer" in ampere["refused"]["gpm"]
     assert "   not gpm: source 'gpm' finds no GPU" in text(found)
-
-
-def test_on_a_terminal_lines_wrap_and_what_is_copied_stays_whole() -> None:
-    reason = "source 'nvml' cannot use the driver; see /usr/share/doc/nvidia/README"
-    found = {"gpus": [], "sources": [{"name": "nvml", "reason": reason}], "problems": []}
-    piped = "sources:\n   nvml: does not work: cannot use the driver; see /usr/share/doc/nvidia/README"
-    assert text(found) == piped
-    assert text(found, 50) == piped.replace(" /usr", "\n     /usr")

@@ -130,7 +130,8 @@ def test_a_replay_is_served_to_its_end_and_after(start_agent: Callable[..., Any]
     header = json.dumps({"schema": "epochcast.trace/v1", "gpu": "Tesla T4", "simulated": True})
     lines = [f"# {header}", "time,power,loss", *(f"{100 + tick / 10},{tick},0.5" for tick in range(600))]
     (tmp_path / "trace.csv").write_text("\n".join(lines))
-    agent = start_agent("--replay", tmp_path / "trace.csv", "--speed", 200, "--retention", 1)
+    (tmp_path / "agent.toml").write_text("retention = 1\n")
+    agent = start_agent("--config", tmp_path / "agent.toml", "--replay", tmp_path / "trace.csv", "--speed", 200)
     for _ in range(100):
         if agent.json("/healthz")["status"] == "replay finished":
             break
@@ -211,10 +212,11 @@ def test_a_process_refuses_in_one_sentence_with_exit_2(arguments: list[str], sen
         (["--speed", "2"], "speed applies only to a replay"),
         (["--port", "http"], "invalid int value: 'http'"),
         (["--port", "99999"], "port is 99999"),
-        (["--retention", "0"], "retention is 0.0 s"),
         (["--config", "no_such.toml"], "cannot read the configuration no_such.toml: No such file"),
         (["--frequency"], "unrecognized arguments"),
-        (["--port", "1", "check"], "check takes no --port"),
+        (["--port", "99999", "check"], "port is 99999"),
+        (["--port", "1", "install"], "install takes no --port"),
+        (["install", "prices"], "invalid choice: 'prices'"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
@@ -231,6 +233,9 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]
         ('log_format = "xml"\n', "log_format is 'xml'"),
         ('exporter = "localhost"\n', "exporter is 'localhost'"),
         ('host = ""\n', "host is empty; give an address"),
+        ('hosts = "node-7"\n', "sets hosts to 'node-7'; it must be a list of texts"),
+        ('hosts = ["https://node-7"]\n', "hosts has 'https://node-7'; give names alone and in lower case"),
+        ("hosts = [7]\n", "hosts has 7; give names alone"),
         ('[tiers]\nsm_actve = "fast"\n', "unknown metric 'sm_actve'"),
         ('[tiers]\nsm_active = "often"\n', "sets sm_active to 'often'; choose one of fast, slow, rare, off"),
         ('[web]\ncertificate = "a.pem"\n', "web.certificate and web.key belong together"),
@@ -243,6 +248,7 @@ def test_bad_input_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]
         ("[push]\nqueue = 999\n", "push.queue is 999 samples; give 1000 to"),
         ('[push.labels]\n"a-b" = "c"\n', "push.labels has a-b = 'c'"),
         ("window = 0.9\n", "window is 0.9 s; give 1 to 3600"),
+        ("retention = 0\n", "retention is 0 s"),
         ("retention = 86401\n", "retention is 86401 s; give 1 to 86400"),
         ('pid = 7\ncgroup = "/sys/fs/cgroup/a"\n', "pid (7) and cgroup (/sys/fs/cgroup/a) exclude each other"),
         (f'replay = "x.csv"\nspeed = 1{"0" * 400}\n', "give a number greater than 0"),
@@ -253,6 +259,19 @@ def test_a_bad_configuration_is_one_sentence_and_exit_2(
 ) -> None:
     (tmp_path / "agent.toml").write_text(text)
     assert sentence in refused_at_once(capsys, "--config", tmp_path / "agent.toml")
+    assert sentence in refused_at_once(capsys, "--config", tmp_path / "agent.toml", "check", "--settings")
+
+
+def test_a_check_of_the_settings_opens_no_source(tmp_path: Path) -> None:
+    (tmp_path / "agent.toml").write_text('source = "nvml"\n')
+    done = run("--config", tmp_path / "agent.toml", "check", "--settings")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_systemd_tries_again_what_right_settings_do_not_reach_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "@nobody")
+    done = run("--source", "host", "--host", "192.0.2.1")
+    assert (done.returncode, "Cannot assign requested address" in done.stderr) == (1, True)
 
 
 def test_no_gpu_for_nvml(checked: subprocess.CompletedProcess[str]) -> None:

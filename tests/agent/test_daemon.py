@@ -35,6 +35,7 @@ def test_new_settings_take_hold_and_the_samples_stay(agent: Any, reload: Reload,
     (host,) = agent.json("/api/v1/samples")["gpus"]
     assert host["time"][: len(before)] == before
     assert "rss" not in host["metrics"]
+    assert "\nepochcast_agent_config_last_reload_successful 1.0\n" in agent.text("/metrics")
     until(lambda: agent.json("/api/v1/samples")["gpus"][0]["time"][-1] > host["time"][-1])
     status, errors = agent.stop()
     assert status == 0
@@ -56,7 +57,10 @@ def test_settings_that_cannot_be_change_nothing(agent: Any, reload: Reload, unti
         until(lambda: agent.json("/readyz")["status"] == "ready")
         newest = agent.json("/api/v1/samples")["gpus"][0]["time"][-1]
         until(lambda newest=newest: agent.json("/api/v1/samples")["gpus"][0]["time"][-1] > newest + 0.15)
-        assert "last 5 s window" in agent.text("/metrics")
+        assert "last 5 s window" in (page := agent.text("/metrics"))
+        assert "\nepochcast_agent_config_last_reload_successful 0.0\n" in page
+    reload("window = 7\n")
+    until(lambda: "\nepochcast_agent_config_last_reload_successful 1.0\n" in agent.text("/metrics"))
     status, errors = agent.stop()
     assert status == 0
     assert "the settings were not reloaded" not in errors

@@ -134,11 +134,12 @@ def resident_bytes(pid: int) -> float:
 
 @pytest.fixture
 def stubbed_agent(
-    start_agent: Callable[..., Any], nvml_scenario: Callable[[str], None], nvml_environment: dict[str, str]
+    start_agent: Callable[..., Any], nvml_scenario: Callable[[str], None], nvml_environment: dict[str, str], tmp_path: Path
 ) -> tuple[Any, Callable[[str], None]]:
     """An agent on eight GPUs of the stub, and the stub's scenario."""
     nvml_scenario(HEALTHY)
-    agent = start_agent("--retention", RETENTION_S, env=nvml_environment)
+    (tmp_path / "agent.toml").write_text(f"retention = {RETENTION_S}\n")
+    agent = start_agent("--config", tmp_path / "agent.toml", env=nvml_environment)
     # Its log is read as it comes: a full pipe would stop it.
     threading.Thread(target=deque, args=(agent.process.stderr, 0), daemon=True).start()
     return agent, nvml_scenario

@@ -23,9 +23,10 @@ def serve(running: Callable[[Server], Server], hello: Any) -> Callable[..., Serv
         authentication: Any = None,
         before_answer: Any = lambda: None,
         health: frozenset[str] = frozenset(),
+        hosts: tuple[str, ...] = (),
         **limits: Any,
     ) -> Server:
         options = {"tls": tls, "authentication": authentication, "before_answer": before_answer, "health": health}
-        return running(Server(host, port, app, name="some-server", limits=replace(LIMITS, **limits), **options))
+        return running(Server(host, port, app, name="some-server", limits=replace(LIMITS, **limits), hosts=hosts, **options))
 
     return start

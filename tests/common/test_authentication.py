@@ -10,11 +10,10 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 
 from epochcast.common import authentication
-from epochcast.common.authentication import Authentication, bearer_token
+from epochcast.common.authentication import Authentication, bearer_token, guarded, wrong_site
 from epochcast.common.errors import InputError
 
 Ask = Callable[..., tuple[int, dict[str, str], bytes]]
-OPEN = frozenset({"/healthz"})
 REFUSAL = "send the token"
 
 
@@ -41,7 +40,7 @@ def ask() -> Ask:
         environ: dict[str, Any] = {"PATH_INFO": path, "REQUEST_METHOD": method, "HTTP_AUTHORIZATION": authorization}
         setup_testing_defaults(environ)
         head: list[Any] = []
-        body = b"".join(way.guard(app)(environ, lambda *told: head.extend(told)))
+        body = b"".join(guarded(app, "127.0.0.1", (), way)(environ, lambda *told: head.extend(told)))
         return int(head[0].split()[0]), dict(head[1]), body
 
     return one
@@ -51,25 +50,56 @@ def ask() -> Ask:
     "authorization", ["", "Bearer", "Bearer wrong", "Basic secret", "secret", "Bearer secret2", "Bearer \xff", "Bearer \udcff"]
 )
 def test_who_does_not_bear_the_token_learns_nothing(token: Path, ask: Ask, authorization: str) -> None:
-    status, headers, body = ask(bearer_token(token, REFUSAL, OPEN), authorization)
+    status, headers, body = ask(bearer_token(token, REFUSAL), authorization)
     assert (status, json.loads(body)) == (401, {"error": REFUSAL})
     assert (headers["WWW-Authenticate"], headers["Cache-Control"]) == ("Bearer", "no-store")
     assert int(headers["Content-Length"]) == len(body)
-    status, headers, nothing = ask(bearer_token(token, REFUSAL, OPEN), authorization, method="HEAD")
+    status, headers, nothing = ask(bearer_token(token, REFUSAL), authorization, method="HEAD")
     assert (status, int(headers["Content-Length"]), nothing) == (401, len(body), b"")
 
 
-def test_who_bears_it_is_answered_and_what_is_open_needs_none(token: Path, ask: Ask) -> None:
-    way = bearer_token(token, REFUSAL, OPEN)
+def test_who_bears_it_is_answered(token: Path, ask: Ask) -> None:
+    way = bearer_token(token, REFUSAL)
     for authorization in ("Bearer secret", "bearer  secret "):
         assert ask(way, authorization)[::2] == (200, b"hello")
-    assert ask(way, path="/healthz")[0] == 200
-    assert ask(way, path="/healthz/")[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts", "yes", "no"),
+    [
+        ("127.0.0.1", (), "localhost LocalHost:9911 localhost. 127.0.0.1:9911 [::1]:9911 10.0.0.7", "evil.example node-7 [::1"),
+        ("::1", ("node-7",), "node-7:9911 NODE-7 localhost", "evil.example node-7.example x.node-7 localhost.evil.example"),
+        ("0.0.0.0", (), "evil.example node-7:9911 10.0.0.7", ""),
+        ("10.0.0.7", ("node-7",), "node-7 10.0.0.7:9911 localhost [fe80::1]:9911", "evil.example 10.0.0.7.example"),
+    ],
+)
+def test_a_name_that_is_not_ours_is_that_of_another_site(address: str, hosts: tuple[str, ...], yes: str, no: str) -> None:
+    assert wrong_site(address, hosts, "GET", None, None) is None  # HTTP/1.0
+    for host in yes.split():
+        assert wrong_site(address, hosts, "GET", host, "http://evil.example") is None, host
+    for host in no.split():
+        status, said = wrong_site(address, hosts, "GET", host, None) or (0, "")
+        assert (status, host in said, "the setting hosts" in said) == (421, True, True), host
+
+
+def test_only_our_own_pages_may_write() -> None:
+    for origin in (None, "http://localhost:9913", "https://proxy.example"):
+        assert wrong_site("127.0.0.1", ("proxy.example",), "POST", "localhost:9913", origin) is None, origin
+    for origin in (
+        "null",
+        "http://localhost",
+        "http://localhost:80",
+        "http://proxy.example.evil",
+        "http://127.0.0.1:9913",
+        "x://[",
+    ):
+        status, said = wrong_site("127.0.0.1", ("proxy.example",), "PUT", "localhost:9913", origin) or (0, "")
+        assert (status, origin in said, "the setting hosts" in said) == (403, True, True), origin
 
 
 def test_when_it_cannot_be_told_now_it_says_try_again(ask: Ask) -> None:
     seen = []
-    busy = Authentication(lambda *sent: seen.append(sent), "Basic", REFUSAL, OPEN)
+    busy = Authentication(lambda *sent: seen.append(sent), "Basic", REFUSAL)
     status, headers, body = ask(busy, "Basic YTpi")
     assert seen == [("basic", "YTpi")]
     assert (status, headers["Retry-After"]) == (429, "1")
@@ -79,7 +109,7 @@ def test_when_it_cannot_be_told_now_it_says_try_again(ask: Ask) -> None:
 def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
     token: Path, ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
-    way = bearer_token(token, REFUSAL, OPEN)
+    way = bearer_token(token, REFUSAL)
     token.write_text("")
     assert ask(way, "Bearer secret")[0] == 200
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
@@ -91,7 +121,7 @@ def test_a_token_that_changes_is_read_anew_and_an_empty_file_locks_nobody_out(
 
 def test_a_token_that_cannot_be_read_or_is_empty_is_one_sentence(token: Path) -> None:
     with pytest.raises(InputError, match=r"^token_file '.*nowhere' cannot be read: No such file or directory$"):
-        bearer_token(token.with_name("nowhere"), REFUSAL, OPEN)
+        bearer_token(token.with_name("nowhere"), REFUSAL)
     token.write_text(" \n")
     with pytest.raises(InputError, match=r"^token_file '.*token' is empty; write a long random text into it"):
-        bearer_token(token, REFUSAL, OPEN)
+        bearer_token(token, REFUSAL)

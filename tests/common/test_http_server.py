@@ -317,11 +317,14 @@ def test_the_answer_waits_for_what_comes_first(serve: Any, fetch: Any) -> None:
 
 def test_who_may_not_ask_is_refused_by_whatever_application(serve: Any, fetch: Any, hello: Any, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret")
-    listening = serve(authentication=bearer_token(tmp_path / "token", "send the token", frozenset({"/healthz"})))
+    token = bearer_token(tmp_path / "token", "send the token")
+    listening = serve(authentication=token, health=frozenset({"/healthz"}), hosts=("node-7",))
     bearing = {"Authorization": "Bearer secret"}
+    rebound = bearing | {"Host": "evil.example"}
     for _ in range(2):
         assert [fetch(listening, path)[0] for path in ("/x", "/healthz")] == [401, 200]
-        assert fetch(listening, "/x", headers=bearing)[2] == b"hello /x"
+        assert fetch(listening, "/x", headers=bearing | {"Host": "node-7:1"})[2] == b"hello /x"
+        assert [fetch(listening, path, headers=rebound)[0] for path in ("/x", "/healthz")] == [421, 200]
         listening.set_app(hello)  # as a reload of settings does
 
 

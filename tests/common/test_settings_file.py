@@ -62,7 +62,7 @@ def test_defaults_then_the_file_then_what_is_laid_over_it(file: Path) -> None:
         ("compress = 1", "sets compress to 1; it must be true or false"),
         ("host = 3", "sets host to 3; it must be text"),
         ("state = 3", "sets state to 3; it must be a path"),
-        ('replay = "a\\u0000b"', "sets replay to 'a\\x00b'; it must not hold a NUL character"),
+        ('replay = "a\\u0000b"', r"has a NUL character (\u0000), which no setting may hold"),
         ("tiers = 3", "sets tiers to 3; it must be a table"),
         ("web = 3", "sets web to 3; it must be a table"),
         ('[web]\nconnections = "many"', "sets web.connections to 'many'; it must be a whole number"),

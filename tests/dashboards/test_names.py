@@ -59,6 +59,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         names[metric.prometheus + ("_total" if metric.kind == "counter" else "")] |= TARGET | set(LABELS)
     for name in ("memory_bytes", "sm_utilization_ratio"):
         names[f"epochcast_gpu_process_{name}"] = TARGET | set(ProcessCollector.LABELS)
+    names["epochcast_agent_config_last_reload_successful"] = TARGET
     names["epochcast_agent_last_sample_timestamp_seconds"] |= {"source"}
     names["epochcast_gpu_xid_errors_total"] |= {"xid"}
     names["epochcast_gpus_driver_failure"] |= {"code", "reason"}

@@ -23,7 +23,7 @@ SYSTEMD, PYTHON = Path("/lib/systemd/systemd"), Path("/usr/bin/python3")
 BIN = Path("/opt/epochcast/bin")
 AGENT, NODE, ANALYZER = "epochcast-agent", "epochcast-node", "epochcast-analyzer"
 PORTS = {AGENT: 9911, NODE: 9912, ANALYZER: 9913}
-FOLDERS = ("agent", "analyzer", "common", "detector", "regressor", "systemd", "src")
+FOLDERS = ("agent", "analyzer", "common", "dashboards", "detector", "regressor", "systemd", "src")
 FILES = ("README.md", "LICENSE", "MANIFEST.in")
 START_S = 60.0
 # Joins a unit's control group, whose filters then hold for it too; prints the errors' numbers.
@@ -168,14 +168,10 @@ def machine(booted: Machine) -> Machine:
     (site,) = booted.file("/opt/epochcast/lib").glob("python3*/site-packages")
     (site / "packages.pth").write_text("/opt/packages\n")
     _pip(booted, "old")
+    booted.file("/root/analyzer.toml").write_text('[[nodes]]\nurl = "http://127.0.0.1:9912"\n')
     booted(BIN / AGENT, "install")
-    for unit, settings in ((NODE, "node.toml"), (ANALYZER, "analyzer.toml")):
-        for name, place in ((f"{unit}.service", "/etc/systemd/system"), (settings, "/etc/epochcast")):
-            shutil.copy(site / "epochcast/systemd" / name, booted.file(place))
-    with booted.file("/etc/epochcast/analyzer.toml").open("a") as file:
-        file.write('[[nodes]]\nurl = "http://127.0.0.1:9912"\n')
-    booted("systemctl", "daemon-reload")
-    booted("systemctl", "enable", "--now", NODE, ANALYZER)
+    booted(BIN / AGENT, "install", "node")
+    booted(BIN / AGENT, "install", "analyzer", "--config", "/root/analyzer.toml")
     _wait(lambda: '"ready"' in booted.get(AGENT, "/readyz"))
     return booted
 
@@ -234,12 +230,28 @@ def test_a_reload_goes_on_sampling_with_the_new_settings(machine: Machine) -> No
         machine("systemctl", "reload", AGENT)
         _wait(lambda: any("the settings were reloaded" in message for message in machine.journal()))
         settings.write_text("windoww = 2.0\n")
-        machine("systemctl", "reload", AGENT)
+        failed = machine("systemctl", "reload", AGENT, check=False)
+        assert failed.returncode and "epochcast-agent.service" in failed.stderr
         _wait(lambda: any("did you mean 'window'?" in message for message in machine.journal("--priority", "err")))
         assert machine.show(AGENT, "MainPID") == process
         assert '"ok"' in machine.get(AGENT, "/healthz")
+        assert "\nepochcast_agent_config_last_reload_successful 0.0\n" in machine.get(AGENT, "/metrics")
     finally:
         settings.write_text(before)
+
+
+@pytest.mark.parametrize("unit", PORTS)
+def test_wrong_settings_end_as_failed_and_say_why(machine: Machine, unit: str) -> None:
+    settings = machine.file(f"/etc/epochcast/{unit.removeprefix('epochcast-')}.toml")
+    before = settings.read_text()
+    try:
+        settings.write_text("prot = 1\n")
+        assert machine("systemctl", "restart", unit, check=False).returncode
+        assert (machine.show(unit, "ActiveState"), machine.show(unit, "ExecMainStatus")) == ("failed", "2")
+        assert any("did you mean 'port'?" in message for message in machine.journal())
+    finally:
+        settings.write_text(before)
+        machine("systemctl", "restart", unit)
 
 
 def test_a_token_that_only_root_may_read_comes_in_as_a_credential(machine: Machine) -> None:
@@ -282,6 +294,8 @@ def test_a_stop_ends_every_process_and_an_uninstall_leaves_nothing(machine: Mach
     machine("systemctl", "stop", *PORTS)
     for unit in PORTS:
         assert (machine.show(unit, "ActiveState"), machine.show(unit, "Result")) == ("inactive", "success")
-    machine(BIN / AGENT, "uninstall", "--purge")
-    assert machine("systemctl", "status", AGENT, check=False).returncode == 4  # no such unit
-    assert not machine.file("/etc/epochcast/agent.toml").exists()
+    for program in ("agent", "node", "analyzer"):
+        machine(BIN / AGENT, "uninstall", program, "--purge")
+    for unit in PORTS:
+        assert machine("systemctl", "status", unit, check=False).returncode == 4  # no such unit
+    assert [path.name for path in machine.file("/etc/epochcast").iterdir()] == ["token"]  # of the test

@@ -18,18 +18,6 @@ _REMEDIES = {"epochs": "give a whole number from 1 to 1,000,000,000"}
 _REMEDY = "give at most 100 characters"
 
 
-def is_cross_site(request: Request) -> bool:
-    """Whether a browser sends the request for a page of another site, with the password that its user gave this one.
-
-    Browsers send Sec-Fetch-Site where the connection is safe from others, Origin always; programs send neither.
-    """
-    headers = request.headers
-    if site := headers.get("sec-fetch-site"):
-        return site not in ("same-origin", "none")
-    origin = headers.get("origin")
-    return origin is not None and origin.partition("://")[2] != headers.get("host")
-
-
 async def read_plan(request: Request) -> dict[str, str]:
     """Return what was typed; HTTPException (400) where it is no form."""
     async with request.form(max_files=0, max_fields=8) as form:

@@ -35,7 +35,7 @@ from epochcast.analyzer.service.page.lists import (
     sources_list,
 )
 from epochcast.analyzer.service.page.overview import overview
-from epochcast.analyzer.service.page.plan_form import is_cross_site, plan_form, plan_of, read_plan
+from epochcast.analyzer.service.page.plan_form import plan_form, plan_of, read_plan
 from epochcast.analyzer.service.page.upload import answer_page, form_page, read_form, source_of_form
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.routes.query import After, Words
@@ -107,8 +107,6 @@ async def set_plan(request: Request, parts: Served, job: str) -> Response:
     """Keep the plan that the form sent, and show the job again."""
     if parts.settings.read_only:
         return _refused(request, "The service is read-only. To allow plans, set read_only = false in its configuration.")
-    if is_cross_site(request):
-        return _refused(request, "Another site sent this form. Open the job's page here and send it again.")
     if (answer := parts.analysis.snapshot.jobs.get(job)) is None:
         return _job_page(request, parts, job)
     typed = await read_plan(request)

@@ -21,7 +21,7 @@ from lab.speed.page import MEASUREMENTS, markdown_table, options, publish
 from lab.speed.processes import Server
 
 REQUEST = (
-    b"GET %s HTTP/1.1\r\nHost: agent\r\nAccept-Encoding: gzip\r\nConnection: close\r\n"
+    b"GET %s HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n"
     b"Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n\r\n"
 )
 WARM_UP_S = 11.0  # two windows of /metrics

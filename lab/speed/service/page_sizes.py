@@ -78,7 +78,7 @@ def sources(gpus: int, now: float) -> list[SourceStatus]:
 
 def fleet(state: Path, gpus: int, largest: int) -> Parts:
     """Return what a service of so many GPUs answers from, after a round of the analysis."""
-    parts = build(Settings(state=state, limits=LimitSettings(requests_per_minute=0)))
+    parts = build(Settings(state=state, hosts=["testserver"], limits=LimitSettings(requests_per_minute=0)))
     now = time.time()
     parts.store.write_gpus([GpuChange(report) for report in reports(gpus, largest, now)], by_node=True)
     polled = sources(gpus, now)

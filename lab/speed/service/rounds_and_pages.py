@@ -51,7 +51,9 @@ def main() -> None:
     job_answers._RENEW_S = 0.0  # rounds follow each other at once here
     example = Profile.from_json(example_profile())
     with tempfile.TemporaryDirectory() as folder:
-        parts = build(Settings(state=Path(folder) / "state.db", limits=LimitSettings(requests_per_minute=0)))
+        parts = build(
+            Settings(state=Path(folder) / "state.db", hosts=["testserver"], limits=LimitSettings(requests_per_minute=0))
+        )
         took = []
         for number in range(options.rounds + 1):
             reports = [report(gpu, number, example) for gpu in range(options.gpus)]

@@ -45,7 +45,7 @@ Stranger = Callable[[str, int, str, list[Answer]], Coroutine[None, None, None]]
 
 def request(method: str, path: str, body: bytes = b"", kind: str = "application/json", length: int | None = None) -> bytes:
     """A whole request, or, with a longer ``length``, one whose body goes on."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: service\r\nContent-Type: {kind}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
     return f"{head}Content-Length: {len(body) if length is None else length}\r\n\r\n".encode() + body
 
 
@@ -63,7 +63,7 @@ async def status_of(reader: asyncio.StreamReader) -> int:
 async def half_head(host: str, port: int, address: str, answers: list[Answer]) -> None:
     """Send half a head and wait to be cut off."""
     reader, writer = await asyncio.open_connection(host, port, local_addr=(address, 0))
-    writer.write(b"GET / HTTP/1.1\r\nHost: service\r\n")
+    writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
     await status_of(reader)
     writer.close()
 

@@ -77,7 +77,8 @@ def asked(
     nvml_scenario(STUB)
 
     def ask(generation: str, wanted: list[str]) -> dict[str, list[dict[str, Any]]]:
-        agent = start_agent("--source", "gpm", "--compat", f"dcgm-exporter={generation}", env=nvml_environment)
+        (tmp_path / "agent.toml").write_text(f'source = "gpm"\ncompat = "dcgm-exporter={generation}"\n')
+        agent = start_agent("--config", tmp_path / "agent.toml", env=nvml_environment)
         target = agent.url.removeprefix("http://")
         config = f"scrape_configs: [{{job_name: gpus, scrape_interval: 1s, static_configs: [{{targets: ['{target}']}}]}}]"
         with prometheus(tmp_path, config=config) as server:

@@ -2,6 +2,7 @@
 
 import errno
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -40,6 +41,17 @@ def test_a_second_analyzer_is_refused_until_the_first_is_gone_however_it_ends(tm
         holder.wait()
     with alone_with(state):
         pass
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_others_may_not_read_it_nor_keep_it_locked(tmp_path: Path, before: int | None) -> None:
+    state = tmp_path / "state.db"
+    if before is not None:  # of an older release
+        state.touch(before)
+    with alone_with(state), closing(StateStore(state)) as store:
+        store.write_gpus([])
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm", "state.db.lock"), 0o600)
 
 
 def test_a_state_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

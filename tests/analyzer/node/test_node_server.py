@@ -11,7 +11,7 @@ import pytest
 from epochcast.analyzer.node import process
 from epochcast.analyzer.node.config import NodeConfig
 
-QUESTION = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+QUESTION = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def serve() -> Serve:
     def made(tables: Mapping[str, Any] | None = None, workers: Any = None, advisor: Any = None) -> TestClient:
         registry._ready.clear()  # what a process keeps was made with the settings of another test
         parts: Any = SimpleNamespace(
-            settings=ServiceSettings(),
+            settings=ServiceSettings(hosts=["testserver"]),
             backends=Registry.load(Settings(), tables or {}),
             workers=workers or Here(),
             advisor=advisor,

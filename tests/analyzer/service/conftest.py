@@ -83,7 +83,7 @@ def backends() -> Registry:
 
 @pytest.fixture
 def parts(tmp_path: Path, advisor: Advisor, workers: Workers, backends: Registry) -> Iterator[Parts]:
-    settings = Settings(state=tmp_path / "state.db", read_only=False, limits=UNLIMITED)
+    settings = Settings(state=tmp_path / "state.db", hosts=["testserver"], read_only=False, limits=UNLIMITED)
     yield from made(settings, fill, advisor, workers, backends)
 
 

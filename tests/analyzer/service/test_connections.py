@@ -70,7 +70,7 @@ def client(connect: Connect) -> socket.socket:
     return connect("127.0.0.1")
 
 
-QUESTION = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+QUESTION = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 WHO = QUESTION.replace(b"/ ", b"/client ")
 LATER = 30.0
 """Seconds until a look that no test waits for."""

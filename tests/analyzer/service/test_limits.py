@@ -160,7 +160,7 @@ def answered_while_bodies_trickle(client: TestClient, count: int) -> tuple[list[
         meanwhile: list[httpx2.Response] = []
         slow: list[httpx2.Response] = []
         transport = httpx2.ASGITransport(client.app, client=("192.0.2.1", 1))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as other:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as other:
 
             async def never_whole() -> AsyncIterator[bytes]:
                 yield b"time,"
@@ -206,7 +206,7 @@ def test_a_body_may_take_longer_while_it_comes(client_with: Client, monkeypatch:
                 await anyio.sleep(0.3)
 
         transport = httpx2.ASGITransport(client_with().app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as other:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as other:
             return await other.post("/api/v1/predictions", content=slowly(), headers={"Content-Type": "application/json"})
 
     problem(anyio.run(ask), 422)
@@ -241,7 +241,7 @@ def test_every_kind_of_request_keeps_a_place_and_no_address_has_all(
 
     async def request(path: str, address: str, kind: str) -> httpx2.Response:
         transport = httpx2.ASGITransport(places, client=(address, 1))
-        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await client.post(path, content=b"{}" if kind else b"", headers={"Content-Type": kind} if kind else {})
 
     async def ask() -> httpx2.Response:
@@ -301,7 +301,7 @@ def test_predictions_take_turns_and_the_page_does_not_wait_for_them(
     async def ask() -> tuple[int, int, list[int]]:
         statuses: list[int] = []
         transport = httpx2.ASGITransport(app)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
             async def predict() -> None:
                 answer = await client.post("/api/v1/predictions", json={"profiles": [example_profile()]})

@@ -50,7 +50,7 @@ def fill(store: StateStore) -> None:
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, workers: Workers, backends: Registry) -> Iterator[Parts]:
     """What a service of 330 GPUs answers from."""
-    settings = Settings(state=tmp_path_factory.mktemp("large") / "state.db", limits=UNLIMITED)
+    settings = Settings(state=tmp_path_factory.mktemp("large") / "state.db", hosts=["testserver"], limits=UNLIMITED)
     yield from made(settings, fill, advisor, workers, backends, watcher)
 
 

@@ -41,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     store.write_gpus([GpuChange(replace(cycle, period_s=25.0, cycles=saves, profile=by_cycle))])
     source = SourceStatus("agent", "http://node-a:9911", True, "", 10, 1, time.time(), 0.5, 0.1)
     store.close()
-    parts = build(Settings(state=state))
+    parts = build(Settings(state=state, hosts=["testserver"]))
     parts.analysis.watcher = lambda: WatcherReport(WatcherHealth(4, cpu_s=1.5), [source])
     parts.analysis.round()
     saving = next(job for job in parts.analysis.snapshot.jobs.values() if job.unit == "cycle")

@@ -82,7 +82,7 @@ def test_the_live_service_gives_the_same_document(
     watch = GpuWatch(device, advisor.catalog)
     for part in np.array_split(np.arange(drawn.time.size), drawn.time.size // 20):
         watch.take(Rows(device, drawn.time[part], {name: values[part] for name, values in drawn.metrics.items()}, 10.0))
-    settings = Settings(state=tmp_path / "state.db", read_only=False, limits=UNLIMITED)
+    settings = Settings(state=tmp_path / "state.db", hosts=["testserver"], read_only=False, limits=UNLIMITED)
     for parts in made(settings, lambda store: store.write_gpus([GpuChange(watch.report())]), advisor, workers, backends):
         live = TestClient(create_app(parts))
         (job,) = live.get("/api/v1/jobs").json()["jobs"]

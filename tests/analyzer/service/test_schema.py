@@ -42,7 +42,12 @@ _CHECKS = [
 def described(
     tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, workers: Workers, backends: Registry
 ) -> Iterator[schemathesis.BaseSchema]:
-    of_service = Settings(state=tmp_path_factory.mktemp("service") / "state.db", read_only=False, limits=UNLIMITED)
+    of_service = Settings(
+        state=tmp_path_factory.mktemp("service") / "state.db",
+        read_only=False,
+        hosts=["testserver", "localhost"],
+        limits=UNLIMITED,
+    )
     for parts in made(of_service, fill, advisor, workers, backends):
         yield schemathesis.openapi.from_asgi("/openapi.json", create_app(parts))
 

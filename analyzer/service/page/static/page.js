@@ -4,6 +4,9 @@
 "use strict";
 
 const AGAIN_MS = 30000; // after a refusal, as its Retry-After has it
+const QUIET_MS = 20000; // without news the page is fetched: a service that hangs leaves its stream open
+const PATIENCE_MS = 5000; // for an answer; the slowest under load take a tenth of it (lab/speed/service/strangers.py)
+const AGES = [[90, 1, "s"], [90 * 60, 60, "min"], [36 * 3600, 3600, "h"], [Infinity, 86400, "d"]]; // as the service has them
 const CHANGES = new URL("../changes", document.currentScript.src);
 const lost = document.getElementById("lost");
 
@@ -50,10 +53,13 @@ function children(old, fresh) {
 }
 
 let events, again;
+let asked = performance.now(), answered = asked;
 
 async function refresh() {
+  asked = performance.now();
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store", signal });
     if (!answer.ok) throw new Error(String(answer.status));
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const focused = document.activeElement;
@@ -66,6 +72,7 @@ async function refresh() {
     }
     if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
     become(lost, page.getElementById("lost"));
+    answered = performance.now();
   } catch {
     lost.hidden = false;
   }
@@ -84,5 +91,18 @@ function listen() {
   };
 }
 
+function tick() {
+  if (document.hidden) return;
+  if (performance.now() - asked > QUIET_MS) refresh();
+  const now = Number(lost.dataset.at) + (performance.now() - answered) / 1000; // by the service's clock
+  for (const one of document.querySelectorAll("time")) {
+    const age = Math.max(0, now - Date.parse(one.dateTime) / 1000);
+    const [, unit, name] = AGES.find(([limit]) => age < limit);
+    const text = age < 1.5 ? "now" : `${Math.round(age / unit).toLocaleString("en")}\u00a0${name} ago`;
+    if (one.textContent !== text) one.textContent = text;
+  }
+}
+
 listen();
+setInterval(tick, 1000);
 document.addEventListener("visibilitychange", listen);

@@ -58,7 +58,7 @@ class AtOnce:
 def fleet_parts(tmp_path_factory: pytest.TempPathFactory, advisor: Advisor, backends: Registry) -> Iterator[Parts]:
     """What the service answers from, of the fleet."""
     workers: Any = AtOnce()
-    settings = Settings(state=tmp_path_factory.mktemp("page") / "state.db")
+    settings = Settings(state=tmp_path_factory.mktemp("page") / "state.db", hosts=["testserver"])
     yield from made(settings, fill, advisor, workers, backends, watcher)
 
 

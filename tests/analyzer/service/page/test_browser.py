@@ -252,6 +252,23 @@ def test_a_job_that_comes_or_goes_keeps_the_focus_on_the_same_job(desktop: Watch
     assert focused(page) == "/jobs/slurm-1234"
 
 
+def test_a_service_that_hangs_is_said_and_ages_go_on(desktop: Watched) -> None:
+    page = desktop.page
+    page.clock.install()
+    desktop.open("/gpus/GPU-node-1-0")
+    page.evaluate(NO_STREAM)
+    age = page.locator(".facts time, dd time").first.text_content()
+    page.route("**/*", lambda route: None)
+    try:
+        page.clock.run_for(22_000)
+        page.locator("#lost").wait_for(timeout=8_000)  # together less than 30 s
+        assert page.locator(".facts time, dd time").first.text_content() != age
+    finally:
+        page.unroute("**/*")
+    page.wait_for_function("async () => { await refresh(); return document.getElementById('lost').hidden; }")
+    desktop.complaints[:] = [one for one in desktop.complaints if "ERR_" not in one]
+
+
 def test_a_service_that_does_not_answer_is_said(desktop: Watched) -> None:
     page = desktop.open("/")
     assert not page.locator("#lost").is_visible()

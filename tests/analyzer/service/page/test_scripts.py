@@ -77,7 +77,12 @@ def hostile(
     report = WatcherReport(WatcherHealth(store_error=payload), [status])
     workers: Any = AtOnce()
     for parts in made(
-        Settings(state=tmp_path / "state.db", read_only=False), write, advisor, workers, backends, lambda: report
+        Settings(state=tmp_path / "state.db", read_only=False, hosts=["testserver"]),
+        write,
+        advisor,
+        workers,
+        backends,
+        lambda: report,
     ):
         for job in parts.analysis.snapshot.jobs:
             parts.store.write_plan(job, {"epochs": 90, **dict.fromkeys(("instance", "cloud", "region"), payload)})
