@@ -122,14 +122,18 @@ def _predictions() -> list[Any]:
     def predicted(name: str) -> str:
         return f"max by (target_gpu) (epochcast_job_{name}{{{JOB}}})"
 
-    ratios = {name: predicted(f"predicted{end}_ratio") for name, end in (("low", "_low"), ("predicted", ""), ("high", "_high"))}
+    ratios = {
+        "low": predicted("predicted_low_ratio"),
+        "predicted": predicted("predicted_ratio"),
+        "high": predicted("predicted_high_ratio"),
+    }
     here = f"max(epochcast_job_predicted_from_seconds{{{JOB}}})"
     seconds = {name: f"{ratio} * on () group_left () {here}" for name, ratio in ratios.items()}
     return [
         intervals(
             "An epoch, step or cycle on other GPUs",
-            "Predicted seconds with the ends of the 90 % interval, for the GPUs that are recommended first. Empty while the job's "
-            "own length is unknown or uncertain; the ratios in the next panel still hold.",
+            "Predicted seconds with the ends of the 90 % interval, for the GPUs that are recommended first. Empty while the "
+            "job's own length is unknown or uncertain; the ratios in the next panel still hold.",
             "s",
             seconds,
             "target_gpu",

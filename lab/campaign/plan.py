@@ -38,7 +38,7 @@ class Workload(_Table):
     """What is trained: it alone decides the length of an epoch on a given GPU.
 
     Attributes:
-        network: a name of the paper's networks, or ``package.module:factory`` (see `backends.networks.build`).
+        network: a name of the paper's networks, or ``package.module:factory`` (see `lab.campaign.networks.build`).
         batch_size: images a step.
         image_size: height and width [pixels].
         samples: images that an epoch trains on; it validates on a tenth as many more.

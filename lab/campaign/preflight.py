@@ -67,7 +67,8 @@ def main() -> int:
     """The process: one line of JSON, ``cuda_devices`` and ``reasons`` (null where a cell can be built)."""
     import torch
 
-    from epochcast.analyzer.backends.networks import NETWORKS, build
+    from epochcast.analyzer.backends.networks import NETWORKS
+    from lab.campaign.networks import build
 
     def reason(network: str, image_size: int) -> str | None:
         # A user's factory may compute with its tensors, which are empty there: such a one is built with its memory.

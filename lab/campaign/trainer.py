@@ -36,7 +36,7 @@ class Trainer:
         from torch import nn
         from torch.utils.data import DataLoader, TensorDataset
 
-        from epochcast.analyzer.backends.networks import build
+        from lab.campaign.networks import build
 
         torch.manual_seed(seed)
         self._torch = torch

@@ -2,23 +2,51 @@
 
 Residuals are logs of predicted over measured time. Disturbances only ever slow a run, so a run that is slower than the
 model explains less and less the slower it is (Cauchy's loss), while one that is faster counts by the square. Each coefficient's
-log has a normal prior around what is believed of it (:data:`.coefficients.SPREAD`).
+log has a normal prior around what is believed of it (:data:`SPREAD`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from epochcast.analyzer.backends.distributed.coefficients import BOUNDS, SPREAD, Coefficients
+from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError
+
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "gemm": (0.05, 1.0),
+    "gemm_depth": (1.0, 4096.0),
+    "gemm_tail": (0.01, 8.0),
+    "gemm_bandwidth": (0.1, 1.0),
+    "bandwidth": (0.1, 1.5),  # kernels fused further than the graph says pass 1
+    "launch": (1e-8, 1e-4),
+    "node_link": (0.05, 3.0),  # overlap with computation passes 1
+    "network": (0.05, 1.5),
+    "optimizer": (0.05, 1.5),
+}
+"""What a fitted coefficient may be."""
+
+
+SPREAD: Mapping[str, float] = {
+    "gemm": 0.15,
+    "gemm_depth": 0.5,
+    "gemm_tail": 0.7,
+    "gemm_bandwidth": 0.2,
+    "bandwidth": 0.4,
+    "launch": 0.5,
+    "node_link": 0.4,
+    "network": 0.4,
+    "optimizer": 0.4,
+}
+"""Standard deviation of each belief, of the coefficient's logarithm."""
+
 
 _NOISE = 0.05
 """Standard deviation of the log of a time that the model explains."""

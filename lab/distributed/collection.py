@@ -20,11 +20,11 @@ from epochcast.analyzer.backends.distributed.attention_operator import attention
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.models import Architecture, resolve
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
-from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_text
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.analyzer.errors import InputError
 from epochcast.common.files import write_whole
+from lab.distributed.operator_text import operator_text
 from lab.distributed.profile import ProfiledTimes, device_name
 
 _SMALLEST, _LARGEST = 5, 13  # powers of two that sizes lie between

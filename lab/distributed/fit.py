@@ -22,6 +22,7 @@ from epochcast.regressor import load_catalog
 from epochcast.regressor.model_folder import require_place
 from epochcast.regressor.scoring import score
 from lab.distributed.runs import read_runs
+from lab.distributed.saving import save_model
 
 
 class FitQuestion(Question):
@@ -128,7 +129,7 @@ class DistributedFit(Plugin):
             model, runs = fit_coefficients(question.data, None, self._settings)
         if question.operators is not None:
             model, operators = self._with_operators(model, question.operators)
-        model.save(question.out)
+        save_model(model, question.out)
         return FitAnswer(runs=runs, operators=operators, seconds=round(time.monotonic() - began, 1), out=question.out)
 
     def _with_operators(self, model: DistributedModel, path: Path) -> tuple[DistributedModel, FittedOperators]:

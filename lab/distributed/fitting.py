@@ -9,10 +9,11 @@ from scipy.optimize import least_squares
 
 from epochcast.analyzer.backends.distributed.operator_time.features import Ideal, Rates, features_of, ideal_of
 from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
-from epochcast.analyzer.backends.distributed.operator_time.shapes import FAMILIES, is_typical, places_by
+from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from lab.distributed.boosting import fit_boosting
+from lab.distributed.operator_rows import FAMILIES, is_typical
 
 _ROUNDS = 2
 _OUTLIER = 0.1
@@ -27,7 +28,7 @@ _LEAST_NET = 0.05
 _FEWEST = 20
 
 _UNTYPICAL = 0.1
-"""Weight of products that no training has (:func:`.shapes.is_typical`)."""
+"""Weight of products that no training has (:func:`.operator_rows.is_typical`)."""
 
 
 def fit_operators(corpus: pd.DataFrame, catalog: Catalog) -> OperatorModel:

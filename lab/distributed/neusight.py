@@ -8,9 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS, FORMATS, read_corpus
-from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, pass_row, product_row
+from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
+from lab.distributed.operator_rows import pass_row
 
 __all__ = ["read_corpus"]
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
-from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, is_typical
+from epochcast.analyzer.backends.distributed.operator_time.learned import OperatorModel
+from epochcast.analyzer.backends.distributed.operator_time.shapes import PRODUCTS, places_by
+from epochcast.regressor import Gpu
+from lab.distributed.operator_rows import is_typical
 
 # What a training spends its time in counts more.
 _SHARES = {"linear": 0.4, "bmm": 0.3, "normalisation": 0.1, "softmax": 0.1, "elementwise": 0.1}
@@ -21,6 +27,39 @@ operators is shrunk to n / (n + 1). Values from 0.4 to 2 do equally well, each o
 
 _LEAST_NET = 0.05
 """Least share of a measurement that is not dispatch."""
+
+
+@dataclass(frozen=True)
+class ProbedTimes:
+    """Operator times of one GPU.
+
+    Attributes:
+        gpu: of the catalogue, measured or not.
+        model: what was learned.
+        corrections: log factor by family, from a probe of the GPU (:func:`correct`).
+    """
+
+    gpu: Gpu
+    model: OperatorModel
+    corrections: Mapping[str, float] = field(default_factory=dict)
+
+    def seconds_of(self, shapes: pd.DataFrame) -> NDArray[np.float64]:
+        """Seconds of rows of :data:`.shapes.SHAPE_COLUMNS`, shape (n,)."""
+        factor = shapes["family"].map(lambda family: np.exp(self.corrections.get(family, 0.0))).to_numpy(dtype=float)
+        answer: NDArray[np.float64] = self.model.kernel_seconds(shapes, self.gpu) * factor
+        return answer
+
+    def measured_seconds_of(self, shapes: pd.DataFrame) -> NDArray[np.float64]:
+        """What measuring each row by itself would answer: with the host's dispatch, shape (n,)."""
+        return self.seconds_of(shapes) + dispatch_seconds(self.model, shapes, self.gpu)
+
+
+def dispatch_seconds(model: OperatorModel, shapes: pd.DataFrame, gpu: Gpu) -> NDArray[np.float64]:
+    """Seconds that measuring each operator by itself adds, shape (n,)."""
+    seconds = np.zeros(len(shapes))
+    for (family, dtype), place in places_by(shapes, "family", "dtype").items():
+        seconds[place] = np.exp(model.rates(family, gpu, dtype).dispatch)
+    return seconds
 
 
 def choose_probe(measured: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
@@ -49,7 +88,7 @@ def _is_large(shapes: pd.DataFrame) -> pd.Series:
     return is_typical(shapes) & (large | ~shapes["family"].isin(PRODUCTS))
 
 
-def correct(times: LearnedTimes, probe: pd.DataFrame) -> LearnedTimes:
+def correct(times: ProbedTimes, probe: pd.DataFrame) -> ProbedTimes:
     """The same times, sharpened by the mean log errors of probed operators (rows of a corpus, measured on this GPU).
 
     Products share a correction, and what memory bounds shares another, for a GPU's clock and its memory are one; each family
@@ -57,7 +96,7 @@ def correct(times: LearnedTimes, probe: pd.DataFrame) -> LearnedTimes:
     """
     kernel = times.model.kernel_seconds(probe, times.gpu)
     measured = probe["seconds"].to_numpy(dtype=float)
-    net = np.maximum(measured - times.model.dispatch_seconds(probe, times.gpu), _LEAST_NET * measured)
+    net = np.maximum(measured - dispatch_seconds(times.model, probe, times.gpu), _LEAST_NET * measured)
     table = pd.DataFrame({"error": np.log(net / kernel), "weight": (net / measured) ** 2, "family": probe["family"].to_numpy()})
     table["limit"] = table["family"].isin(PRODUCTS)
     corrections: dict[str, float] = {}
@@ -66,7 +105,7 @@ def correct(times: LearnedTimes, probe: pd.DataFrame) -> LearnedTimes:
         corrections |= {family: shared for family in _SHARES if (family in PRODUCTS) == limit}
         for family, own in rows.groupby("family"):
             corrections[str(family)] = shared + _shrunk_mean(own["error"] - shared, own["weight"])
-    return LearnedTimes(times.gpu, times.model, times.tf32, corrections)
+    return ProbedTimes(times.gpu, times.model, corrections)
 
 
 def _shrunk_mean(error: pd.Series, weight: pd.Series) -> float:

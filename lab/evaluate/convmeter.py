@@ -10,11 +10,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
-from epochcast.analyzer.backends.convmeter.fit import TablesQuestion
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import AnswerPart
-from epochcast.analyzer.plugins.question import Option
+from epochcast.analyzer.plugins.question import Option, Question
 from epochcast.analyzer.plugins.types import one_of
+from lab.convmeter_tables import UsablePoints, read_all
 from lab.evaluate.common.comparison import ALL, Comparison, HeldOutFigures, RowsQuestion, each_recipe
 from lab.evaluate.common.known import Known
 from lab.evaluate.common.report import columns
@@ -43,6 +43,22 @@ _HEADINGS = {
     "architecture": "each twelfth of the architectures predicted by a fit on the others",
     "model": "each network predicted by a fit on all others",
 }
+
+
+class TablesQuestion(Question):
+    """Tables of measured networks, and what timm's lack."""
+
+    features: Annotated[Path | None, Option(metavar="CSV")] = Field(
+        None, description="Layer metrics of timm's networks, needed for timm's tables."
+    )
+    families: Annotated[Path | None, Option(metavar="CSV")] = Field(
+        None, description="Family of each network and whether it is a ConvNet, for timm's tables."
+    )
+    all_networks: bool = Field(False, description="Include networks that --families does not list as ConvNets.")
+
+    def read(self, tables: Sequence[Path]) -> UsablePoints:
+        """See :func:`lab.convmeter_tables.read_all`."""
+        return read_all(tables, self.features, self.families, convnets_only=not self.all_networks)
 
 
 class ConvMeterEvaluationQuestion(RowsQuestion, TablesQuestion):

@@ -246,7 +246,7 @@ class DistributedEvaluation(Plugin):
 
 
 def _figures(recipe: str, answers: RecipePredictions, drawn: bool) -> RunFigures:
-    from epochcast.analyzer.backends.distributed.evidence import inside
+    from lab.distributed.intervals import inside
     from lab.evaluate.distributed_protocols import regret
 
     return RunFigures(

@@ -14,17 +14,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.distributed.evidence import inside
 from epochcast.analyzer.backends.distributed.graph import Operator
-from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.operator_time.shapes import places_by, shapes_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor.scoring import absolute_percentage_errors, score
 from lab.distributed.fitting import fit_operators
+from lab.distributed.intervals import inside
 from lab.distributed.operator_roofline import Roofline
-from lab.distributed.probe import choose_probe, correct
+from lab.distributed.probe import ProbedTimes, choose_probe, correct
 
 DRAWS = 10
 """Probes per GPU, seeds 0 to 9."""
@@ -177,7 +176,7 @@ def evaluate_by_gpu(
     operators, predictions = [], []
     for gpu in dict.fromkeys([*measured.rows["gpu"], *corpus["gpu"]]):
         own = corpus[corpus["gpu"] == gpu]
-        zero = LearnedTimes(catalog[gpu], fit_operators(corpus[corpus["gpu"] != gpu], catalog))
+        zero = ProbedTimes(catalog[gpu], fit_operators(corpus[corpus["gpu"] != gpu], catalog))
         probes = [choose_probe(own, probe, seed) for seed in range(draws)] if probe and len(own) else []
         sharpened = [correct(zero, rows) for rows in probes]
         if len(own):
@@ -199,7 +198,7 @@ def evaluate_by_gpu(
 
 
 def _by_family(
-    gpu: str, own: pd.DataFrame, zero: LearnedTimes, probes: Sequence[pd.DataFrame], sharpened: Sequence[LearnedTimes]
+    gpu: str, own: pd.DataFrame, zero: ProbedTimes, probes: Sequence[pd.DataFrame], sharpened: Sequence[ProbedTimes]
 ) -> pd.DataFrame:
     """Errors of single operators; a probe's own operators do not count for it."""
     plain = _errors(own["seconds"], zero.measured_seconds_of(own))

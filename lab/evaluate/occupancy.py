@@ -8,8 +8,6 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from epochcast.analyzer.backends.occupancy.models import Model
-from epochcast.analyzer.backends.occupancy.predictor import DEFAULT_MODEL
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import AnswerPart
@@ -31,6 +29,7 @@ from lab.evaluate.occupancy_protocols import (
 )
 from lab.occupancy.fit import TrainingsQuestion
 from lab.occupancy.fitting import unfitted
+from lab.occupancy.models import DEFAULT_MODEL, Model
 from lab.occupancy.training_jobs import Label, TrainingJobs
 from lab.rivals.occupancy import MODELS
 

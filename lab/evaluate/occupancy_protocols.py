@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.models import Model
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor.scoring import Scores, score
 from lab.evaluate.common import HeldOut, Progress, Rows, Split, hold_out, leave_each_out, random_folds
+from lab.occupancy.models import Model
 from lab.occupancy.peak_memory_fit import fit_peak_memory
 from lab.occupancy.training_jobs import TrainingJobs
 

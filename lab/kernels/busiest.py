@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, RATIOS
+from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION
 
 _LEAST_ADVISED_SHARE = 0.25
 """Of the GPU time; what concerns less is not worth a sentence."""
@@ -43,7 +43,7 @@ def busiest(rows: pd.DataFrame, alike: tuple[str, ...] = ("kernel",)) -> pd.Data
     table["share"] = table["seconds"] / total if total > 0 else np.nan
     weight = (seconds if total > 0 else rows["count"]).groupby([group, rows["limiter"]]).sum()
     table["limiter"] = weight.sort_values().reset_index(level=1)["limiter"].groupby(level=0).last()
-    for name in (*RATIOS, "achieved"):
+    for name in ("grid", "active", "limit", "achieved"):
         counted = rows["count"].where(rows[name].notna()).groupby(group).sum()
         table[name] = (rows[name] * rows["count"]).groupby(group).sum() / counted.where(counted > 0)
     return table.sort_values(["seconds", "launches"], ascending=False, kind="stable").reset_index(drop=True)

@@ -10,8 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from epochcast.analyzer.backends.occupancy.answer import FittedModel
-from epochcast.analyzer.backends.occupancy.models import EPOCHS
-from epochcast.analyzer.backends.occupancy.predictor import DEFAULT_MODEL, OccupancyManifest
+from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest
 from epochcast.analyzer.backends.occupancy.question import fitted_model
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import Answer
@@ -20,6 +19,7 @@ from epochcast.analyzer.plugins.types import one_of
 from epochcast.regressor import Catalog, load_catalog
 from epochcast.regressor.model_folder import require_place
 from lab.occupancy.fitting import fit_predictor
+from lab.occupancy.models import DEFAULT_MODEL, EPOCHS, save_predictor
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.rivals.occupancy import MODELS
 
@@ -93,7 +93,7 @@ class OccupancyFit(Plugin):
         predictor = fit_predictor(
             jobs, question.model, {"seed": question.seed, "epochs": question.epochs}, self._settings.report
         )
-        predictor.save(question.out)
+        save_predictor(predictor, question.out)
         return FitAnswer(
             **fitted_model(predictor).model_dump(),
             seconds=round(time.monotonic() - began, 1),

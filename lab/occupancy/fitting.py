@@ -10,11 +10,11 @@ import numpy as np
 
 from epochcast.analyzer.backends.occupancy.answer import Errors
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
-from epochcast.analyzer.backends.occupancy.models import Model, make
-from epochcast.analyzer.backends.occupancy.predictor import DEFAULT_MODEL, RATIOS, OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
 from epochcast.regressor.scoring import FEWEST_ERRORS, absolute_percentage_errors, conformal_quantile
 from lab.evaluate.common import Progress, leave_each_out, random_folds
 from lab.evaluate.occupancy_protocols import cross_validate
+from lab.occupancy.models import DEFAULT_MODEL, Model, make
 from lab.occupancy.peak_memory_fit import fit_peak_memory
 from lab.occupancy.training_jobs import TrainingJobs
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +10,9 @@ from typing import Annotated
 import pandas as pd
 from pydantic import AfterValidator, Field
 
-from epochcast.analyzer.backends.convmeter.adapters import UsablePoints, read_all
 from epochcast.analyzer.backends.convmeter.answer import Fitted, rests_on
 from epochcast.analyzer.backends.convmeter.forms import FORMS
+from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
 from epochcast.analyzer.backends.convmeter.question import fitted
 from epochcast.analyzer.errors import InputError
@@ -26,26 +25,12 @@ FEWEST_POINTS_OF_NETWORK = 6
 """Points that coefficients tuned to a single network need: with fewer, a disturbed point decides."""
 
 
-class TablesQuestion(Question):
-    """Tables of measured networks, and what timm's lack."""
-
-    features: Annotated[Path | None, Option(metavar="CSV")] = Field(
-        None, description="Layer metrics of timm's networks, needed for timm's tables."
-    )
-    families: Annotated[Path | None, Option(metavar="CSV")] = Field(
-        None, description="Family of each network and whether it is a ConvNet, for timm's tables."
-    )
-    all_networks: bool = Field(False, description="Include networks that --families does not list as ConvNets.")
-
-    def read(self, tables: Sequence[Path]) -> UsablePoints:
-        """See :func:`.adapters.read_all`."""
-        return read_all(tables, self.features, self.families, convnets_only=not self.all_networks)
-
-
-class ConvMeterFitQuestion(TablesQuestion):
+class ConvMeterFitQuestion(Question):
     """What to fit ConvMeter's performance model to."""
 
-    data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured networks.")]
+    data: Annotated[
+        list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of `epochcast measure convmeter`.")
+    ]
     network: Annotated[
         str | None,
         Option(metavar="NAME"),
@@ -75,7 +60,6 @@ class ConvMeterFitAnswer(Answer):
     gpus: list[str]
     seconds: float
     networks: int
-    left_out: dict[str, int]
     cells: list[FittedCell]
     unfitted: Annotated[list[str], Field(exclude=True)]
     out: Annotated[Path, Field(exclude=True)]
@@ -83,10 +67,8 @@ class ConvMeterFitAnswer(Answer):
     @property
     def text(self) -> str:
         """Where the model is, and what each device and precision rests on."""
-        left_out = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
         head = f"{self.out}: fitted on {self.rows} points of {self.networks} networks in {self.seconds} s"
-        cells = (f"\n{cell.device}, {cell.precision}\n{rests_on(cell.fitted)}" for cell in self.cells)
-        return "\n".join([head + (f" (left out: {left_out})" if left_out else ""), *cells])
+        return "\n".join([head, *(f"\n{cell.device}, {cell.precision}\n{rests_on(cell.fitted)}" for cell in self.cells)])
 
     @property
     def remarks(self) -> list[str]:
@@ -107,10 +89,6 @@ class ConvMeterFit(Plugin):
 
     \b
     Example: epochcast fit convmeter --data points.csv --out my-gpu
-             epochcast fit convmeter \\
-                 --data benchmark-infer-amp-nchw-pt240-cu124-rtx3090.csv \\
-                 --features timm_layer_features.csv.gz \\
-                 --families timm_families.csv --out rtx3090
     """
     Question, Answer = ConvMeterFitQuestion, ConvMeterFitAnswer
     reads_catalog = False
@@ -119,8 +97,9 @@ class ConvMeterFit(Plugin):
         """Fit, and write the model's folder; raises InputError."""
         began = time.monotonic()
         self._settings.report("reading")
-        reading = question.read(question.data)
-        points = reading.points if question.network is None else _of_network(reading.points, question.network)
+        points = pd.concat(map(read_points, question.data), ignore_index=True)
+        if question.network is not None:
+            points = _of_network(points, question.network)
         self._settings.report(f"fitting {len(points)} points")
         predictor = ConvNetPredictor.fit(points, question.form)
         predictor.save(question.out)
@@ -129,7 +108,6 @@ class ConvMeterFit(Plugin):
             gpus=sorted(points["device"].unique()),
             seconds=round(time.monotonic() - began, 1),
             networks=points["network"].nunique(),
-            left_out=dict(reading.left_out),
             cells=[FittedCell(device=cell.device, precision=cell.precision, fitted=fitted(cell)) for cell in predictor.cells],
             unfitted=predictor.unfitted,
             out=question.out,

@@ -11,8 +11,6 @@ from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, NetworkMetric
 
 TABLE = Path(__file__).with_name("known_metrics.csv.gz")
 
-_ON = ["network", "block", "image_size"]
-
 
 @cache
 def known_metrics() -> pd.DataFrame:
@@ -34,17 +32,3 @@ def find_known(network: str, image_size: int, block: str = "") -> NetworkMetrics
         return None
     row = rows.iloc[0]
     return NetworkMetrics(network, str(row["block"]), image_size, {name: float(row[name]) for name in COLUMNS})
-
-
-def with_metrics(rows: pd.DataFrame, metrics: pd.DataFrame | None) -> pd.DataFrame:
-    """Add the columns of ``metrics.py`` to rows of the same network, block and image size; NaN where there are none."""
-    if metrics is None:
-        return rows.reindex(columns=[*rows.columns, *COLUMNS])
-    return rows.merge(metrics[[*_ON, *COLUMNS]], how="left", on=_ON, validate="many_to_one")
-
-
-def with_family(rows: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame:
-    """Set ``family`` to that of the network in ``metrics``; it stays where the network is not there."""
-    families = metrics.drop_duplicates("network").set_index("network")["family"]
-    known = rows["network"].isin(families.index)
-    return rows.assign(family=rows["network"].map(families).where(known, rows["family"]))

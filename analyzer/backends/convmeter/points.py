@@ -1,8 +1,7 @@
 """Measured points: one row per device, precision, network or block, image size, batch and number of devices.
 
 A table of points is a DataFrame with the columns :data:`KEYS`, the measured seconds :data:`TIMES` (NaN where a phase was not
-measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `measure convmeter` writes it as CSV; the
-``adapters`` convert public tables.
+measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `measure convmeter` writes it as CSV.
 """
 
 from __future__ import annotations
@@ -42,10 +41,7 @@ def read_points(path: str | Path) -> pd.DataFrame:
     """
     table = parse_csv(read_text(path), str(path), as_text=_NAMES)
     if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
-        raise InputError(
-            f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast measure convmeter` "
-            "or another format that `epochcast fit convmeter --help` names"
-        )
+        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast measure convmeter`")
     if table.empty:
         raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")
     for name in ("device", "precision", "network"):

@@ -92,11 +92,6 @@ class ScalingCurve:
         share: NDArray[np.float64] = self.speed_up * self.devices[0] / self.devices
         return share
 
-    def epoch_seconds(self, dataset_size: int) -> NDArray[np.float64]:
-        """D / (B · N) · T_iter of section 2, for ``dataset_size`` images."""
-        seconds: NDArray[np.float64] = dataset_size / self.images_per_second
-        return seconds
-
     @property
     def turning_point(self) -> int | None:
         """Devices from which on more do not pay: no larger count has :data:`LEAST_GAIN` more throughput per doubling.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -31,30 +30,3 @@ class Coefficients:
     node_link: float = 0.80
     network: float = 0.70
     optimizer: float = 0.85
-
-
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    "gemm": (0.05, 1.0),
-    "gemm_depth": (1.0, 4096.0),
-    "gemm_tail": (0.01, 8.0),
-    "gemm_bandwidth": (0.1, 1.0),
-    "bandwidth": (0.1, 1.5),  # kernels fused further than the graph says pass 1
-    "launch": (1e-8, 1e-4),
-    "node_link": (0.05, 3.0),  # overlap with computation passes 1
-    "network": (0.05, 1.5),
-    "optimizer": (0.05, 1.5),
-}
-"""What a fitted coefficient may be."""
-
-SPREAD: Mapping[str, float] = {
-    "gemm": 0.15,
-    "gemm_depth": 0.5,
-    "gemm_tail": 0.7,
-    "gemm_bandwidth": 0.2,
-    "bandwidth": 0.4,
-    "launch": 0.5,
-    "node_link": 0.4,
-    "network": 0.4,
-    "optimizer": 0.4,
-}
-"""Standard deviation of each belief, of the coefficient's logarithm."""

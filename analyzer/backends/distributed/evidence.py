@@ -15,9 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph
 from epochcast.analyzer.backends.distributed.iteration import PreparedJob
@@ -142,7 +139,7 @@ def evidence_of(
         covered.append("convolutions are timed as matrix products; `epochcast predict-model convmeter` is more accurate")
     sentences = [f"operator times: {_SOURCES[source]}", _rests_on(row)]
     variance = row.variance + len(missing) * _unmeasured()
-    exchanges = _row("exchanges", 0, "measured" if prepared.cluster.measured else "new", "")
+    exchanges = row_of("exchanges", 0, "measured" if prepared.cluster.measured else "new", "")
     if job.gpus > 1:
         if prepared.cluster.measured:
             sentences.append(_rests_on(exchanges))
@@ -165,30 +162,17 @@ _SOURCES: Mapping[str, str] = {
 }
 
 
-def inside(
-    measured: NDArray[np.float64],
-    predicted: NDArray[np.float64],
-    bits: int,
-    gpu: Literal["measured", "new"],
-    source: str,
-) -> float:
-    """Share of iterations of products, seconds of shape (n,) each, within the interval of their row; NaN without any."""
-    known = np.isfinite(predicted)
-    errors = np.abs(np.log(measured[known] / predicted[known]))
-    return float((errors <= math.log(_row("products", bits, gpu, source).factor)).mean()) if known.any() else math.nan
-
-
 def _closest(
     source: str, fitted: DistributedModel, gpu: Gpu, precision: Precision, graph: Graph
 ) -> tuple[HeldOutErrors, list[str], list[str]]:
     """The row most like the question; sentences on what was not measured that the row covers, and on what it does not."""
     if source == "table":
-        return _row("operators", 0, "measured", "profile"), [], []
+        return row_of("operators", 0, "measured", "profile"), [], []
     learned = source == "learned"
     known = fitted.operators is not None and fitted.operators.measured(gpu.name, product_dtype(precision))
     if not learned:
         known = gpu.name in fitted.gpus
-    row = _row(kind_of(graph), bits_of(precision), "measured" if known else "new", source)
+    row = row_of(kind_of(graph), bits_of(precision), "measured" if known else "new", source)
     covered: list[str] = []
     missing: list[str] = []
     if not known:
@@ -216,7 +200,7 @@ def _size(fitted: DistributedModel, graph: Graph, source: str, tensor: int) -> t
     return (f"the model has {(size - twice) / 1e9:.3g} billion parameters; measured models had {text}",)
 
 
-def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOutErrors:
+def row_of(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) -> HeldOutErrors:
     """The row of a GPU that was measured or not; where the table has but one of them, that."""
     rows = {row.gpu: row for row in held_out() if (row.kind, row.bits, row.source) == (kind, bits, source)}
     return rows.get(gpu) or next(iter(rows.values()))
@@ -224,7 +208,7 @@ def _row(kind: Kind, bits: int, gpu: Literal["measured", "new"], source: str) ->
 
 def _unmeasured() -> float:
     """Variance that a GPU adds that was not measured: of learned operator times, the only ones on several GPUs."""
-    new, measured = (_row("products", 32, gpu, "learned") for gpu in ("new", "measured"))
+    new, measured = (row_of("products", 32, gpu, "learned") for gpu in ("new", "measured"))
     return new.variance - measured.variance
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.operator_time.features import Rates
 from epochcast.analyzer.backends.distributed.operator_time.learned import Board, FamilyModel, OperatorModel
-from epochcast.regressor.arrays import under
-from epochcast.regressor.model_folder import Manifest, load, save
+from epochcast.regressor.model_folder import Manifest, load
 from epochcast.regressor.trees import Trees
 
 SHIPPED = Path(__file__).with_name("shipped")
@@ -48,30 +45,9 @@ class DistributedModel:
     precisions: tuple[str, ...] = ()
     parameters: tuple[float, float] | None = None
 
-    def save(self, folder: Path) -> None:
-        """Write the model into a folder, whole or not at all.
-
-        Raises:
-            InputError: the folder holds something else or cannot be written.
-        """
-        state = {
-            "coefficients": self.coefficients,
-            "fitted_on": {
-                "runs": self.runs,
-                "gpus": self.gpus,
-                "precisions": self.precisions,
-                "parameters": self.parameters,
-            },
-            "operators": None if self.operators is None else _state(self.operators),
-        }
-        arrays: dict[str, NDArray[Any]] = {}
-        for name, family in ({} if self.operators is None else self.operators.families).items():
-            arrays |= under(name, family.trees.arrays())
-        save(folder, DistributedManifest, state, arrays)
-
     @classmethod
     def load(cls, folder: Path = SHIPPED) -> DistributedModel:
-        """Read what :meth:`save` wrote, the shipped model unless another is named.
+        """Read a fitted model, the shipped one unless another is named.
 
         Raises:
             InputError: a file is missing, damaged, or of another kind.
@@ -89,14 +65,3 @@ class DistributedModel:
         on = manifest.fitted_on
         parameters = None if on["parameters"] is None else tuple(on["parameters"])
         return cls(manifest.coefficients, operators, on["runs"], tuple(on["gpus"]), tuple(on["precisions"]), parameters)
-
-
-def _state(model: OperatorModel) -> dict[str, Any]:
-    """The operator model but for its trees."""
-    return {
-        "boards": model.boards,
-        "families": {
-            name: [{"gpu": gpu, "dtype": dtype, **asdict(rates)} for (gpu, dtype), rates in sorted(family.rates.items())]
-            for name, family in model.families.items()
-        },
-    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, pairwise
 
 from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Graph, ModelBlock, Operator, Tensor
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
@@ -120,9 +120,3 @@ def partition(graph: Graph, job: TrainingConfiguration) -> tuple[Stage, ...]:
         received = stages[-1].blocks[-1].output if stages else None
         stages.append(Stage(chunk % job.pipeline, chunk, blocks, received))
     return tuple(stages)
-
-
-def subgraphs(stages: Sequence[Stage], job: TrainingConfiguration) -> Iterator[tuple[tuple[int, int, int], tuple[Stage, ...]]]:
-    """The paper's set S: ranks (data, tensor, pipeline) of each GPU and the chunks that it runs."""
-    for pipeline, data, tensor in product(range(job.pipeline), range(job.data), range(job.tensor)):
-        yield (data, tensor, pipeline), tuple(stage for stage in stages if stage.rank == pipeline)

@@ -26,8 +26,6 @@ _DEVICE = ("gpu_flops", "gpu_memory_bytes", "gpu_sms")
 NODE_NAMES = (*_WORDS, *HYPER_PARAMETERS, *(f"{name}_bytes" for name in SIZES if name != "flops"), "flops", *_DEVICE)
 """Columns of :func:`node_features`. All but the first len(VOCABULARY) are log(1 + x)."""
 NODE_FEATURES = len(NODE_NAMES)
-WORD_COLUMNS = slice(0, len(VOCABULARY))
-"""The one-hot columns of the operator's type."""
 
 EDGE_NAMES = (*(f"is_{kind}" for kind in EDGE_TYPES), "tensor_bytes", "bandwidth")
 """Columns of :func:`edge_features`; the last two are log(1 + x)."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from epochcast.analyzer.backends.occupancy.caching_allocator import CachingAllocator, MemoryBlock
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import EDGE_TYPES
 from epochcast.analyzer.backends.occupancy.sample import Sample
-from epochcast.regressor.arrays import under
 from epochcast.regressor.trees import Trees
 
 Floats = NDArray[np.float64]
@@ -180,29 +179,24 @@ class PeakMemory:
     """
 
     def __init__(self, trees: Trees, half_width: float, risk: Floats | None) -> None:
-        self._trees, self._half_width, self._risk = trees, half_width, risk
+        self.trees, self.half_width, self.risk = trees, half_width, risk
 
     def predict(self, samples: Sequence[Sample]) -> Peaks:
         """Peak memory on each sample's GPU, and whether that runs out of it."""
         memory = estimates(samples)
-        learnt = self._trees.predict(rows_of(samples, memory))
+        learnt = self.trees.predict(rows_of(samples, memory))
         peak = memory[:, 0] * np.exp(learnt)
-        factor = np.exp(self._half_width)
+        factor = np.exp(self.half_width)
         demanded = demand(samples, memory, learnt)
-        if self._risk is None:
+        if self.risk is None:
             probability = (demanded[:, 0] > 0).astype(float)
         else:
-            probability = 1 / (1 + np.exp(-(demanded @ self._risk[:-1] + self._risk[-1])))
+            probability = 1 / (1 + np.exp(-(demanded @ self.risk[:-1] + self.risk[-1])))
         return Peaks(peak, peak / factor, peak * factor, probability)
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What was fitted: numbers as JSON, and arrays."""
-        risk = None if self._risk is None else self._risk.tolist()
-        return {"half_width": self._half_width, "risk": risk}, under("trees", self._trees.arrays())
 
     @classmethod
     def restore(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what :meth:`state` gave."""
+        """Take what was fitted: numbers as JSON, and arrays."""
         risk = None if settings["risk"] is None else np.array(settings["risk"], dtype=float)
         return cls(Trees.of_arrays(arrays, "trees"), float(settings["half_width"]), risk)
 

@@ -13,23 +13,21 @@ from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import Errors, Interval, Training
 from epochcast.analyzer.backends.occupancy.features import EDGE_NAMES, NODE_NAMES
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
-from epochcast.analyzer.backends.occupancy.models import MODELS, Model, make
+from epochcast.analyzer.backends.occupancy.models import Model, make
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
-from epochcast.regressor.arrays import part, under
-from epochcast.regressor.model_folder import Manifest, load, save
+from epochcast.regressor.arrays import part
+from epochcast.regressor.model_folder import Manifest, load
 
 RATIOS = ("sm_occupancy", "sm_active")
 """Labels that a model of ``models.MODELS`` learns; :class:`.peak_memory.PeakMemory` learns the other."""
 
-DEFAULT_MODEL = next(iter(MODELS))
-
 _SMALL = 0.1
 """Share of a step below which unknown operators matter little: no more than the usual error."""
 
-_FEATURES = [*NODE_NAMES, *EDGE_NAMES]
+FEATURES = [*NODE_NAMES, *EDGE_NAMES]
 """A model folder's weights belong to these columns."""
 
 
@@ -74,7 +72,7 @@ class OccupancyPredictor:
     ) -> None:
         self.model, self.settings, self.gpus = model, dict(settings), gpus
         self.rows, self.errors, self.range = dict(rows), dict(errors), range
-        self._ratios, self._memory = dict(ratios), memory
+        self.ratios, self.memory = dict(ratios), memory
 
     def predict(self, samples: Sequence[Sample], catalog: Catalog) -> list[Training]:
         """A training for each sample, whose graphs are :meth:`~.graph.computation_graph.ComputationGraph.in_training`.
@@ -85,13 +83,13 @@ class OccupancyPredictor:
         known = [not self.unknown(sample) for sample in samples]
         measured = [answered and self._same_chip(sample, catalog) for answered, sample in zip(known, samples, strict=True)]
         answers: list[dict[str, Any]] = [dict.fromkeys(Training.model_fields) for _ in samples]
-        for label, model in self._ratios.items():
+        for label, model in self.ratios.items():
             if any(measured):
                 values = np.minimum(model.predict(list(compress(samples, measured))), 1.0)
                 for answer, value in zip(compress(answers, measured), values.tolist(), strict=True):
                     answer[label] = self._interval(label, value)
         if any(known):
-            peaks = self._memory.predict(list(compress(samples, known)))
+            peaks = self.memory.predict(list(compress(samples, known)))
             for answer, (peak, low, high, crash) in zip(compress(answers, known), np.array(peaks).T.tolist(), strict=True):
                 answer |= {"peak_memory": Interval(value=peak, low=low, high=high), "out_of_memory": crash}
         return [Training(**answer) for answer in answers]
@@ -135,41 +133,20 @@ class OccupancyPredictor:
         chips = {(gpu.compute_capability, gpu.sm_count) for gpu in map(catalog.resolve, self.gpus)}
         return (sample.gpu.compute_capability, sample.gpu.sm_count) in chips
 
-    def save(self, folder: Path) -> None:
-        """Write the predictor into a folder, whole or not at all.
-
-        Raises:
-            InputError: the folder holds something else or cannot be written.
-        """
-        models: dict[str, Model | PeakMemory] = {**self._ratios, "peak_memory": self._memory}
-        states = {label: model.state() for label, model in models.items()}
-        arrays = {name: array for label, (_, own) in states.items() for name, array in under(label, own).items()}
-        state = {
-            "features": _FEATURES,
-            "model": self.model,
-            "settings": self.settings,
-            "gpus": self.gpus,
-            "rows": self.rows,
-            "errors": self.errors,
-            "range": self.range,
-            "states": {label: own for label, (own, _) in states.items()},
-        }
-        save(folder, OccupancyManifest, state, arrays)
-
     @classmethod
     def load(cls, folder: Path = SHIPPED) -> OccupancyPredictor:
-        """Read what :meth:`save` wrote, the shipped model unless another is named.
+        """Read a fitted predictor, the shipped one unless another is named.
 
         Raises:
             InputError: a file is missing, damaged, or of another kind or version.
         """
         kept, arrays = load(folder, OccupancyManifest)
-        if kept.features != _FEATURES:
+        if kept.features != FEATURES:
             raise InputError(
                 f"the model in {str(folder)!r} was fitted by epochcast {kept.epochcast:.20} on other features of graphs than "
                 f"this version has; train it again with `{OccupancyManifest.COMMAND}`"
             )
         parts = {label: (state, part(arrays, label)) for label, state in kept.states.items()}
         memory = PeakMemory.restore(*parts.pop("peak_memory"))
-        ratios = {label: make(kept.model, **kept.settings).restore(*own) for label, own in parts.items()}
+        ratios = {label: make(kept.model).restore(*own) for label, own in parts.items()}
         return cls(kept.model, kept.settings, kept.gpus, kept.rows, kept.errors, kept.range, ratios, memory)

@@ -1,6 +1,6 @@
 """The paper's baselines of occupancy, by name: each is loaded, with PyTorch, when it is made."""
 
-from epochcast.analyzer.backends.occupancy.models import MODELS, network
+from lab.occupancy.models import MODELS, network
 
 _NETWORKS = {
     "mlp": "GraphMlp",

@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
 
-from epochcast.analyzer.backends.occupancy.features import WORD_COLUMNS
-from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch, mean_over_present
+from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
+from lab.rivals.occupancy.pooling import mean_over_present
 
 
 class BrpNas(nn.Module):
@@ -23,14 +24,14 @@ class BrpNas(nn.Module):
 
     def __init__(self, nodes: int, edges: int, width: int = 256, layers: int = 4) -> None:
         super().__init__()
-        words = WORD_COLUMNS.stop
+        words = len(VOCABULARY)
         self.layers = nn.ModuleList(GCNConv(words if layer == 0 else width, width) for layer in range(layers))
         self.head = nn.Linear(width, 1)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """One number per graph, shape (B,)."""
         B, N, _ = batch.nodes.shape
-        nodes = batch.nodes.flatten(0, 1)[:, WORD_COLUMNS]
+        nodes = batch.nodes.flatten(0, 1)[:, : len(VOCABULARY)]
         for layer in self.layers:
             nodes = functional.relu(layer(nodes, batch.edges))
         answer: Tensor = self.head(mean_over_present(nodes.view(B, N, -1), batch.present)).squeeze(1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer
-from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch, mean_over_present
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
+from lab.rivals.occupancy.pooling import mean_over_present
 
 
 class DnnPerf(nn.Module):

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch, mean_over_present
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
+from lab.rivals.occupancy.pooling import mean_over_present
 
 
 class GraphMlp(nn.Module):

@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch, mean_over_present
+from epochcast.analyzer.backends.occupancy.models.batching import GraphBatch
+from lab.rivals.occupancy.pooling import mean_over_present
 
 
 class GraphTransformer(nn.Module):

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.points import read_points
+from lab.convmeter_tables import read_any
 from lab.evaluate.convmeter_protocols import Answers, cross_validate
 from lab.rivals.convmeter import BASELINES, FORMS, fit_predict
 from lab.speed.page import ROOT, markdown_table, public

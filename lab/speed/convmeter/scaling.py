@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.backends.convmeter.adapters import read_any
 from epochcast.analyzer.backends.convmeter.scalability import ScalingCurve
 from epochcast.analyzer.figures.chart import chart_figure
 from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from lab.convmeter_tables import read_any
 from lab.evaluate.convmeter_protocols import Answers, Figures, cell_names
 from lab.speed.convmeter.public_tables import FEW, OWN, left_out, points_of
 from lab.speed.page import CONVMETER, markdown_table, options, publish

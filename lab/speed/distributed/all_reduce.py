@@ -10,15 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from epochcast.analyzer.backends.distributed.communication import (
-    AllReduceTable,
-    Cluster,
-    all_reduce_seconds,
-    fit_all_reduce,
-    link_named,
-    read_all_reduces,
-)
+from epochcast.analyzer.backends.distributed.communication import Cluster, all_reduce_seconds, link_named
 from epochcast.regressor import load_catalog
+from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce, read_all_reduces
 from lab.speed.page import markdown_table, options, public
 
 SETS = {"a100": ("A100 SXM4 80GB", "NVLink 3"), "v100": ("V100 SXM2 32GB", "NVLink 2")}

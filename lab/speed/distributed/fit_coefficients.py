@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
 from lab.distributed.runs import read_runs
+from lab.distributed.saving import save_model
 from lab.evaluate.distributed_protocols import RunEvaluator, by_split
 from lab.speed.page import options, public
 
@@ -25,14 +26,15 @@ def main() -> None:
     print(f"{len(runs)} runs, error on these very rows: mean {scores.mape:.1f} %, median {scores.median_ape:.1f} %")
     if write:
         gpus, precisions = (tuple(sorted(names)) for names in ({run.gpu for run in runs}, {run.job.precision for run in runs}))
-        replace(
+        model = replace(
             DistributedModel.load(),
             coefficients=fitted,
             runs=len(runs),
             gpus=gpus,
             precisions=precisions,
             parameters=evaluator.parameters(runs),
-        ).save(SHIPPED)
+        )
+        save_model(model, SHIPPED)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, Distri
 from epochcast.regressor import load_catalog
 from lab.distributed.fitting import fit_operators
 from lab.distributed.neusight import read_corpus
+from lab.distributed.saving import save_model
 from lab.speed.page import options, public
 
 FAMILIES = ("bmm", "elem", "linear", "ln", "softmax")
@@ -29,7 +30,7 @@ def main() -> None:
     parser = options(__doc__, page=False)
     parser.add_argument("--out", type=Path, default=SHIPPED, help="[default: next to the code]")
     out, corpus = parser.parse_args().out, public_operators()
-    replace(DistributedModel.load(), operators=fit_operators(corpus, load_catalog())).save(out)
+    save_model(replace(DistributedModel.load(), operators=fit_operators(corpus, load_catalog())), out)
     print(f"{len(corpus)} operators of {corpus['gpu'].nunique()} GPUs, {sum(f.stat().st_size for f in out.iterdir())} bytes")
 
 

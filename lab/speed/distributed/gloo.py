@@ -34,12 +34,12 @@ import torch.multiprocessing as mp
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.convmeter.measurement.device import cpu_name
-from epochcast.analyzer.backends.distributed.communication import AllReduceTable, fit_all_reduce
 from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Weight
 from epochcast.analyzer.backends.distributed.job import ScheduleName
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, simulate
 from epochcast.analyzer.backends.distributed.trace import trace
+from lab.distributed.all_reduces import AllReduceTable, fit_all_reduce
 from lab.distributed.profile import ProfiledTimes
 from lab.speed.distributed.gloo_training import RANKS, Mlp, data_parallel, pipeline, tensor_parallel
 from lab.speed.page import DISTRIBUTED, ROOT, markdown_table, options, publish

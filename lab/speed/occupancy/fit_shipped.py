@@ -8,6 +8,7 @@ import sys
 from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import fit_predictor
+from lab.occupancy.models import save_predictor
 from lab.occupancy.training_jobs import read_training_jobs
 from lab.speed.page import options, public
 
@@ -24,7 +25,7 @@ def main() -> None:
     for label, errors in predictor.errors.items():
         print(f"{label:13} {predictor.rows[label]} rows, {errors.mape:.1f} % on other architectures, x {errors.factor:.2f}")
     if write:
-        predictor.save(SHIPPED)
+        save_predictor(predictor, SHIPPED)
         print(f"{sum(file.stat().st_size for file in SHIPPED.iterdir()) / 1e6:.2f} MB")
 
 

@@ -14,11 +14,11 @@ from functools import partial
 import numpy as np
 
 from epochcast.analyzer.backends.occupancy.modelled_launches import modelled_step
-from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import score
 from lab.evaluate.common import Rows, Split
 from lab.evaluate.occupancy_protocols import FOLDS, PROTOCOLS, Answers, cross_validate
+from lab.occupancy.models import make
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.rivals.occupancy import MODELS
 from lab.speed.page import OCCUPANCY, markdown_table, part_options, public, publish_parts

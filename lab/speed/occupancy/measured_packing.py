@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from epochcast.analyzer.backends.occupancy.models import Model, make
 from epochcast.analyzer.backends.occupancy.packing.experiment import BASELINE, RunStatistics, compare, orderings, summarise
 from epochcast.analyzer.backends.occupancy.packing.job import JobKind, PackedJob
 from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, streams
@@ -24,6 +23,7 @@ from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
 from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
 from epochcast.analyzer.figures.packing import packing_figure
 from epochcast.regressor import load_catalog
+from lab.occupancy.models import Model, make
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish
 

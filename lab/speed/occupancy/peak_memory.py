@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.backends.occupancy.models import make
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
 from epochcast.analyzer.backends.occupancy.peak_memory import estimate
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import Scores, score
 from lab.evaluate.common import random_folds
+from lab.occupancy.models import make
 from lab.occupancy.peak_memory_fit import fit_peak_memory
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs
 from lab.speed.page import OCCUPANCY, markdown_table, options, public, publish

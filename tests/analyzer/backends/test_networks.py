@@ -1,14 +1,10 @@
 """The paper's networks: as large as published, trainable at every image size of the paper's grid, refused with a reason."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 
 from epochcast.analyzer.backends.networks import build  # noqa: E402
-from epochcast.analyzer.backends.networks.blocks import Residual  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 # The paper's section IV-A: its models and its image sizes.
@@ -76,69 +72,6 @@ def test_networks_train_at_every_image_size_of_the_paper(name: str, monkeypatch:
             logits.sum().backward()
             assert all(parameter.grad is not None for parameter in network.parameters())
             monkeypatch.setattr(torch.nn.BatchNorm2d, "forward", lambda _, x: x)
-
-
-@pytest.mark.parametrize("name", ["LeNet5", "ResNetSmall"])
-def test_a_step_on_real_numbers_lowers_the_loss(name: str) -> None:
-    torch.manual_seed(0)
-    network = build(name, 32)
-    images, labels = torch.randn(8, 3, 32, 32), torch.arange(8)
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.05)
-    losses = []
-    for _ in range(10):
-        loss = torch.nn.functional.cross_entropy(network(images), labels)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
-
-
-def test_a_residual_block_adds_what_it_was_given() -> None:
-    x = torch.randn(2, 3, 4, 4)
-    assert torch.allclose(Residual(torch.nn.ReLU(), scale=0.5)(x), x + 0.5 * x.clamp(min=0))
-
-
-@pytest.fixture
-def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "my_networks.py").write_text(
-        "import torch\n"
-        "def tiny(image_size, classes):\n"
-        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * image_size**2, classes))\n"
-        "def broken(image_size, classes):\n"
-        "    raise RuntimeError('out of ideas')\n"
-        "def text(image_size, classes):\n"
-        "    return 'tiny'\n"
-        "constant = 3\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "my_networks", raising=False)
-    return "my_networks"
-
-
-def test_a_network_of_the_users_own_is_built_from_its_import_path(own_module: str) -> None:
-    network = build(f"{own_module}:tiny", image_size=16, classes=5)
-    assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 5)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("Resnet50", "did you mean ResNet50"),
-        ("Transformer", "known are VGG19"),
-        ("no.such.module:net", "PYTHONPATH"),
-        ("my_networks:missing", "missing"),
-        ("my_networks:broken", "out of ideas"),
-        ("my_networks:text", "must return a torch.nn.Module"),
-        ("my_networks:constant", "callable"),
-    ],
-)
-@pytest.mark.usefixtures("own_module")
-def test_a_network_that_cannot_be_built_is_refused_with_its_name(name: str, said: str) -> None:
-    with pytest.raises(InputError, match=said) as refused:
-        build(name, image_size=32)
-    assert name in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_sizes_that_leave_nothing_of_the_image_are_refused() -> None:

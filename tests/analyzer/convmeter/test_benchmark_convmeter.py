@@ -4,9 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from datetime import timedelta
-from itertools import count
 
 import pandas as pd
 import pytest
@@ -155,21 +153,6 @@ def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch)
     said = printed("measure", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
     assert "0 points, 0 of them new; 2 could not be run" in said
     assert "2 x out of memory" in said
-
-
-@pytest.mark.parametrize(("threads", "launched", "own"), [(1, False, True), (2, False, False), (1, True, False)])
-def test_the_processors_own_time_counts_only_where_one_thread_of_one_process_works(
-    benchmark, monkeypatch, threads, launched, own
-):
-    """What several wait for each other counts; a process that torchrun started may have others next to it."""
-    ticks = count(1000, 1000)
-    monkeypatch.setattr(time, "process_time", lambda: float(next(ticks)))
-    torch.set_num_threads(threads)
-    for name in ("WORLD_SIZE", "RANK") if launched else ():
-        monkeypatch.setenv(name, "1" if name == "WORLD_SIZE" else "0")
-    benchmark("--block", "my_nets:small/Conv2d0")
-    seconds = read_points("points.csv")["inference_seconds"]
-    assert ((seconds == 1000) if own else (seconds < 100)).all()
 
 
 @pytest.mark.parametrize(

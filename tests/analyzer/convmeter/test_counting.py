@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from epochcast.analyzer.backends.convmeter.counting import count, count_blocks  # noqa: E402
+from epochcast.analyzer.backends.convmeter.counting import count  # noqa: E402
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS  # noqa: E402
 from epochcast.analyzer.backends.networks.find_network import find_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
@@ -108,30 +108,6 @@ def test_products_of_activations_are_no_dense_layers() -> None:
     assert (values["attention_operators"], values["layers"]) == (2, 1)
 
 
-class Standardised(nn.Conv2d):
-    def forward(self, x: Any) -> Any:
-        return self._conv_forward(x, (self.weight - self.weight.mean()) / 3, self.bias)
-
-
-def test_what_is_made_of_weights_alone_runs_but_moves_nothing_per_image() -> None:
-    plain, standardised = counted(nn.Conv2d(3, 4, 3), 1, 3, 8, 8), counted(Standardised(3, 4, 3), 1, 3, 8, 8)
-    changed = {name for name in standardised if standardised[name] != plain.get(name, 0)}
-    assert changed == {"operators", "elementwise_operators", "pooling_operators"}
-    assert standardised["operators"] == 4
-
-
-def test_kernels_that_are_made_of_weights_one_after_the_other_are_kept_apart() -> None:
-    values = counted(nn.Sequential(*(Standardised(3, 3, 3, padding=1) for _ in range(4))), 1, 3, 8, 8)
-    assert (values["conv_weights"], values["layers"]) == (4 * 81, 4)
-
-
-def test_frozen_weights_are_no_trainable_ones() -> None:
-    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3))
-    network[0].requires_grad_(False)
-    values = counted(network, 1, 3, 8, 8)
-    assert (values["weights"], values["parameter_tensors"], values["conv_weights"]) == (148, 2, 108 + 144)
-
-
 class Counting(nn.Module):
     """Changes its state as it runs, and works with tensors that are no state."""
 
@@ -159,38 +135,6 @@ def test_the_network_is_left_as_it_was() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
     assert network(x).shape == (1, 4, 4, 4)
-
-
-def test_a_layer_that_is_used_under_two_names_stays_itself() -> None:
-    layer = nn.Conv2d(3, 3, 1)
-    network = nn.Sequential(layer, nn.ReLU(), layer).half()
-    weight = layer.weight
-    values = counted(network, 1, 3, 4, 4)
-    assert (values["layers"], values["weights"], values["conv_weights"]) == (2, 12, 9)
-    assert layer.weight is weight and not weight.is_meta
-
-
-def test_blocks_of_one_pass_are_what_is_counted_of_each_alone() -> None:
-    torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()),
-        nn.Sequential(nn.Conv2d(8, 4, 3), nn.BatchNorm2d(4), nn.ReLU()),
-    )
-    x = (torch.empty(1, 3, 16, 16),)
-    blocks = count_blocks(network, x, "net", 16)
-    assert list(blocks) == ["0", "0.0", "0.1", "1", "1.0", "1.1", "1.2"]
-    assert dict(count(network, x, "net", 16, block="1").values) == dict(blocks["1"].values)
-    alone = count(network[1], (torch.empty(1, 8, 14, 14),), "net", 14).values
-    assert dict(blocks["1"].values) == dict(alone)
-    whole = count(network, x, "net", 16).values
-    assert all(whole[name] == blocks["0"].values[name] + blocks["1"].values[name] for name in COLUMNS)
-    assert not blocks["0.1"].values["flops"]
-
-
-def test_a_network_without_convolutions_is_counted() -> None:
-    values = counted(nn.Sequential(nn.Flatten(), nn.Linear(48, 2)), 1, 3, 4, 4)
-    assert values["flops"] == 2 * 48 * 2
-    assert "conv_inputs" not in values
 
 
 class Branch(nn.Module):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
@@ -72,35 +71,6 @@ class TestExported:
         assert dict(metrics_of(open_axes, 64).values) == of_torch(network, 64)
         assert dict(metrics_of(export(network, batch=4), 32).values) == of_torch(network, 32)
 
-    def test_sizes_that_slices_decide_are_followed(self, export: Export) -> None:
-        """Halves of the channels, as ShuffleNet takes them, are exported as sums and quotients of sizes."""
-
-        class Halves(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.conv = nn.Conv2d(3, 8, 3)
-                self.mixed = nn.Conv2d(4, 4, 1)
-
-            def forward(self, x: Any) -> Any:
-                kept, worked = self.conv(x).chunk(2, 1)
-                return torch.cat([kept, self.mixed(worked)], 1)
-
-        assert dict(metrics_of(export(Halves(), dynamic_axes={"x": {0: "n"}}), 32).values) == of_torch(Halves(), 32)
-
-    def test_equal_biases_that_are_kept_once_are_part_of_their_layers(self, tmp_path: Path) -> None:
-        network = nn.Sequential(nn.Flatten(2), nn.Linear(1024, 16), nn.Linear(16, 16))
-        for layer in (network[1], network[2]):
-            nn.init.zeros_(layer.bias)
-        path = tmp_path / "net.onnx"
-        torch.onnx.export(network, (torch.zeros(1, 3, 32, 32),), str(path), dynamo=False)
-        assert metrics_of(str(path), 32).values["operators"] == 2
-
-    def test_folded_normalisations_are_not_there(self, export: Export) -> None:
-        network = Block()
-        folded = metrics_of(export(network.eval(), training=torch.onnx.TrainingMode.EVAL), 32).values
-        assert folded["normalisation_operators"] == 1  # the one over layers
-        assert folded["flops"] == of_torch(network, 32)["flops"]
-
     def test_another_image_size_and_blocks_are_refused(self, export: Export) -> None:
         path = export(nn.Conv2d(3, 4, 3))
         with pytest.raises(InputError, match="exported for images of 32 x 32 pixels, not 64"):
@@ -134,48 +104,6 @@ def test_graphs_that_cannot_be_counted_are_refused_in_one_sentence(nodes: list[A
     with pytest.raises(InputError, match=said) as refused:
         metrics_of(str(path), 32)
     assert "\n" not in str(refused.value)
-
-
-def counted(tmp_path: Path, weights: dict[str, list[int]], *nodes: tuple[Any, ...], **options: Any) -> dict[str, float]:
-    """Metrics that are not 0 of a graph whose weights have these sizes; ``x`` is 1 x 3 x 32 x 32."""
-    made = [onnx.helper.make_node(kind, *sides, **options.get(kind, {})) for kind, *sides in nodes]
-    kept = [onnx.numpy_helper.from_array(np.ones(sides, dtype=np.float32), name) for name, sides in weights.items()]
-    model = onnx.helper.make_model(graph_of(*made, initializer=kept), opset_imports=[onnx.helper.make_opsetid("", 18)])
-    path = tmp_path / "net.onnx"
-    path.write_bytes(model.SerializeToString())
-    return {name: value for name, value in metrics_of(str(path), 32).values.items() if value}
-
-
-def test_a_transposed_product(tmp_path: Path) -> None:
-    # Flattened from its last axis on, an image is 96 x 32; transposed, each of 32 x 5 outputs adds 96 products.
-    nodes = (("Flatten", ["x"], ["f"]), ("Gemm", ["f", "w"], ["y"]))
-    values = counted(tmp_path, {"w": [96, 5]}, *nodes, Flatten={"axis": 3}, Gemm={"transA": 1})
-    assert values["linear_flops"] == 2 * 96 * 32 * 5
-
-
-def test_scalars_are_no_weights_and_an_equal_one_under_another_name_is(tmp_path: Path) -> None:
-    convolutions = ("Conv", ["x", "w", "b"], ["a"]), ("Conv", ["a", "v", "c"], ["d"])
-    nodes = (("Identity", ["b"], ["c"]), *convolutions, ("Mul", ["d", "s"], ["y"]))
-    values = counted(tmp_path, {"w": [4, 3, 1, 1], "v": [4, 4, 1, 1], "b": [4], "s": []}, *nodes)
-    assert (values["weights"], values["parameter_tensors"]) == (12 + 16 + 4 + 4, 4)
-
-
-def test_a_kernel_of_one_element_is_a_kernel(tmp_path: Path) -> None:
-    convolutions = ("Conv", ["x", "w"], ["a"]), ("Conv", ["a", "v"], ["y"])
-    values = counted(tmp_path, {"w": [1, 3, 1, 1], "v": [1, 1, 1, 1]}, *convolutions)
-    assert (values["pointwise_operators"], values["flops"], values["conv_weights"]) == (2, 2 * 32 * 32 * (3 + 1), 4)
-
-
-def test_what_is_read_twice_is_an_operator_of_its_own(tmp_path: Path) -> None:
-    conv = ("Conv", ["x", "w"], ["c"])
-    silu = (conv, ("Sigmoid", ["c"], ["s"]), ("Mul", ["c", "s"], ["m"]))
-    alone = counted(tmp_path, {"w": [4, 3, 1, 1]}, *silu, ("Relu", ["m"], ["y"]))
-    gated = counted(tmp_path, {"w": [4, 3, 1, 1]}, *silu, ("Add", ["m", "s"], ["y"]))
-    assert (alone["elementwise_operators"], gated["elementwise_operators"]) == (2, 3)
-    dense = (("MatMul", ["x", "w"], ["p"]), ("Add", ["p", "b"], ["q"]))
-    biased = counted(tmp_path, {"w": [32, 6], "b": [6]}, *dense, ("Relu", ["q"], ["y"]))
-    twice = counted(tmp_path, {"w": [32, 6], "b": [6]}, *dense, ("Mul", ["p", "q"], ["y"]))
-    assert (biased["elementwise_operators"], twice["elementwise_operators"]) == (1, 2)
 
 
 def test_what_is_no_file_or_not_onnx_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.backends.convmeter.backend import ConvMeter, ConvMeterQuestion
 from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.plugins import Settings
 
 NEW = "resnet50"  # never in the points
 _PRICES = """cloud,instance,gpu,count,region,usd_per_hour,source,date
@@ -102,15 +100,6 @@ def test_batches_beyond_the_memory_are_predicted_and_marked(ask: Callable[..., A
     assert found == pytest.approx(truth, rel=0.1)
     enough = [1, 32, 1024][int(np.argmax(truth >= 0.95 * truth.max()))]
     assert answer["batches"] == [{"devices": 1, "large_enough": enough, "largest": 1024}]
-
-
-def test_batches_beyond_the_memory_are_a_line_of_their_own(folder: Path) -> None:
-    question = ConvMeterQuestion(model=folder / "model", network=NEW, batches=[1, 32, 1024])
-    chart = ConvMeter(Settings()).answer(question).chart
-    predicted, beyond = chart.panels[0].lines
-    assert [value is None for value in predicted.values] == [False, False, True] and None not in predicted.low
-    assert [value is None for value in beyond.values] == [True, False, False] and beyond.assumed
-    assert (chart.xlabel, chart.ratio) == ("images per device and step", False)
 
 
 def test_all_blocks_of_an_own_network(
@@ -206,14 +195,6 @@ def test_where_there_is_no_torch_networks_of_no_table_say_what_they_take(
     done = without_torch("predict-model", "convmeter", "--network", "vgg16", "--model", folder / "model", *more)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "needs PyTorch" in done.stderr and "pip install '.[torch,convnets]'" in done.stderr
-
-
-def test_training_says_what_it_rests_on(folder: Path, tmp_path: Path, answered: Callable[..., Any]) -> None:
-    data = ("--data", folder / "points.csv", "--data", folder / "other.csv")
-    answer = answered("fit", "convmeter", *data, "--form", "relative", "--out", tmp_path / "m")
-    assert answer["rows"] == len(points()) + len(points(devices=(1,))) and answer["gpus"] == ["Tesla T4", "my CPU"]
-    assert [(cell["device"], cell["precision"]) for cell in answer["cells"]] == [("Tesla T4", "fp32"), ("my CPU", "amp-bf16")]
-    assert answer["cells"][0]["fitted"]["step"]["form"] == "relative"
 
 
 def test_a_phase_with_too_few_points_is_noted_beside_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, KINDS
-from epochcast.analyzer.backends.convmeter.training_memory import KEPT, certainly_fits, training_memory
+from epochcast.analyzer.backends.convmeter.training_memory import KEPT, training_memory
 
 GIB = 2.0**30
 VALUES = dict.fromkeys(COLUMNS, 0.0) | {"weights": 1e6, "spatial_traffic": 3e6, "elementwise_traffic": 1e6}
@@ -17,24 +17,12 @@ def test_weights_gradients_and_moments_beside_what_the_batch_keeps() -> None:
     assert memory.low == 16e6 + KEPT[0] * 4 * 8 * 4e6 and memory.high == 16e6 + KEPT[1] * 4 * 8 * 4e6
 
 
-def test_halves_take_half_and_autocast_mixes_both() -> None:
-    half, mixed = (training_memory(VALUES, 8, name, None) for name in ("fp16", "amp-fp16"))
-    assert half is not None and mixed is not None
-    assert training_memory(VALUES, 8, "amp-bf16", None) == mixed
-    assert (half.high - 8e6) * 2 == mixed.high - 18e6 and half.low - 8e6 == mixed.low - 18e6
-    assert training_memory(VALUES, 8, "amp", None) is None  # which of the two it is, is not known
-
-
 @pytest.mark.parametrize(("batch", "fits"), [(8, True), (3000, None), (10_000, False)])
 def test_the_verdict_is_open_where_the_range_meets_the_capacity(batch: int, fits: bool | None) -> None:
     memory = training_memory(VALUES, batch, "fp32", 16 * GIB)
     assert memory is not None and memory.capacity is not None and 14 * GIB < memory.capacity < 16 * GIB
     assert memory.capacity == 16 * GIB * 0.96 - 0.5 * GIB  # of pages that lie apart, and of the CUDA context
     assert memory.fits is fits
-
-
-def test_exactly_full_fits() -> None:
-    assert certainly_fits(1.0, 2.0, 2.0) is True and certainly_fits(2.0, 3.0, 2.0) is None
 
 
 @pytest.mark.parametrize("name", ["ResNet18", "MobileNetV2"])

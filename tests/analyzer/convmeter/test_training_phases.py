@@ -7,7 +7,6 @@ torch = pytest.importorskip("torch")
 from epochcast.analyzer.backends.convmeter.measurement.phases import (  # noqa: E402
     HostTimeline,
     inference,
-    time_phases,
     training,
 )
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
@@ -51,18 +50,3 @@ def test_both_passes_run_in_the_precision_asked_for(precision, dtype):
     training(network, _inputs(), PRECISIONS[precision], "sgd", HostTimeline())()
     inference(network, _inputs(), PRECISIONS[precision], HostTimeline())()
     assert network.seen == [(dtype, True), (dtype, False)]
-
-
-def test_the_gradient_of_a_blocks_input_is_asked_for_and_dropped():
-    block, inputs = torch.nn.Conv2d(3, 4, 3), (torch.randn(2, 3, 8, 8, requires_grad=True),)
-    asked: list[torch.Tensor] = []
-    inputs[0].register_hook(asked.append)
-    training(block, inputs, PRECISIONS["fp32"], "sgd", HostTimeline())()
-    assert asked[0].shape == inputs[0].shape and inputs[0].grad is None
-
-
-def test_rounds_are_those_agreed_and_the_step_is_the_sum_within_each():
-    turns = iter(range(100))
-    phases, step = time_phases(lambda: (1.0, float(next(turns) % 2), 0.5), lambda own: 6)
-    assert [one.rounds for one in phases] == [6, 6, 6]
-    assert (phases[0].seconds, phases[2].seconds, step.seconds) == (1.0, 0.5, 2.0)

@@ -4,21 +4,18 @@ import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.question import RecipeName
-from epochcast.analyzer.backends.distributed.recipes import RECIPES
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.words import money
 
 pytestmark = pytest.mark.usefixtures("shared_graphs")
 
 MODEL = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"
-LARGER = "gpt:hidden=256,layers=4,heads=4,vocab=512,positions=128"
 A100 = "A100 SXM4 80GB"
 _ONE = ("--model", MODEL, "--gpu", A100)
 
@@ -77,10 +74,6 @@ def test_bad_input_is_one_sentence(options: str, said: str, refused: Callable[..
 def test_mixed_precision_is_the_default_as_the_gpu_has_it(answered: Callable[..., Any]) -> None:
     for gpu, precision in ((A100, "amp-bf16"), ("T4", "amp-fp16"), ("M60", "fp32")):
         assert answered(*ASK, "--model", MODEL, "--gpu", gpu)["job"]["precision"] == precision
-
-
-def test_recipes_are_all_there() -> None:
-    assert set(get_args(RecipeName)) <= set(RECIPES)
 
 
 def test_without_torch_the_extra_is_named(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
-from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
-from epochcast.analyzer.backends.distributed.operator_time.operator_text import operator_text
 from epochcast.analyzer.backends.distributed.operator_time.shapes import shapes_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.distributed.neusight import read_corpus
+from lab.distributed.operator_text import operator_text
 
 CATALOG = load_catalog()
 
@@ -21,18 +20,6 @@ def neusight(folder: Path, name: str, rows: str) -> Path:
     file = folder / name
     file.write_text(rows)
     return file
-
-
-def test_neusight_milliseconds_become_seconds_and_sizes_bytes(tmp_path: Path) -> None:
-    neusight(tmp_path, "bmm.csv", "OPName,Latency,Device,B,M,N,K\nbmm,2.0,Tesla T4,8,64,32,16\n")
-    neusight(tmp_path, "elem.csv", "OPName,Latency,Device,B,H\nadd,0.5,Tesla T4,100,10\naddu,0.5,Tesla T4,100,10\n")
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    corpus = read_corpus(tmp_path, CATALOG)
-    assert list(corpus) == list(CORPUS_COLUMNS)
-    assert corpus["gpu"].tolist() == ["T4"] * 3
-    assert corpus["seconds"].tolist() == [0.002, 0.0005, 0.0005]
-    assert corpus["flops"].tolist() == [2.0 * 8 * 64 * 32 * 16, 0, 0]
-    assert corpus["bytes"].tolist() == [4.0 * 8 * (64 * 16 + 16 * 32 + 64 * 32), 12_000, 8_000]
 
 
 def test_op_bench_gradients_are_products_of_other_sides(tmp_path: Path) -> None:
@@ -66,12 +53,6 @@ def test_benchmarked_operators_are_what_a_graph_asks_for(tmp_path: Path) -> None
     assert corpus.loc[0, "gpu"] == "A CPU of no catalogue"
 
 
-def test_a_gather_reads_the_rows_that_it_writes() -> None:
-    table, indices, rows = Tensor((50_000, 64), "float32"), Tensor((10,), "int64"), Tensor((10, 64), "float32")
-    gather = Operator("aten.embedding.default", "embedding", "forward", (table, indices), (rows,))
-    assert shapes_of([gather])["bytes"].tolist() == [2.0 * rows.bytes + indices.bytes]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -92,8 +73,3 @@ def test_op_bench_without_its_meta_does_not_say_its_gpu(tmp_path: Path) -> None:
     (tmp_path / "ops.csv").write_text("op,shape,precision,pass,median_us\nlinear,{},fp32,fwd,1\n")
     with pytest.raises(InputError, match="does not name its GPU"):
         read_corpus(tmp_path / "ops.csv", CATALOG)
-
-
-def test_a_folder_without_operators_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no CSV file of operators"):
-        read_corpus(tmp_path, CATALOG)

@@ -167,12 +167,3 @@ def test_a_mixture_of_experts_is_refused_with_the_dense_model_of_its_active_para
     with pytest.raises(InputError, match=".*".join(map(re.escape, says.split(".*")))) as caught:
         read_config(_file(tmp_path, config))
     assert "not modelled; give a dense llama" in str(caught.value)
-
-
-def test_a_single_expert_is_no_mixture(tmp_path: Path) -> None:
-    assert read_config(_file(tmp_path, {**LLAMA_8B, "num_experts": 1, "num_local_experts": None})).ffn == 14336
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .*none.json.*No such file"):
-        resolve(str(tmp_path / "none.json"))

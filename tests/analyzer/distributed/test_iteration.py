@@ -11,17 +11,12 @@ from epochcast.analyzer.backends.distributed.communication import (
     all_gather_seconds,
     all_reduce_seconds,
     cluster_for,
-    point_to_point_seconds,
     reduce_scatter_seconds,
 )
-from epochcast.analyzer.backends.distributed.graph import ModelBlock, Operator, Tensor, Weight
-from epochcast.analyzer.backends.distributed.iteration import iteration, prepare, rank_compute, stage_times
+from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor, Weight
+from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
-from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel
-from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.backends.distributed.recipes import RECIPES
-from epochcast.analyzer.backends.distributed.schedule import pipeline_seconds
 from lab.rivals.distributed.roofline import IDEAL
 
 GPU = "A100 SXM4 80GB"
@@ -69,11 +64,6 @@ def test_a_pipeline_waits_for_its_depth_and_not_for_its_micro_batches() -> None:
         assert answer.bubble == pytest.approx(3 * 3.0)
 
 
-def test_one_stage_has_no_bubble_whatever_is_rounded() -> None:
-    jobs = [TrainingConfiguration(precision="fp32", global_batch=micro_batches) for micro_batches in range(1, 30)]
-    assert {run(job, times=Each(0.1)).bubble for job in jobs} == {0.0}
-
-
 def test_recomputation_runs_each_layer_forward_once_more() -> None:
     none, full = (
         run(TrainingConfiguration(precision="fp32", recomputation=how), graph(exchanges=1)) for how in ("none", "full")
@@ -104,15 +94,6 @@ def test_gradients_are_reduced_once_and_hidden_only_by_the_backward_pass() -> No
     assert run(TrainingConfiguration(precision="fp32")).data_parallel == 0
 
 
-def test_links_that_reach_half_their_speed_take_twice_as_long() -> None:
-    job = TrainingConfiguration(data=8, global_batch=8, precision="fp32")
-    whole, half = run(job), run(job, coefficients=replace(IDEAL, node_link=0.5))
-    assert half.data_parallel == pytest.approx(2 * whole.data_parallel)
-    apart = cluster_for(GPU, 8, 1)
-    slow = run(job, coefficients=replace(IDEAL, network=0.5), cluster=apart)
-    assert slow.data_parallel == pytest.approx(2 * run(job, cluster=apart).data_parallel)
-
-
 @pytest.mark.parametrize(
     ("precision", "dtype", "options", "bytes_per_parameter"),
     [
@@ -126,29 +107,6 @@ def test_links_that_reach_half_their_speed_take_twice_as_long() -> None:
 def test_the_optimizer_moves_every_state_once(precision, dtype, options, bytes_per_parameter) -> None:
     prepared = prepare(graph(dtype=dtype), TrainingConfiguration(precision=precision, **options), cluster_for(GPU, 1))
     assert prepared.update_bytes == bytes_per_parameter * 4 * 1024 * 1024
-
-
-def test_a_timeline_starts_from_the_same_times() -> None:
-    job = TrainingConfiguration(pipeline=2, global_batch=4, precision="fp32", fused_kernels=True)
-    prepared = prepare(graph(), job, cluster_for(GPU, 2))
-    slots = stage_times(prepared, Each(), IDEAL)
-    assert [(slot.forward, slot.backward) for slot in slots] == [(2.0, 4.0), (2.0, 4.0)]
-    assert slots[-1].send == 0 < slots[0].send
-
-
-def test_a_timeline_holds_the_adding_up_of_gradients() -> None:
-    """Three of four micro-batches read and add their gradients: 3 x (two reads, a write) over four backward passes."""
-    prepared = prepare(graph(), TrainingConfiguration(global_batch=4, precision="fp32"), cluster_for(GPU, 1))
-    adding = 3 * 3 * prepared.stages[0].gradient_bytes / prepared.cluster.gpu.memory_bandwidth
-    (slot,) = stage_times(prepared, Each(), IDEAL)
-    assert adding > 0
-    assert 4 * (slot.backward - 8.0) == pytest.approx(adding)
-    assert iteration(prepared, Each(), IDEAL).compute["elementwise"] == pytest.approx(adding)
-    for none in (
-        TrainingConfiguration(precision="fp32"),
-        TrainingConfiguration(global_batch=4, precision="fp32", fused_kernels=True),
-    ):
-        assert "elementwise" not in run(none).compute
 
 
 def test_seed_is_the_papers_equations_by_the_calculator() -> None:
@@ -166,39 +124,6 @@ def test_seed_is_the_papers_equations_by_the_calculator() -> None:
     assert alone.seconds == pytest.approx(12.0)
 
 
-def test_seed_reduces_sliced_weights_over_tensor_ranks_at_the_line_rate_between_nodes() -> None:
-    one = graph(sliced=True)
-    whole = replace(one.blocks[0], weights=tuple(replace(weight, sliced=False) for weight in one.blocks[0].weights))
-    mixed = replace(one, blocks=(one.blocks[0], whole, whole, whole))
-    job = TrainingConfiguration(data=8, tensor=2, global_batch=8, precision="fp32")
-    cluster = cluster_for(GPU, 16, 8, inter="4x InfiniBand HDR")
-    answer = RECIPES["seed"](Given(mixed), job, cluster, Coefficients(), Each())
-    per_gpu = 4 * 200e9 / 8 / 8
-    assert answer.data_parallel == pytest.approx(4 * 1024 * 1024 * 4 / per_gpu)
-    assert answer.tensor_parallel == pytest.approx(answer.data_parallel / 4)
-
-
-def test_seed_counts_gradients_in_the_precision_of_their_operators() -> None:
-    one = graph(sliced=True)
-    halves = replace(one.blocks[0], weights=tuple(replace(weight, computed="bfloat16") for weight in one.blocks[0].weights))
-    job, cluster = TrainingConfiguration(data=2, global_batch=2, precision="amp-bf16"), cluster_for(GPU, 2)
-    full, half = (
-        RECIPES["seed"](Given(replace(one, blocks=(block,) * 4)), job, cluster, Coefficients(), Each()).data_parallel
-        for block in (one.blocks[0], halves)
-    )
-    assert full == pytest.approx(2 * half)
-
-
-def test_small_kernels_wait_for_their_launches() -> None:
-    gpu = cluster_for(GPU, 1).gpu
-    tiny = graph(width=8, rows=8)
-    coefficients = replace(Coefficients(), launch=1e-3)
-    times = CalibratedTimes(gpu, precision_named("fp32"), coefficients)
-    assert times.seconds(tiny.blocks[0].backward).sum() == pytest.approx(2e-3, rel=1e-3)
-    prepared = prepare(tiny, TrainingConfiguration(precision="fp32"), cluster_for(GPU, 1))
-    assert sum(rank_compute(prepared, times, coefficients).values()) == pytest.approx(4 * 3e-3, rel=1e-3)
-
-
 WORDS = Tensor((50_000, 1024), "float32")
 
 
@@ -208,30 +133,6 @@ def with_ends(tied):
     head = (product(2048, 1024, 1024), product(2048, 1024, 1024, "backward"))
     ends = {"before": ModelBlock("before", (), (before,)), "after": ModelBlock("after", head, (after,))}
     return replace(graph(), **ends, tied=("words",) if tied else ())
-
-
-@pytest.mark.parametrize(("sequence_parallel", "shares"), [(False, 4), (True, 1)])
-def test_a_stage_hands_on_what_one_tensor_rank_has_of_its_output(sequence_parallel, shares) -> None:
-    job = TrainingConfiguration(
-        data=2, tensor=4, pipeline=2, global_batch=4, precision="fp32", sequence_parallel=sequence_parallel
-    )
-    cluster = cluster_for(GPU, 16, 8)
-    prepared = prepare(graph(), job, cluster)
-    assert prepared.sends == (point_to_point_seconds(cluster, 2048 * 1024 * 4 / shares, 8, 2), 0.0)
-
-
-def test_tied_embeddings_are_summed_over_both_ends_of_a_pipeline() -> None:
-    job = TrainingConfiguration(data=2, tensor=2, pipeline=4, global_batch=8, precision="fp32")
-    cluster = cluster_for(GPU, 16, 8)
-    once = all_reduce_seconds(cluster, WORDS.bytes, 2, 12)
-    for network in (1.0, 0.5):
-        tied, untied = (run(job, with_ends(tied), replace(IDEAL, network=network), cluster=cluster) for tied in (True, False))
-        assert tied.data_parallel - untied.data_parallel == pytest.approx(once / network)
-    near = TrainingConfiguration(pipeline=2, global_batch=2, precision="fp32")
-    assert run(near, with_ends(True), replace(IDEAL, network=1e-3, node_link=0.5)).data_parallel == pytest.approx(
-        2 * all_reduce_seconds(cluster_for(GPU, 2), WORDS.bytes, 2, 1)
-    )
-    assert run(TrainingConfiguration(precision="fp32"), with_ends(True)).data_parallel == 0
 
 
 def test_recomputation_leaves_the_ends_alone_and_selective_takes_the_core() -> None:
@@ -275,57 +176,3 @@ def test_each_group_reaches_the_speed_of_where_it_lies() -> None:
     assert slow_node.data_parallel == plain.data_parallel
     assert slow_node.tensor_parallel == pytest.approx(2 * plain.tensor_parallel)
     assert slow_network.tensor_parallel == plain.tensor_parallel
-
-
-@pytest.mark.parametrize(
-    ("name", "seconds", "sizes"),
-    [("all_gather", all_gather_seconds, (512, 1024)), ("reduce_scatter", reduce_scatter_seconds, (1024, 512))],
-)
-def test_an_exchange_is_of_the_whole_of_which_a_rank_has_a_part(name, seconds, sizes) -> None:
-    given, made = (Tensor((size, 1024), "float32") for size in sizes)
-    exchange = Operator(f"epochcast.{name}", "communication", "forward", (given,), (made,))
-    layer = graph().blocks[0]
-    one = replace(graph(), blocks=(replace(layer, operators=(*layer.operators, exchange)),) * 4)
-    answer = run(TrainingConfiguration(tensor=2, precision="fp32"), one)
-    assert answer.tensor_parallel == pytest.approx(4 * seconds(cluster_for(GPU, 2), 1024 * 1024 * 4, 2))
-
-
-def test_the_slowest_rank_is_told_and_the_largest_reduction_waited_for() -> None:
-    job, cluster = TrainingConfiguration(data=2, pipeline=2, global_batch=8, precision="fp32"), cluster_for(GPU, 4)
-    one = with_ends(False)
-    heavy = replace(one, before=ModelBlock("before", ()))
-    answer = run(job, heavy)
-    assert answer.compute["matmul"] == pytest.approx(4 * (2 * 3 + 2))  # the last rank: two layers and the head
-    assert answer.data_parallel == pytest.approx(all_reduce_seconds(cluster, WORDS.bytes + 2 * 1024 * 1024 * 4, 2))
-
-
-def test_only_the_last_micro_batch_hides_the_reduction() -> None:
-    once, often = (
-        run(
-            TrainingConfiguration(data=8, global_batch=8 * count, precision="fp32", overlap=True),
-            graph(width=4096),
-            times=Each(1e-5),
-        )
-        for count in (1, 4)
-    )
-    assert 0 < once.data_parallel == pytest.approx(often.data_parallel)
-    cluster, gradients = cluster_for(GPU, 8), 4 * 4096 * 4096 * 4
-    hidden = exposed_data_parallel(4 * 2 * 1e-5, gradients, lambda size: all_reduce_seconds(cluster, size, 8))
-    assert once.data_parallel == pytest.approx(hidden)
-
-
-def test_half_of_the_backward_products_hide_exchanges_of_the_tensor_ranks() -> None:
-    once = all_reduce_seconds(cluster_for(GPU, 2), 2048 * 1024 * 4, 2)
-    job = TrainingConfiguration(tensor=2, precision="fp32", tensor_overlap=True)
-    answer = run(job, graph(exchanges=2), times=Each(once / 4))
-    assert answer.tensor_parallel == pytest.approx(4 * (2 * once + 2 * once - 2 * once / 4 / 2))
-
-
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-def test_pipeline_reduction_and_update_make_up_the_iteration(schedule) -> None:
-    job = TrainingConfiguration(data=2, pipeline=4, global_batch=16, precision="fp32", schedule=schedule, fused_kernels=True)
-    prepared = prepare(graph(layers=8), job, cluster_for(GPU, 8))
-    answer = iteration(prepared, Each(1e-5), IDEAL)
-    pipeline = pipeline_seconds(stage_times(prepared, Each(1e-5), IDEAL), 4, 8, schedule)
-    assert answer.pipeline_parallel > 1e-5
-    assert answer.seconds == pytest.approx(pipeline + answer.data_parallel + answer.optimizer)

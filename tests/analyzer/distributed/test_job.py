@@ -12,11 +12,6 @@ from epochcast.regressor import load_catalog
 A100, V100 = (load_catalog().resolve(name) for name in ("A100 SXM4 80GB", "V100 SXM2 16GB"))
 
 
-def test_a_job_counts_its_gpus_and_micro_batches() -> None:
-    job = TrainingConfiguration(data=4, tensor=2, pipeline=3, micro_batch=2, global_batch=48)
-    assert (job.gpus, job.micro_batches) == (24, 6)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

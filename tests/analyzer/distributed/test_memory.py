@@ -21,7 +21,6 @@ SBH = S * B * H
 HIDDEN = Tensor((B, S, H), "bfloat16")
 LAYER = SBH * (34 + 5 * A * S / H)  # Korthikanti et al. 2022, equation 1
 CORE = SBH * 5 * A * S / H
-WORDS = 100_000
 
 
 def _layer(parameters: int = 1_000_000, dtype: str = "bfloat16") -> ModelBlock:
@@ -91,39 +90,6 @@ def test_recomputation_keeps_inputs_or_gives_up_the_attention_core() -> None:
     assert selective == 8 * SBH * 34 + CORE + WORKING  # Korthikanti et al. 2022, equation 6; one core is back at a time
     full = _memory(replace(job, recomputation="full"), graph).activations
     assert full == 8 * SBH * 2 + LAYER + WORKING  # the same, section 5; one layer is back at a time
-
-
-def test_full_recomputation_keeps_what_each_layer_received() -> None:
-    graph, wide = _graph(1), replace(_layer(), output=Tensor((B, S, 2 * H), "bfloat16"))
-    full = _memory(TrainingConfiguration(recomputation="full"), replace(graph, blocks=(*graph.blocks, wide)))
-    assert full.activations == 2 * HIDDEN.bytes + LAYER + WORKING
-
-
-def test_recomputation_leaves_the_loss_alone() -> None:
-    graph = _graph(2, logits=1e9)
-    for recomputation, layers in (("full", 2 * SBH * 2 + LAYER), ("none", 2 * LAYER)):
-        assert _memory(TrainingConfiguration(recomputation=recomputation), graph).activations == 1e9 + layers + WORKING
-
-
-def test_the_fullest_rank_counts() -> None:
-    """The last stage has the logits, the first more micro-batches."""
-    job = TrainingConfiguration(pipeline=2, global_batch=4)
-    stages = partition(_graph(4, logits=1e6 * LAYER), job)
-    assert memory_of(stages, job, 80 * GIB).activations == 1e6 * LAYER + 2 * LAYER + WORKING
-    assert "pipeline rank 1 needs" in str(out_of_memory(stages, job, 80 * GIB))
-
-
-def test_each_kind_of_parallelism_takes_its_communicator() -> None:
-    alone = _memory(TrainingConfiguration(), _graph(1)).capacity
-    job = TrainingConfiguration(data=2, tensor=2, global_batch=2)
-    assert 70 * GIB < _memory(job, _graph(1)).capacity < alone < 80 * GIB
-    one = _memory(TrainingConfiguration(data=2, global_batch=2), _graph(1)).capacity
-    assert alone - one == pytest.approx(one - _memory(job, _graph(1)).capacity)
-
-
-def test_what_fits_has_no_verdict() -> None:
-    job = TrainingConfiguration()
-    assert out_of_memory(partition(_graph(4), job), job, 80 * GIB) is None
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,20 @@
 """Times of operators: the data sheet's lower bound, measurements of the same GPU, and the calibrated roofline term by term."""
 
-import numpy as np
 import pandas as pd
 import pytest
 from hand_made import product
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
-from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes, products_of
+from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
 from epochcast.analyzer.backends.distributed.operator_time.corpus import CORPUS_COLUMNS
 from epochcast.analyzer.backends.distributed.operator_time.shapes import SHAPE_COLUMNS, product_row
 from epochcast.analyzer.backends.distributed.operator_time.table import Table
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
-from lab.distributed.operator_roofline import Roofline
 
 A100, P100 = (load_catalog()[name] for name in ("A100 PCIe 40GB", "P100 PCIe 16GB"))
-
-
-def test_a_large_product_is_bound_by_the_peak_and_a_thin_one_by_memory() -> None:
-    large, thin = Roofline(A100).seconds([product(4096, 4096, 4096), product(8192, 1, 8192)])
-    assert large == pytest.approx(2 * 4096**3 / 19.5e12)
-    assert thin == pytest.approx(4 * (8192 * 8192 + 2 * 8192) / 1555e9)
-
-
-def test_tensor_cores_count_for_tf32_and_half_precision() -> None:
-    full, half = product(4096, 4096, 4096), product(4096, 4096, 4096, dtype="bfloat16")
-    assert Roofline(A100, tf32=True).seconds([full])[0] == pytest.approx(2 * 4096**3 / 156e12)
-    assert Roofline(A100).seconds([half])[0] == pytest.approx(2 * 4096**3 / 312e12)
-
-
-def test_communication_takes_no_time_here() -> None:
-    reduced = Operator("all_reduce", "communication", "forward", (Tensor((1024,), "float32"),), ())
-    assert Roofline(A100).seconds([reduced]).tolist() == [0.0]
-
-
-def test_a_gpu_without_the_dtype_is_refused() -> None:
-    with pytest.raises(InputError, match="no bfloat16 arithmetic"):
-        Roofline(P100).seconds([product(64, 64, 64, dtype="bfloat16")])
 
 
 SPEED = 1e12
@@ -58,21 +34,10 @@ def test_a_measured_size_answers_its_own_time_whatever_lies_near() -> None:
     assert table.seconds([product(64, 64, 64), product(64, 64, 65)]) == pytest.approx([1e-3, 7e-3])
 
 
-def test_repeats_of_one_size_are_averaged() -> None:
-    table = Table(measured_products([(64, 64, 64)] * 2, [1e-3, 4e-3]), "T4")
-    assert table.seconds([product(64, 64, 64)]) == pytest.approx([2e-3])
-
-
 def test_between_measured_sizes_time_follows_the_work() -> None:
     asked = [(100, 100, 100), (700, 130, 300)]
     expected = [2.0 * m * n * k / SPEED for m, n, k in asked]
     assert Table(UNIFORM, "T4").seconds([product(*one) for one in asked]) == pytest.approx(expected)
-
-
-def test_communication_takes_no_time_in_a_table_either() -> None:
-    reduced = Operator("all_reduce", "communication", "forward", (Tensor((8,), "float32"),), ())
-    seconds = Table(UNIFORM, "T4").seconds([reduced, product(64, 64, 64)])
-    assert seconds[0] == 0 and np.isfinite(seconds[1]) and seconds[1] > 0
 
 
 def test_sizes_far_outside_are_refused() -> None:
@@ -119,24 +84,3 @@ def test_what_memory_bounds_takes_its_bytes() -> None:
     add = Operator("aten.add.Tensor", "elementwise", "forward", (hidden, hidden), (hidden,), fused_bytes=hidden.bytes)
     assert seconds(add) == pytest.approx(3 * hidden.bytes / (BANDWIDTH * 0.7))
     assert seconds(add, fused=True) == pytest.approx(hidden.bytes / (BANDWIDTH * 0.7))
-
-
-def test_the_backward_pass_of_a_norm_reads_gradient_and_input_twice() -> None:
-    hidden, statistics = Tensor((64, 1024, 1024), "float16"), Tensor((64, 1024, 1), "float32")
-    name = "aten.native_layer_norm_backward.default"
-    norm = Operator(name, "normalisation", "backward", (hidden, hidden, statistics, statistics), (hidden,))
-    assert seconds(norm) == pytest.approx((5 * hidden.bytes + 2 * statistics.bytes) / (BANDWIDTH * 0.7))
-
-
-def test_convolutions_and_attention_are_products() -> None:
-    image, weight, made = (Tensor(shape, "float16") for shape in ((8, 64, 32, 32), (128, 64, 3, 3), (8, 128, 16, 16)))
-    forward = Operator("aten.convolution.default", "convolution", "forward", (image, weight), (made,))
-    backward = Operator("aten.convolution_backward.default", "convolution", "backward", (made, image, weight), (image, weight))
-    assert products_of(forward) == products_of(backward) == (1, 8 * 16 * 16, 128, 64 * 9)
-    query, key = Tensor((2, 8, 512, 64), "float16"), Tensor((2, 8, 256, 64), "float16")
-    sums = Tensor((2, 8, 512), "float32")
-    attention = Operator("epochcast.attention", "attention", "forward", (query, key, key), (query, sums))
-    gradient = Operator(
-        "epochcast.attention_backward", "attention", "backward", (query, query, key, key, query, sums), (query, key, key)
-    )
-    assert products_of(attention) == products_of(gradient) == (16, 512, 256, 64)

@@ -26,18 +26,6 @@ def test_it_agrees_with_buckets_one_by_one(backward: float, buckets: float, late
     assert exposed == pytest.approx(one_by_one(backward, nbytes, latency, bandwidth, BUCKET_BYTES), rel=1e-6, abs=1e-9)
 
 
-def test_without_overlap_everything_is_reduced_at_once() -> None:
-    sizes: list[float] = []
-
-    def reduce(size: float) -> float:
-        sizes.append(size)
-        return 3.0
-
-    assert exposed_data_parallel(5.0, 1e9, reduce, overlap=False) == 3.0
-    assert sizes == [1e9]
-    assert exposed_data_parallel(5.0, 0, reduce) == 0.0
-
-
 def test_zero_gathers_the_parameters_in_the_open() -> None:
     exposed = exposed_zero(100.0, 4e9, 2e9, lambda size: size / 2e9, lambda size: size / 1e9)
     assert exposed == pytest.approx(2.0 + exposed_data_parallel(100.0, 4e9, lambda size: size / 2e9))

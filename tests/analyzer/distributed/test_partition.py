@@ -1,12 +1,10 @@
 """Algorithm 1: stages of a graph, and the GPUs that run them."""
 
-from collections import Counter
-
 import pytest
 
 from epochcast.analyzer.backends.distributed.graph import Graph, ModelBlock, Operator, Tensor, Weight
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.distributed.partition import assign_layers, partition, subgraphs
+from epochcast.analyzer.backends.distributed.partition import assign_layers, partition
 from epochcast.analyzer.errors import InputError
 
 HIDDEN = Tensor((2, 4), "bfloat16")
@@ -60,15 +58,6 @@ def test_a_pipeline_holds_a_tied_weight_at_both_ends() -> None:
     assert sum(stage.parameters for stage in untied) == _graph(4, tied=False).parameters
 
 
-def test_every_gpu_has_its_subgraph() -> None:
-    job = TrainingConfiguration(data=3, tensor=2, pipeline=2, virtual_stages=2, global_batch=6)
-    found = dict(subgraphs(partition(_graph(4), job), job))
-    assert len(found) == job.gpus
-    assert found[0, 0, 1] == found[2, 1, 1]
-    assert [stage.chunk for stage in found[1, 1, 1]] == [1, 3]
-    assert Counter(stage.chunk for own in found.values() for stage in own) == dict.fromkeys(range(4), 6)
-
-
 def test_stages_hold_the_layers_that_are_given() -> None:
     stages = partition(_graph(4), TrainingConfiguration(pipeline=2, layers_per_stage=(3, 1)))
     assert [len(stage.blocks) for stage in stages] == [4, 2]
@@ -84,15 +73,6 @@ def test_balanced_chunks_differ_by_one_at_most_and_the_first_are_the_longer(
     chunks = assign_layers(layers, pipeline, virtual)
     assert [len(chunk) for chunk in chunks] == sizes
     assert [layer for chunk in chunks for layer in chunk] == list(range(layers))
-
-
-def test_given_layers_are_kept() -> None:
-    assert assign_layers(10, 3, layers_per_chunk=(4, 4, 2)) == (range(4), range(4, 8), range(8, 10))
-
-
-def test_a_model_without_repeated_layers_runs_as_one_chunk() -> None:
-    assert assign_layers(0, 1) == (range(0),)
-    assert assign_layers(0, 1, layers_per_chunk=(0,)) == (range(0),)
 
 
 @pytest.mark.parametrize(

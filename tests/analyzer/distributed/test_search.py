@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import date
 from itertools import product
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -15,10 +14,10 @@ from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.predictor import IterationPredictor, model_flops, utilisation
 from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent
-from epochcast.analyzer.backends.distributed.search import SearchSpace, available, degrees, search
+from epochcast.analyzer.backends.distributed.search import SearchSpace, available, search
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance
-from epochcast.regressor import Gpu, load_catalog
+from epochcast.regressor import load_catalog
 
 MODEL = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"
 T4 = load_catalog()["T4"]
@@ -60,14 +59,6 @@ def test_every_configuration_is_tried_with_the_least_recomputation_that_fits(
     assert seconds == sorted(seconds)
 
 
-def test_what_is_given_stays(predictor: IterationPredictor) -> None:
-    space = SearchSpace(tensor=2, micro_batch=3, precisions=("fp16",), recomputation="full", zero=1)
-    found = search(predictor, TEMPLATE, [(T4, 4)], space)
-    assert {(one.job.data, one.job.tensor, one.job.pipeline) for one in found.candidates} == {(2, 2, 1), (1, 2, 2)}
-    for one in found.candidates:
-        assert (one.job.micro_batch, one.job.precision, one.job.recomputation, one.job.zero) == (3, "fp16", "full", 1)
-
-
 def test_all_precisions_of_the_gpu_and_degrees_that_divide(predictor: IterationPredictor) -> None:
     found = search(predictor, TEMPLATE, [(T4, 6)], SearchSpace(micro_batch=1))
     assert {one.job.precision for one in found.candidates} == set(available(T4)) == {"fp32", "fp16", "amp-fp16"}
@@ -85,10 +76,6 @@ def test_nothing_possible_tells_the_reason(predictor: IterationPredictor) -> Non
         search(predictor, TEMPLATE, [(T4, 12)], SearchSpace())
 
 
-def test_degrees_are_all_products() -> None:
-    assert sorted(degrees(12)) == sorted(one for one in product(range(1, 13), repeat=3) if one[0] * one[1] * one[2] == 12)
-
-
 def _instance(name: str, count: int, usd: float | None, gpu: str = "T4") -> Instance:
     return Instance("cloud", name, gpu, count, "any", usd, "a test", date(2026, 1, 1))
 
@@ -103,23 +90,6 @@ def test_the_cheapest_instances_hold_whole_nodes() -> None:
     assert rent is not None and rent.usd(1800) == pytest.approx(3.9)
 
 
-def test_ranking_by_cost_leaves_unpriced_gpus_to_the_end(predictor: IterationPredictor) -> None:
-    l4 = load_catalog()["L4"]
-    expensive = Rent(_instance("expensive", 1, 9.0), 2, 18.0)
-    cheap = Rent(_instance("cheap", 1, 1.0), 2, 1.0)
-    space = SearchSpace(precisions=("fp16",), micro_batch=1, zero=0, recomputation="none")
-    prices = {("L4", 2): expensive, ("T4", 2): cheap}
-    gpus = [(l4, 2), (T4, 2), (T4, 4)]
-    found = search(predictor, TEMPLATE, gpus, space, lambda gpu, count: prices.get((gpu.name, count)))
-    found.rank("cost")
-    known = [one.usd for one in found.candidates if one.usd is not None]
-    assert known == sorted(known) and len(set(known)) > 2
-    assert [one.usd is None for one in found.candidates] == sorted(one.usd is None for one in found.candidates)
-    assert found.candidates[-1].job.gpus == 4
-    found.rank("time")
-    assert found.candidates[0].iteration.seconds == min(one.iteration.seconds for one in found.candidates)
-
-
 def test_model_flops_are_six_per_parameter_and_token_and_attention(predictor: IterationPredictor) -> None:
     """Narayanan et al. 2021, equation 3, without recomputation: 72 b s l h² (1 + s / 6h + V / 12 l h)."""
     job = replace(TEMPLATE, data=2, tensor=2, micro_batch=4, precision="fp16")
@@ -128,27 +98,3 @@ def test_model_flops_are_six_per_parameter_and_token_and_attention(predictor: It
     assert flops == pytest.approx(72 * b * s * l * h**2 * (1 + s / (6 * h) + vocab / (12 * l * h)), rel=0.01)
     assert T4.fp16_tensor_flops is not None
     assert utilisation(predictor.graphs.graph(job), job, T4, 2.0) == pytest.approx(flops / (2 * 4 * T4.fp16_tensor_flops))
-
-
-def test_a_timeline_ends_when_the_prediction_does(predictor: IterationPredictor) -> None:
-    job = replace(TEMPLATE, data=2, pipeline=2, micro_batch=1, precision="fp16")
-    timeline = predictor.timeline(T4, job)
-    assert timeline.seconds == pytest.approx(predictor.iteration(T4, job).seconds, rel=0.05)
-    assert {event.phase for event in timeline.events} == {"forward", "backward", "gradient reduction", "optimizer"}
-
-
-def test_precision_blind_recipes_ask_for_fp32_operators() -> None:
-    asked = []
-
-    class Times:
-        def seconds(self, operators):  # type: ignore[no-untyped-def]
-            return np.full(len(operators), 1e-5)
-
-    def times_of(gpu: Gpu, precision):  # type: ignore[no-untyped-def]
-        asked.append(precision.name)
-        return Times()
-
-    job = replace(TEMPLATE, precision="fp16")
-    graphs = ModelGraphs.of(MODEL)
-    IterationPredictor(graphs, times_of=times_of).iteration(T4, job)
-    assert asked == ["fp16"]

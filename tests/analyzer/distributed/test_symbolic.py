@@ -45,12 +45,6 @@ def test_a_built_in_model_has_the_same_graph_either_way(text: str, settings: dic
         assert _modules(symbolic) == _modules(recorded)
 
 
-def test_a_sequence_that_does_not_divide_is_refused_in_the_same_words() -> None:
-    job = TrainingConfiguration(tensor=2, sequence_parallel=True, sequence_length=7)
-    with pytest.raises(InputError, match=r"^a sequence of 7 does not divide over 2 tensor ranks"):
-        ModelGraphs.of(GPT, extraction="fx").graph(job)
-
-
 class Module(nn.Module):
     """A linear layer, then what a test does with its answer."""
 
@@ -85,44 +79,6 @@ def test_what_fx_cannot_follow_is_one_sentence_with_its_line_reason_and_remedy(r
         _graph(Module(rest))
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith("; leave out the graph fx")
-
-
-def test_branches_on_defaults_and_on_inputs_that_are_no_tensors_are_taken() -> None:
-    module = Module(lambda y, mask, times: (y if mask is None else y * mask).relu() if times == 2 else y.tanh())
-    x, mask = torch.zeros(2, 4), torch.ones(2, 4)
-    assert _names(_graph(module, x)) == ["addmm", "relu"]
-    assert _names(_graph(module, x, mask)) == ["addmm", "mul", "relu"]
-    assert _names(_graph(module, x, None, 3)) == ["addmm", "tanh"]
-
-
-class Nested(nn.Module):
-    """Takes what it is given in any number, tensors within others."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, *inputs: Any, **_: Any) -> torch.Tensor:
-        first, (second, times) = inputs
-        return self.linear(first["x"]) * second * times
-
-
-def test_inputs_of_any_form_are_stood_in_for() -> None:
-    x = torch.zeros(2, 4)
-    inputs = ({"x": x}, (torch.zeros(2, 4), 3))
-    graphs = [_graph(Nested(), *inputs, by=by) for by in ("recording", "fx")]
-    assert graphs[0] == graphs[1]
-    assert _names(graphs[1]) == ["addmm", "mul", "mul"]
-
-
-def test_the_module_is_as_before() -> None:
-    module = Module(lambda y, *_: y * torch.tensor(3.0))
-    before = dict(vars(module))
-    assert "mul" in _names(_graph(module))
-    assert vars(module) == before
-    with pytest.raises(InputError):
-        _graph(module, torch.zeros(2, 5))
-    assert vars(module) == before
 
 
 CALLS = torch.zeros(())

@@ -12,7 +12,7 @@ from torch.nn import functional  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from epochcast.analyzer.backends.distributed.linear_pairs import linear_pairs  # noqa: E402
-from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel, slice_weight  # noqa: E402
+from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
 HIDDEN, HEADS, WORDS, LENGTH = 16, 4, 11, 8
@@ -188,17 +188,6 @@ def test_ranks_compute_what_the_whole_computes(ranks: int, kv_heads: int, tied: 
     torch.testing.assert_close(sum(norms) if sequence_parallel else norms[1], gradients["blocks.1.norms.1.weight"])
 
 
-def test_an_end_that_all_ranks_compute_alike_gathers_the_sequence_and_passes_its_own_part_back() -> None:
-    torch.manual_seed(0)
-    model, words = Model(pooled=True).double(), torch.randint(WORDS, (2, LENGTH))
-    sliced, losses = _run_ranks(model, words, 2, sequence_parallel=True)
-    loss = model(words)
-    loss.backward()
-    assert losses == pytest.approx([loss.item()] * 2, rel=1e-12)
-    rows = torch.cat([one.before.words.weight.grad for one in sliced])
-    torch.testing.assert_close(rows[:WORDS], model.before.words.weight.grad)
-
-
 FREE = ("copy_to_tensor_ranks", "scatter_sequence")
 """Markers without communication forward; they stand in a trace only because their gradients communicate."""
 
@@ -240,23 +229,6 @@ def test_sequence_parallelism_gathers_and_scatters_instead() -> None:
     forward, backward = _seen(sliced.blocks[0], lambda block: block(x))
     assert [name for name, _ in forward] == both
     assert [name for name, _ in backward] == both
-
-
-def test_autocast_leaves_the_markers_alone() -> None:
-    """Partial sums of a BF16 product travel as BF16; gradients of a layer's FP32 input as FP32."""
-    sliced = slice_for_tensor_parallel(Model(), 2)
-    x = torch.randn(1, LENGTH, HIDDEN, requires_grad=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        forward, backward = _seen(sliced.blocks[0].mlp, lambda mlp: mlp(x))
-    assert forward == [("epochcast.all_reduce.default", torch.bfloat16)]
-    assert backward == [("epochcast.all_reduce.default", torch.float32)]
-
-
-def test_a_head_reduces_what_its_loss_needs() -> None:
-    sliced = slice_for_tensor_parallel(Model(), 2)
-    x = torch.randn(1, LENGTH, HIDDEN, requires_grad=True)
-    forward, backward = _seen(sliced.after, lambda after: after(x))
-    assert [len(part) for part in (forward, backward)] == [3, 1]
 
 
 class Perceptron(nn.Module):
@@ -310,13 +282,6 @@ def test_a_plan_names_layers_and_heads_by_pattern() -> None:
     assert sliced(torch.zeros(1, 8)).shape == (1, 8)
 
 
-def test_a_layer_with_two_owners_is_sliced_once() -> None:
-    one = Perceptron()
-    sliced = slice_for_tensor_parallel(nn.ModuleList([one, one]), 2, plan={"*.fc1": "column", "*.fc2": "row"})
-    assert sliced[0] is sliced[1]
-    assert sliced[0].fc1.out_features == 6
-
-
 def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> None:
     sliced = slice_for_tensor_parallel(Attention(2), 4)
     assert (sliced.heads, sliced.kv_heads, sliced.key.out_features) == (1, 1, sliced.width)
@@ -325,19 +290,6 @@ def test_more_ranks_than_heads_need_layers_that_are_split_by_whole_heads() -> No
         slice_for_tensor_parallel(Attention(2), 4, plan=plan)
     with pytest.raises(InputError, match="kv_heads of key is 4, which does not divide over 8 tensor ranks"):
         slice_for_tensor_parallel(Attention(4), 8)  # no group of queries shares these
-
-
-def test_one_rank_holds_the_model_itself() -> None:
-    model = Perceptron()
-    assert slice_for_tensor_parallel(model, 1) is model
-
-
-def test_a_weight_that_does_not_divide_ends_in_zeros() -> None:
-    weight = nn.Parameter(torch.arange(10.0).reshape(5, 2) + 1)
-    parts = [slice_weight(weight, 0, part, 4) for part in range(4)]
-    assert [tuple(part.shape) for part in parts] == [(2, 2)] * 4
-    assert torch.equal(torch.cat(parts)[:5], weight)
-    assert not torch.cat(parts)[5:].any()
 
 
 @pytest.mark.parametrize(
@@ -358,9 +310,3 @@ def test_what_cannot_be_sliced_is_one_sentence(model: nn.Module, ranks: int, opt
     with pytest.raises(InputError, match=message) as caught:
         slice_for_tensor_parallel(model, ranks, **options)
     assert "\n" not in str(caught.value)
-
-
-def test_a_sequence_that_does_not_divide_is_refused_when_it_comes() -> None:
-    sliced = slice_for_tensor_parallel(Model(), 4, sequence_parallel=True)
-    with pytest.raises(InputError, match="sequence of 6 does not divide over 4"):
-        sliced(torch.zeros(1, 6, dtype=torch.int64))

@@ -222,34 +222,6 @@ def test_attention_is_one_operator_in_the_dtype_of_autocast() -> None:
         assert backward.flops == 2.5 * forward.flops
 
 
-def test_what_stands_within_no_grad_has_no_backward_and_autocast_within_counts() -> None:
-    operators = trace(Parts(), (torch.zeros(2, 3, 8),), PRECISIONS["amp-bf16"], "cuda", blocks=None).before.operators
-    products = Counter((op.module, op.phase) for op in operators if op.kind == "matmul")
-    assert products == {
-        ("teacher", "forward"): 1,
-        ("layer", "forward"): 1,
-        ("layer", "backward"): 1,  # of its weight; nothing before it is trained
-        ("head", "forward"): 1,
-        ("head", "backward"): 2,
-    }
-    assert {op.dtype for op in operators if op.module == "head" and op.kind == "matmul"} == {"bfloat16"}
-    assert [op.dtype for op in operators if op.name == "aten.exp.default"] == ["float32"]
-
-
-def test_a_view_in_place_costs_as_little_as_a_view() -> None:
-    class Turned(nn.Module):
-        def __init__(self, in_place) -> None:
-            super().__init__()
-            self.layer, self.in_place = nn.Linear(8, 8), in_place
-
-        def forward(self, x):
-            x = self.layer(x)
-            return (x.transpose_(1, 2).unsqueeze_(0) if self.in_place else x.transpose(1, 2).unsqueeze(0)) * 2
-
-    plain, in_place = (trace(Turned(one), (torch.zeros(2, 3, 8),), PRECISIONS["fp32"], blocks=None) for one in (False, True))
-    assert traced(in_place) == traced(plain)
-
-
 def test_the_module_and_autocast_are_left_as_they_were() -> None:
     model = Text()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -258,13 +230,6 @@ def test_the_module_and_autocast_are_left_as_they_were() -> None:
     assert model.head.weight is model.embedding.weight
     assert not torch.is_autocast_enabled("cuda")
     assert torch.cuda.is_available() or torch.cuda.amp.common.amp_definitely_not_available()
-
-
-def test_a_layer_that_is_used_under_two_names_is_left_as_it_was() -> None:
-    layer = nn.Linear(4, 4)
-    weight = layer.weight
-    trace(nn.Sequential(layer, nn.ReLU(), layer), (torch.randn(2, 4),), PRECISIONS["fp32"])
-    assert layer.weight is weight
 
 
 @pytest.mark.parametrize("precision", ["fp32", "amp-bf16"])

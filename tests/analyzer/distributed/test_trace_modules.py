@@ -9,42 +9,9 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from epochcast.analyzer.backends.distributed.graph import Tensor  # noqa: E402
-from epochcast.analyzer.backends.distributed.models.building import build, example_inputs  # noqa: E402
-from epochcast.analyzer.backends.distributed.models.named import named  # noqa: E402
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
-from epochcast.analyzer.backends.distributed.tensor_slicing import slice_for_tensor_parallel  # noqa: E402
 from epochcast.analyzer.backends.distributed.trace import trace  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
-
-
-def test_a_weight_that_blocks_share_counts_at_the_first_and_a_norm_hands_on_its_answer() -> None:
-    class Shared(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            layer = nn.Linear(8, 8)
-            self.blocks = nn.ModuleList(nn.Sequential(layer, nn.LayerNorm(8)) for _ in range(2))
-
-        def forward(self, x):
-            for block in self.blocks:
-                x = block(x)
-            return x.sum()
-
-    graph = trace(Shared(), (torch.zeros(2, 3, 8),), PRECISIONS["bf16"])
-    assert [block.parameters for block in graph.blocks] == [72 + 16, 16]
-    assert [len([op for op in block.forward if op.kind == "matmul"]) for block in graph.blocks] == [1, 1]
-    assert [block.output for block in graph.blocks] == [Tensor((2, 3, 8), "bfloat16")] * 2
-
-
-def test_weights_say_whether_they_are_sliced() -> None:
-    architecture = named("gpt2")
-    module = slice_for_tensor_parallel(build(architecture, "fused", 1), 2)
-    graph = trace(module, example_inputs(architecture, 2, 16), PRECISIONS["fp32"])
-    whole = {weight.name.removeprefix("blocks.0.") for weight in graph.blocks[0].weights if not weight.sliced}
-    norms = {f"{norm}.{name}" for norm in ("attention_norm", "mlp_norm") for name in ("weight", "bias")}
-    assert norms < whole
-    assert all(name in norms or name.endswith(".bias") for name in whole)
-    assert [weight.sliced for weight in graph.before.weights] == [True, False]  # words, positions
 
 
 @pytest.mark.parametrize(("device", "precision", "dtype"), [("cuda", "amp-fp16", "float16"), ("cpu", "bf16", "bfloat16")])
@@ -95,24 +62,6 @@ def test_checkpoints_of_the_module_itself_are_traced_through(reentrant) -> None:
 
     graph = trace(Checkpointed(), (torch.zeros(2, 4),), PRECISIONS["fp32"], blocks=None)
     assert Counter(op.phase for op in graph.before.operators if op.kind == "matmul") == {"forward": 2, "backward": 3}
-
-
-@pytest.mark.parametrize("shape", [(6, 16, 8), (2, 3, 4, 16, 8)])
-def test_attention_of_any_number_of_axes_has_heads(shape) -> None:
-    class Attend(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(8, 8)
-
-        def forward(self, x):
-            y = self.layer(x)
-            answer = F.scaled_dot_product_attention(y, y, y)
-            assert answer.shape == x.shape
-            return answer.sum()
-
-    graph = trace(Attend(), (torch.zeros(shape),), PRECISIONS["fp32"], blocks=None)
-    forward, _ = (op for op in graph.before.operators if op.kind == "attention")
-    assert forward.flops == 4 * 16 * 16 * torch.zeros(shape)[..., 0, :].numel()
 
 
 def test_tensors_are_moved_to_where_they_are() -> None:

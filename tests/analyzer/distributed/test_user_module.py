@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs  # noqa: E402
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration  # noqa: E402
@@ -136,20 +135,3 @@ def test_a_factory_that_must_be_told_its_batch_is_traced_at_each_micro_batch(own
         )
         products = [one for block in graph.blocks for one in block.forward if one.kind == "matmul"]
         assert products[0].outputs[0].shape == (micro_batch * 16, 8)
-
-
-class _Experts(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.experts = nn.ModuleList(nn.Linear(2, 2) for _ in range(8))
-
-
-def test_blocks_are_the_longest_row_of_one_class_and_not_what_is_within_one() -> None:
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3, enable_nested_tensor=False)
-    assert find_blocks(encoder) == "layers"
-    stages = nn.ModuleDict(
-        {"a": nn.Sequential(*[_Experts() for _ in range(2)]), "b": nn.ModuleList(_Experts() for _ in range(4))}
-    )
-    assert find_blocks(stages) == "b"
-    assert find_blocks(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))) is None
-    assert find_blocks(nn.Linear(2, 2)) is None

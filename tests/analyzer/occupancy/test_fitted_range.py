@@ -1,7 +1,7 @@
 """What a fit has seen, and what it has not."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -75,23 +75,3 @@ def test_sizes_that_no_fitted_network_has() -> None:
         "batch 1 to 9: measured networks with convolutions have 2 to 8",
         "flops 9: measured networks with convolutions have 1e+09 to 3e+09",
     ]
-
-
-def test_a_kind_of_network_that_was_not_fitted() -> None:
-    inside = sample(convolution(3, 64))
-    assert FittedRange.of([inside]).beyond([inside]) == []
-    assert FittedRange.of([sample(LINEAR)]).beyond([inside]) == ["no network with convolutions was measured"]
-
-
-def test_groups_that_were_seen_are_known() -> None:
-    grouped = sample(convolution(8, 8, 8))
-    assert FittedRange.of([grouped]).unknown_operators(grouped) == ()
-    assert FittedRange.of([grouped]).unknown_operators(replace(grouped, graph=made_graph(convolution(8, 8)))) == (
-        "convolution",
-    )
-
-
-def test_what_is_unknown_has_a_share_of_the_step() -> None:
-    known, pooled = {**RELU, "written": 1e6}, {"word": "max_pool", "written": 1e6}
-    assert SEEN.unknown_share(sample(known)) == 0
-    assert SEEN.unknown_share(sample(known, pooled, pooled)) == pytest.approx(2 / 3)

@@ -12,8 +12,6 @@ from epochcast.regressor.gpus import Gpu
 
 from ...my_gpu import MY_GPU
 
-NVIDIA = [gpu for gpu in load_catalog().values() if gpu.vendor == "NVIDIA"]
-
 
 def _mine(folder: Path, capability: float = 8.9, more: str = "") -> Gpu:
     (folder / "mine.toml").write_text(MY_GPU.replace("8.9", str(capability)) + more)
@@ -44,13 +42,6 @@ def test_how_registers_and_shared_memory_are_given_out(
     assert given == (reserved, unit, partitions, registers)
 
 
-def test_one_block_may_have_all_shared_memory_of_an_sm_but_what_is_reserved() -> None:
-    for gpu in NVIDIA:
-        limits = limits_of(gpu)
-        if limits.compute_capability >= 7.0:  # from there on a kernel can opt in to more than 48 KiB
-            assert limits.shared_memory_per_block + limits.reserved_per_block == limits.shared_memory
-
-
 def test_a_gpu_of_ones_own_needs_no_limits(tmp_path: Path) -> None:
     limits = limits_of(_mine(tmp_path))
     assert limits == replace(limits_of(load_catalog().resolve("L40S")), name="My GPU", sm_count=100)
@@ -60,11 +51,6 @@ def test_a_gpu_of_ones_own_needs_no_limits(tmp_path: Path) -> None:
 def test_its_own_figures_take_the_place_of_the_tables(tmp_path: Path, more: str) -> None:
     limits = limits_of(_mine(tmp_path, more=f"{more}\nmax_blocks_per_sm = 20\nshared_memory_per_sm = 65_536"))
     assert (limits.max_warps, limits.max_blocks, limits.shared_memory) == (40, 20, 65_536)
-
-
-def test_a_profile_tells_more_than_the_table() -> None:
-    limits = limits_by_capability("part of an A100", 8.0, 14, shared_memory=102_400, max_warps=None)
-    assert (limits.sm_count, limits.shared_memory, limits.max_warps) == (14, 102_400, 64)
 
 
 def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """Sums over a kernel table, against loops over single launches."""
 
-import math
 import random
 from collections import defaultdict
 
-import numpy as np
 import pandas as pd
 import pytest
 from made_launches import Launch, occupancy
@@ -67,36 +65,3 @@ def test_the_summary_is_that_of_all_launches_one_by_one(seed: int) -> None:
     for launch in singles:
         by_limiter[launch[4]] += launch[2] / seconds
     assert dict(summary.limiters) == pytest.approx(by_limiter)
-
-
-def test_rows_without_occupancy_are_told_by_reason_and_left_out_of_the_means() -> None:
-    good = _random_table(0, rows=4, gpu="H100", count=1)
-    bad = _random_table(1, rows=4, gpu=["H100", "H100", "nobody's", "H100"], count=[2, 3, 5, 7])
-    bad.loc[0, "registers_per_thread"] = np.nan
-    bad.loc[1, "grid_x"] = 0
-    bad.loc[3, "block_x"] = 2000
-    rows = with_occupancy(pd.concat([good, bad], ignore_index=True), LIMITS)
-    assert list(rows["skipped"][4:]) == [
-        "no_launch_configuration",
-        "no_launch_configuration",
-        "gpu_not_known",
-        "impossible_launch",
-    ]
-    assert summarise(rows) == summarise(with_occupancy(good, LIMITS))
-
-
-def test_without_durations_there_is_no_mean_weighted_by_time() -> None:
-    summary = summarise(with_occupancy(_random_table(2, duration=np.nan), LIMITS))
-    assert 0 < summary.grid.mean < 1
-    assert math.isnan(summary.grid.time_mean)
-    assert math.isnan(summary.seconds)
-    assert summary.limiters == {}
-
-
-def test_achieved_occupancy_is_told_apart() -> None:
-    table = _random_table(3, rows=3, achieved=[0.2, 0.4, np.nan], duration=[3.0, 1.0, 1.0], count=[1, 1, 1])
-    table.loc[0, "registers_per_thread"] = np.nan  # ncu collected only the counter
-    summary = summarise(with_occupancy(table, LIMITS))
-    assert summary.achieved is not None
-    assert (summary.achieved.mean, summary.achieved.time_mean, summary.achieved.max) == pytest.approx((0.3, 0.25, 0.4))
-    assert summary.launches == 2

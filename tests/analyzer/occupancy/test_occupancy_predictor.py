@@ -11,7 +11,7 @@ from made_trainings import activation, convolution, ends, trainings
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
-from epochcast.analyzer.backends.occupancy.predictor import RATIOS, Errors, OccupancyPredictor
+from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
@@ -19,6 +19,7 @@ from epochcast.regressor import load_catalog
 from epochcast.regressor.model_folder import ARRAYS, MANIFEST
 from lab.occupancy.fitting import fit_predictor
 from lab.occupancy.from_layers import graph_of_layers
+from lab.occupancy.models import save_predictor
 from lab.occupancy.training_jobs import GPU, TrainingJobs, read_training_jobs
 
 CATALOG = load_catalog()
@@ -57,33 +58,6 @@ def test_trainings_like_the_fitted_ones_are_answered_within_their_intervals(pred
     assert not predictor.notes(samples[:1], CATALOG)
 
 
-def test_intervals_hold_nine_of_ten_trainings_of_the_architecture_that_was_left_out(jobs: TrainingJobs) -> None:
-    """Written out for the mean, which answers for each architecture with that of the other."""
-    own = jobs.labelled("sm_occupancy")
-    labels, uniform = own.points["sm_occupancy"].to_numpy(), (own.points["architecture"] == "uniform").to_numpy()
-    means = [np.exp(np.log(labels[rows]).mean()) for rows in (~uniform, uniform)]
-    missed = np.sort(np.exp(np.abs(np.log(labels / np.where(uniform, *means)))))
-    errors = fit_predictor(jobs, "mean").errors["sm_occupancy"]
-    assert errors.rows == len(labels) == 118
-    assert errors.factor == pytest.approx(missed[int(np.ceil(0.9 * (len(labels) + 1))) - 1])
-
-
-def test_an_interval_is_a_factor_both_ways_and_ends_where_all_warps_are_filled(jobs: TrainingJobs) -> None:
-    predictor = fit_predictor(jobs, "mean")
-    for factor in (1.25, 99.0):
-        predictor.errors["sm_occupancy"] = Errors(rows=9, mape=10.0, factor=factor)
-        (answer,) = predictor.predict([sample()], CATALOG)
-        assert answer.sm_occupancy is not None
-        value, low, high = (getattr(answer.sm_occupancy, name) for name in ("value", "low", "high"))
-        assert (low, high) == pytest.approx((value / factor, min(value * factor, 1.0)))
-
-
-def test_one_architecture_gives_no_interval(jobs: TrainingJobs) -> None:
-    uniform = jobs.only((jobs.points["architecture"] == "uniform").to_numpy())
-    (answer,) = fit_predictor(uniform, "mean").predict([sample()], CATALOG)
-    assert answer.sm_occupancy is not None and answer.sm_occupancy.low is answer.sm_occupancy.high is None
-
-
 def with_attention(one: Sample) -> Sample:
     return replace(one, graph=replace(one.graph, words=("attention", *one.graph.words[1:])))
 
@@ -116,7 +90,7 @@ def test_what_no_training_shows_is_not_answered(
 @pytest.mark.parametrize("model", ["trees", "mean"])
 def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path: Path) -> None:
     one = fit_predictor(jobs, model, {"seed": 3, "epochs": 2})
-    one.save(tmp_path / "model")
+    save_predictor(one, tmp_path / "model")
     other = OccupancyPredictor.load(tmp_path / "model")
     for name in ("model", "settings", "gpus", "rows", "errors", "range"):
         assert getattr(other, name) == getattr(one, name), name
@@ -124,18 +98,6 @@ def test_what_is_saved_answers_the_same(jobs: TrainingJobs, model: str, tmp_path
     assert other.predict(asked, CATALOG) == one.predict(asked, CATALOG)
     assert other.notes(asked, CATALOG) == one.notes(asked, CATALOG)
     assert one.rows == {"sm_occupancy": 118, "sm_active": 119, "peak_memory": 119} and one.gpus == (GPU,)
-
-
-def test_labels_that_were_not_read_are_not_learnt(jobs: TrainingJobs) -> None:
-    unread = replace(jobs, points=jobs.points.assign(sm_occupancy=np.nan))
-    predictor = fit_predictor(unread, "mean")
-    (answer,) = predictor.predict([sample()], CATALOG)
-    assert answer.sm_occupancy is None and answer.sm_active is not None and "sm_occupancy" not in predictor.rows
-
-
-def test_too_few_networks_are_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="networks ran to the end; give 16 or more"):
-        fit_predictor(read_training_jobs([trainings(tmp_path / "few.csv", 10)], CATALOG), "mean")
 
 
 def _edited(folder: Path, **changed: Any) -> None:
@@ -153,26 +115,11 @@ def _edited(folder: Path, **changed: Any) -> None:
     ],
 )
 def test_a_damaged_folder_is_one_sentence(predictor: OccupancyPredictor, damage: Any, said: str, tmp_path: Path) -> None:
-    predictor.save(tmp_path)
+    save_predictor(predictor, tmp_path)
     damage(tmp_path)
     with pytest.raises((InputError, RegressorInputError)) as caught:
         OccupancyPredictor.load(tmp_path)
     assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_model_of_other_features_is_one_sentence(
-    predictor: OccupancyPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    predictor.save(tmp_path)
-    monkeypatch.setattr("epochcast.analyzer.backends.occupancy.predictor._FEATURES", [])
-    with pytest.raises(InputError, match="on other features of graphs than this version has; train it again with"):
-        OccupancyPredictor.load(tmp_path)
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(predictor: OccupancyPredictor, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RegressorInputError, match="name another"):
-        predictor.save(tmp_path / "file" / "model")
 
 
 def test_the_shipped_model_was_fitted_on_all_trainings_of_the_public_tables(shared_data: Path) -> None:

@@ -16,6 +16,7 @@ from epochcast.analyzer.cli import main
 from epochcast.analyzer.plugins.question import body_of
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import fit_predictor
+from lab.occupancy.models import save_predictor
 from lab.occupancy.training_jobs import read_training_jobs
 
 from ..occupancy.made_trainings import trainings
@@ -102,7 +103,8 @@ def test_graphs_of_unusual_sizes_fill_no_disk(client: TestClient, tmp_path: Path
 
 def test_a_fitted_model_of_occupancy_is_asked_by_its_name(serve: Serve, told: Callable[..., Any], tmp_path: Path) -> None:
     fitted = tmp_path / "own"
-    fit_predictor(read_training_jobs([trainings(tmp_path / "trainings.csv")], load_catalog()), "mean").save(fitted)
+    jobs = read_training_jobs([trainings(tmp_path / "trainings.csv")], load_catalog())
+    save_predictor(fit_predictor(jobs, "mean"), fitted)
     expected = told("occupancy", "--network", "alexnet", "--model", str(fitted))
     client = serve({"occupancy": {"models": {"own": str(fitted)}}})
     assert ask(client, "occupancy", network="alexnet", model="own") == expected

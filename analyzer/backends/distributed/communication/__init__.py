@@ -10,25 +10,19 @@ from epochcast.analyzer.backends.distributed.communication.collectives import (
 from epochcast.analyzer.backends.distributed.communication.links import Link, link_named, load_links
 from epochcast.analyzer.backends.distributed.communication.measured import (
     AllReduceFit,
-    AllReduceTable,
-    fit_all_reduce,
     fitted_all_reduces,
-    read_all_reduces,
 )
 
 __all__ = [
     "AllReduceFit",
-    "AllReduceTable",
     "Cluster",
     "Link",
     "all_gather_seconds",
     "all_reduce_seconds",
     "cluster_for",
-    "fit_all_reduce",
     "fitted_all_reduces",
     "link_named",
     "load_links",
     "point_to_point_seconds",
-    "read_all_reduces",
     "reduce_scatter_seconds",
 ]

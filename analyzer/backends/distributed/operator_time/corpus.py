@@ -124,7 +124,7 @@ def _op_bench_row(measurement: Mapping[Any, Any]) -> tuple[object, ...] | None:
 
 
 def _benchmark(raw: pd.DataFrame, file: Path, catalog: Catalog) -> pd.DataFrame:
-    """Our own measurements: aten operators with the JSON of :func:`.operator_text.operator_text`, seconds."""
+    """Our own measurements: aten operators with the JSON of :mod:`.operator_text`, seconds."""
     devices = {device: _device(str(device), catalog) for device in raw["gpu"].unique()}
     flops = raw["flops"].fillna(0.0) if "flops" in raw else pd.Series(0.0, index=raw.index)
     tables = []

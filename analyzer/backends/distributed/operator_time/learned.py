@@ -8,7 +8,7 @@ to an idle GPU) is fitted next to them and left out of the answer: in training, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -104,13 +104,6 @@ class OperatorModel:
             seconds[place] = rates.bound(ideal) * np.exp(self.families[family].trees.predict(X))
         return seconds
 
-    def dispatch_seconds(self, shapes: pd.DataFrame, gpu: Gpu) -> NDArray[np.float64]:
-        """Seconds that measuring each operator by itself adds, shape (n,)."""
-        seconds = np.zeros(len(shapes))
-        for (family, dtype), place in places_by(shapes, "family", "dtype").items():
-            seconds[place] = np.exp(self.rates(family, gpu, dtype).dispatch)
-        return seconds
-
 
 @dataclass(frozen=True)
 class LearnedTimes:
@@ -120,13 +113,11 @@ class LearnedTimes:
         gpu: of the catalogue, measured or not.
         model: what was learned.
         tf32: whether FP32 products run on TF32 tensor cores.
-        corrections: log factor by family, from a probe of the GPU (:func:`.probe.correct`).
     """
 
     gpu: Gpu
     model: OperatorModel
     tf32: bool = False
-    corrections: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, operators: Sequence[Operator]) -> NDArray[np.float64]:
         """Seconds of each operator, shape (n,); communication counts as 0.
@@ -136,15 +127,6 @@ class LearnedTimes:
         """
         computing = [index for index, operator in enumerate(operators) if operator.kind != "communication"]
         seconds = np.zeros(len(operators))
-        seconds[computing] = self.seconds_of(shapes_of([operators[index] for index in computing], self.tf32))
+        shapes = shapes_of([operators[index] for index in computing], self.tf32)
+        seconds[computing] = self.model.kernel_seconds(shapes, self.gpu)
         return seconds
-
-    def seconds_of(self, shapes: pd.DataFrame) -> NDArray[np.float64]:
-        """Seconds of rows of :data:`.shapes.SHAPE_COLUMNS`, shape (n,)."""
-        factor = shapes["family"].map(lambda family: np.exp(self.corrections.get(family, 0.0))).to_numpy(dtype=float)
-        answer: NDArray[np.float64] = self.model.kernel_seconds(shapes, self.gpu) * factor
-        return answer
-
-    def measured_seconds_of(self, shapes: pd.DataFrame) -> NDArray[np.float64]:
-        """What measuring each row by itself would answer: with the host's dispatch, shape (n,)."""
-        return self.seconds_of(shapes) + self.model.dispatch_seconds(shapes, self.gpu)

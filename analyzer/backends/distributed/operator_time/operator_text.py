@@ -1,4 +1,4 @@
-"""An operator as one line of JSON and back: the key of the cache of profiles, and the column ``shape`` of operator corpora."""
+"""An operator from its line of JSON, the column ``shape`` of operator corpora."""
 
 from __future__ import annotations
 
@@ -10,19 +10,8 @@ from epochcast.analyzer.backends.reader.aten_operators import Kind
 from epochcast.analyzer.errors import InputError
 
 
-def operator_text(operator: Operator) -> str:
-    """JSON object with ``kind``, ``inputs``, ``outputs`` and ``arguments``; tensors are objects of ``dtype`` and ``shape``."""
-    parts = {
-        "kind": operator.kind,
-        "inputs": _plain(operator.inputs),
-        "outputs": _plain(operator.outputs),
-        "arguments": _plain(operator.arguments),
-    }
-    return json.dumps(parts, separators=(",", ":"))
-
-
 def operator_from_text(name: str, phase: str, flops: float, text: str) -> Operator:
-    """The operator that :func:`operator_text` wrote down.
+    """The operator of an object with ``kind``, ``inputs``, ``outputs`` and ``arguments``; tensors are ``dtype`` and ``shape``.
 
     Raises:
         InputError: the text is no such object, or phase or kind is unknown.
@@ -39,14 +28,6 @@ def operator_from_text(name: str, phase: str, flops: float, text: str) -> Operat
             f"operator {name!r} has the shape {text[:60]!r}, which cannot be read ({error}); "
             "it must be JSON with kind, inputs, outputs and arguments"
         ) from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return {"dtype": value.dtype, "shape": list(value.shape)}
-    if isinstance(value, tuple):
-        return [_plain(element) for element in value]
-    return value
 
 
 def _value(value: Any) -> Any:

@@ -12,17 +12,11 @@ from numpy.typing import NDArray
 from epochcast.analyzer.backends.distributed.graph import DTYPE_BYTES, Operator
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import products_of
 
-FAMILIES = ("linear", "bmm", "normalisation", "softmax", "elementwise")
-"""Operators whose times follow one law. ``linear``: one matrix product; ``bmm``: a batch of them; ``elementwise``: everything
-else that takes one pass over memory (copies, gathers, reductions, casts and losses too)."""
-
 SHAPE_COLUMNS = ("family", "batch", "m", "n", "k", "flops", "bytes", "dtype")
 """``m, n, k`` of a product (batch, m, k) x (batch, k, n); of other families ``m`` rows of ``n`` elements, ``k`` 1. ``bytes`` is
 the least traffic. ``dtype`` is torch's name, or ``tf32`` for FP32 products on TF32 tensor cores."""
 
 PRODUCTS = ("linear", "bmm")
-
-_LARGEST_SIDE, _LEAST_SIDE, _LEAST_FLOPS = 16384, 32, 1e9
 
 
 def shapes_of(operators: Sequence[Operator], tf32: bool = False) -> pd.DataFrame:
@@ -39,11 +33,6 @@ def product_row(batch: int, m: int, n: int, k: int, dtype: str, size: float | No
     if size is None:
         size = float(batch * (m * k + k * n + m * n)) * _element(dtype)
     return "linear" if batch == 1 else "bmm", batch, m, n, k, 2.0 * batch * m * n * k, size, dtype
-
-
-def pass_row(family: str, rows: int, columns: int, dtype: str, tensors: float) -> tuple[object, ...]:
-    """The row of an operator that takes one pass over memory; ``tensors``: how many of its size it reads and writes."""
-    return family, 1, rows, columns, 1, 0.0, rows * columns * tensors * _element(dtype), dtype
 
 
 def _element(dtype: str) -> int:
@@ -69,13 +58,6 @@ def _row(operator: Operator, tf32: bool) -> tuple[object, ...]:
 def _channel_size(shape: tuple[int, ...]) -> int:
     """Elements that batch normalisation averages over: all but the channels."""
     return math.prod(shape) // shape[1] if len(shape) > 1 else shape[0]
-
-
-def is_typical(shapes: pd.DataFrame) -> pd.Series:
-    """Which rows are of sizes that a training spends its time in: all but products that are tiny, thin or of vast sides."""
-    sides = shapes[["m", "n", "k"]]
-    typical = (sides.max(axis=1) <= _LARGEST_SIDE) & (sides.min(axis=1) >= _LEAST_SIDE) & (shapes["flops"] >= _LEAST_FLOPS)
-    return typical | ~shapes["family"].isin(PRODUCTS)
 
 
 def places_by(table: pd.DataFrame, first: str, second: str) -> dict[tuple[str, str], NDArray[np.intp]]:

@@ -35,8 +35,6 @@ RESOURCES = ("warps", "registers", "shared_memory", "blocks")
 LIMITERS = (*RESOURCES, "grid")
 """``grid``: there are too few blocks to fill the SMs with what they could hold."""
 
-RATIOS = ("grid", "active", "limit")
-
 
 def occupancies(table: pd.DataFrame, gpu: GpuLimits) -> pd.DataFrame:
     """Occupancy of every row of a table with the columns :data:`CONFIGURATION`.

@@ -127,10 +127,3 @@ def like_sizes(sizes: Sequence[int], chosen: Sequence[int], least_filled: float)
         operators += sizes[place]
     if batch:
         yield batch
-
-
-def mean_over_present(nodes: Tensor, present: Tensor) -> Tensor:
-    """Without padding; shapes (B, N, width) and (B, N) -> (B, width)."""
-    shown = present[:, :, None].to(nodes.dtype)
-    mean: Tensor = (nodes * shown).sum(dim=1) / shown.sum(dim=1)
-    return mean

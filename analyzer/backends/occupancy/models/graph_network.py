@@ -1,4 +1,4 @@
-"""A neural network as a model of occupancy: features, training and answers around any of the networks here."""
+"""A neural network as a model of occupancy: features and answers around any of the networks here."""
 
 from __future__ import annotations
 
@@ -9,26 +9,24 @@ from typing import Any, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from epochcast.analyzer.backends.occupancy.features import (
     EDGE_FEATURES,
     NODE_FEATURES,
     Standardiser,
-    edge_features,
-    node_features,
 )
-from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, encode
+from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, encode, like_sizes
 from epochcast.analyzer.backends.occupancy.models.output import Floats, Output
 from epochcast.analyzer.backends.occupancy.models.structure import refuse_large
-from epochcast.analyzer.backends.occupancy.models.training import FitSettings, answers_of, train
 from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 
 _AT_ONCE = 64
 """Samples whose features are in memory together when predicting."""
 
-_SCALES = ("mean", "scale")
+SCALES = ("mean", "scale")
+"""Parts of a standardiser."""
 
 
 class GraphArchitecture(Protocol):
@@ -50,42 +48,17 @@ class GraphArchitecture(Protocol):
 
 
 class GraphNetwork:
-    """Fits a network on a GPU where torch finds one, else on the CPU.
+    """Runs a fitted network on a GPU where torch finds one, else on the CPU.
 
     Args:
         architecture: of the network.
-        settings: how it is fitted; the seed is also that of its first weights.
         sizes: of the network, where they are not its own defaults.
     """
 
-    def __init__(
-        self,
-        architecture: GraphArchitecture,
-        settings: FitSettings,
-        sizes: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, architecture: GraphArchitecture, sizes: Mapping[str, Any] | None = None) -> None:
         self.architecture = architecture
-        self.settings = settings
         self.sizes = dict(sizes or {})
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-    def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
-        """Train again.
-
-        Raises:
-            InputError: a value cannot be, a graph is too large, the loss becomes NaN, or the GPU's memory is too small.
-        """
-        self._output = Output.of(values, len(samples))
-        self._nodes = Standardiser.fit([node_features(sample) for sample in samples])
-        self._edges = Standardiser.fit([edge_features(sample) for sample in samples])
-        graphs = [self._encoded(sample) for sample in samples]
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(self.settings.seed)
-            network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
-        with _memory_refused():
-            self._network = network.to(self._device)
-            train(self._network, graphs, self._output.learnt(values), self.settings, self._device)
-        return self
 
     def predict(self, samples: Sequence[Sample]) -> Floats:
         """The quantity that was learnt, shape (n,).
@@ -94,7 +67,7 @@ class GraphNetwork:
             InputError: a graph is too large, or the GPU's memory is too small.
         """
         parts = [np.zeros(0)]
-        with _memory_refused():
+        with memory_refused():
             for first in range(0, len(samples), _AT_ONCE):
                 some = samples[first : first + _AT_ONCE]
                 parts.append(answers_of(self._network, list(map(self._encoded, some)), self._device))
@@ -105,17 +78,10 @@ class GraphNetwork:
             refuse_large(sample.graph)
         return encode(sample, self._nodes, self._edges, self.architecture.structured)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What was fitted: numbers as JSON, and arrays."""
-        arrays = {f"network.{name}": value.cpu().numpy() for name, value in self._network.state_dict().items()}
-        for name, standardiser in (("nodes", self._nodes), ("edges", self._edges)):
-            arrays |= {f"{name}.{part}": getattr(standardiser, part) for part in _SCALES}
-        return {"sizes": self.sizes, "output": self._output.state()}, arrays
-
     def restore(self, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what :meth:`state` gave."""
+        """Take what was fitted: numbers as JSON, and arrays."""
         self.sizes, self._output = dict(settings["sizes"]), Output.restored(settings["output"])
-        self._nodes, self._edges = (Standardiser(*(arrays[f"{of}.{part}"] for part in _SCALES)) for of in ("nodes", "edges"))
+        self._nodes, self._edges = (Standardiser(*(arrays[f"{of}.{part}"] for part in SCALES)) for of in ("nodes", "edges"))
         network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
         weights = {
             name.removeprefix("network."): torch.from_numpy(array) for name, array in arrays.items() if "network." in name
@@ -126,7 +92,8 @@ class GraphNetwork:
 
 
 @contextmanager
-def _memory_refused() -> Iterator[None]:
+def memory_refused() -> Iterator[None]:
+    """Raise InputError where the GPU's memory is too small."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
@@ -134,3 +101,15 @@ def _memory_refused() -> Iterator[None]:
             "the GPU has too little free memory to train or run the predictor; free some, or hide the GPU with "
             "CUDA_VISIBLE_DEVICES= to use the CPU"
         ) from error
+
+
+def answers_of(network: nn.Module, graphs: Sequence[EncodedGraph], device: torch.device) -> NDArray[np.float64]:
+    """What a fitted network answers, shape (n,)."""
+    network.eval()
+    answers = torch.empty(len(graphs))
+    with torch.no_grad():
+        for group in like_sizes([len(graph) for graph in graphs], range(len(graphs)), network.least_filled):
+            answer: Tensor = network(collate([graphs[place] for place in group]).to(device))
+            answers[group] = answer.cpu()
+    learnt: NDArray[np.float64] = answers.double().numpy()
+    return learnt

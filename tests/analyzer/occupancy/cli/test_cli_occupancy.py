@@ -13,6 +13,7 @@ from epochcast.analyzer.backends.occupancy.graph.computation_graph import Comput
 from epochcast.regressor import load_catalog
 from lab.occupancy.fitting import fit_predictor
 from lab.occupancy.from_layers import ListedLayer, graph_of_layers
+from lab.occupancy.models import save_predictor
 from lab.occupancy.training_jobs import read_training_jobs
 
 PREDICT = ("predict-model", "occupancy", "--network")
@@ -40,7 +41,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(table: Path) -> Path:
     pytest.importorskip("torch")  # needed before a network is read
     folder = table.with_name("model")
-    fit_predictor(read_training_jobs([table], load_catalog())).save(folder)
+    save_predictor(fit_predictor(read_training_jobs([table], load_catalog())), folder)
     return folder
 
 

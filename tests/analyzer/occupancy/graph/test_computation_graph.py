@@ -1,15 +1,12 @@
 """Rescaling, joining, memory and files of graphs."""
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, join, read_graph, write_graph
+from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph, read_graph, write_graph
 from epochcast.analyzer.backends.occupancy.graph.graph_builder import Delivery, Elements, GraphBuilder
-from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY, word_of_aten, word_of_onnx
-from epochcast.analyzer.errors import InputError
 
 
 def two_operators(batch: int = 4) -> ComputationGraph:
@@ -44,16 +41,6 @@ def test_another_batch_is_what_would_be_read_at_it(batch: int) -> None:
     assert rescaled.batch == batch
 
 
-def test_a_mask_that_is_made_does_not_grow_with_the_batch() -> None:
-    builder, mask = GraphBuilder(4), Elements(5.0, 5.0)
-    made = builder.add("create", "triu", {}, Elements(), mask, 0.0, True, [])
-    builder.add("add", "add", {}, mask + Elements(20.0), Elements(20.0), 0.0, True, [Delivery(made, False, mask)])
-    graph = builder.graph("masked").at_batch(8)
-    assert graph.edge_elements.tolist() == [5]
-    assert graph.column("read").tolist() == [0, 5 + 40]
-    assert graph.column("written").tolist() == [5, 40]
-
-
 def test_memory_at_its_peak_holds_what_is_still_to_be_read() -> None:
     builder, sizes = GraphBuilder(1), [8.0, 1.0, 2.0, 4.0]
     readers = {1: [0], 2: [1], 3: [0, 2]}  # the first is read again by the last
@@ -67,15 +54,6 @@ def test_memory_at_its_peak_holds_what_is_still_to_be_read() -> None:
         alive = {now, *later}
         naive = max(naive, sum(sizes[one] for one in alive))
     assert graph.peak_activations == naive == 8 + 2 + 4
-
-
-def test_towers_stand_beside_each_other() -> None:
-    both = join("both", (two_operators(), two_operators()))
-    assert len(both) == 6
-    assert both.edges.tolist() == [[0, 0, 1, 3, 3, 4], [1, 2, 2, 4, 5, 5]]
-    assert both.unknown == {"mine::op": 2}
-    assert both.weight_elements == 40
-    np.testing.assert_allclose(both.at_batch(9).sizes[3:], two_operators(9).sizes)
 
 
 def residual(batch: int = 4) -> ComputationGraph:
@@ -105,19 +83,6 @@ def test_in_training_sums_are_edges_and_gradients_come_back(batch: int) -> None:
     assert graph.in_training() is graph
 
 
-def test_in_inference_nothing_is_dropped_and_nothing_comes_back() -> None:
-    graph = residual()
-    for own in (graph.in_inference(), graph.in_training().in_inference()):
-        assert own.words == ("linear", "linear", "add", "create", "add", "concatenate")
-        assert own.edges.tolist() == [[0, 0, 1, 2, 3, 2, 4], [1, 2, 2, 4, 4, 5, 5]]
-    np.testing.assert_array_equal(graph.in_training().at_batch(9).in_inference().sizes, graph.at_batch(9).in_inference().sizes)
-
-
-def test_a_graph_of_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^views has no operator that computes something; give a network$"):
-        GraphBuilder(1).graph("views")
-
-
 def test_a_file_holds_all_of_a_graph(tmp_path: Path) -> None:
     graph, path = two_operators(), tmp_path / "graph.npz"
     with path.open("wb") as file:
@@ -125,26 +90,3 @@ def test_a_file_holds_all_of_a_graph(tmp_path: Path) -> None:
     again = read_graph(path)
     for name, value in vars(graph).items():
         np.testing.assert_array_equal(getattr(again, name), value)
-
-
-def test_damaged_files_are_told_from_graphs(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    write_graph(two_operators(), buffer)
-    whole = buffer.getvalue()
-    path = tmp_path / "graph.npz"
-    for damaged in (b"", b"text", whole[: len(whole) // 2], whole[:-30]):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError):
-            read_graph(path)
-    np.savez(path, said=np.array("{}"))
-    with pytest.raises(ValueError, match="no graph"):
-        read_graph(path)
-
-
-def test_words_are_where_fitted_models_know_them() -> None:
-    """Words may only be added at the end: models keep the places."""
-    assert VOCABULARY[:6] == ("unknown", "convolution", "transposed_convolution", "linear", "matmul", "attention")
-    assert VOCABULARY[-3:] == ("random", "fourier", "dropout")
-    assert word_of_aten("relu_") == word_of_aten("relu") == word_of_onnx("Relu") == "relu"
-    assert word_of_aten("__and__") == "logical"
-    assert word_of_aten("nothing_like_it") == word_of_onnx("NothingLikeIt") == "unknown"

@@ -11,7 +11,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra torch
 from torch import nn  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from epochcast.analyzer.backends.occupancy.graph import from_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given, graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
@@ -52,56 +51,6 @@ def test_views_are_edges() -> None:
     assert graph.column("strided").tolist() == [0, 1]
 
 
-def test_a_copy_of_what_no_view_shows_is_an_operator() -> None:
-    graph = read(lambda net, x: (x * 2).view(2, 2, 4).transpose(1, 2).reshape(2, 8) + 1, X)
-    assert edges(graph) == [("multiply", "copy", True), ("copy", "add", False)]
-
-
-def test_what_is_changed_in_place_is_read_as_it_is_then() -> None:
-    def forward(net: nn.Module, x: Any) -> Any:
-        y = x * 2
-        y.relu_()
-        y[:, 0] = 0.0
-        return y + 1
-
-    assert read(forward, X).words == ("multiply", "relu", "create", "add")
-    assert [(a, b) for a, b, _ in edges(read(forward, X))] == [("multiply", "relu"), ("relu", "create"), ("create", "add")]
-
-
-def test_operators_with_several_answers() -> None:
-    graph = read(lambda net, x: torch.cat([one * 2 for one in x.topk(4, 1)[0].chunk(2, 1)], 1), X)
-    assert graph.words == ("arg_reduce", "multiply", "multiply", "concatenate")
-    assert graph.column("written").tolist() == [2 * 4 + 2 * 4, 4, 4, 8]
-    assert [(a, b) for a, b, _ in edges(graph)] == [("arg_reduce", "multiply")] * 2 + [("multiply", "concatenate")] * 2
-
-
-def test_regions_with_other_settings_are_read() -> None:
-    def forward(net: Any, x: Any) -> Any:
-        with torch.no_grad():
-            y = x * 2
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            return y + net.layer(y)
-
-    graph = read(forward, X, layer=nn.Linear(8, 8))
-    assert sorted(graph.words) == ["add", "linear", "multiply"]
-    assert graph.weight_elements == 72
-
-
-def test_what_a_forward_makes_itself_fits_a_network_anywhere() -> None:
-    def forward(net: Any, x: Any) -> Any:
-        return x + torch.zeros(len(x), 8, device="cpu") * torch.tensor([1.0, 2.0] * 4) + net.plain
-
-    graph = read(forward, X, plain=torch.ones(8))
-    assert graph.words == ("create", "multiply", "add", "add")
-    assert graph.column("weights").tolist() == [0, 8, 0, 8]
-    assert graph.at_batch(6).column("written").tolist() == [48, 48, 48, 48]
-
-
-def test_inputs_of_any_nesting() -> None:
-    graph = graph_of_module(Does(lambda net, given, nothing: given["a"] + given["b"][0]), ({"a": X, "b": [X]}, None), "net", 2)
-    assert (graph.words, graph.column("read").tolist()) == (("add",), [32])
-
-
 def test_a_network_is_left_as_it_was() -> None:
     network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout())
     before = {name: one.clone() for name, one in network.state_dict().items()}
@@ -127,31 +76,6 @@ def test_dropout_of_something_runs_in_training(forward: Callable[..., Any], word
     graph = read(forward, X)
     assert graph.words == words
     assert edges(graph) == [(*words, False)] * (len(words) - 1)
-
-
-def test_running_moments_are_no_weights() -> None:
-    graph = read(lambda net, x: net.norm(x), X, norm=nn.BatchNorm1d(8))
-    assert (graph.column("weights").tolist(), graph.weight_elements) == ([16], 16)
-
-
-@pytest.mark.parametrize("inplace", [False, True])
-def test_a_block_in_training_as_torchvision_writes_it(inplace: bool) -> None:
-    def forward(net: Any, x: Any) -> Any:
-        x = net.act(net.stem(x))
-        y = net.norm(net.within(x))
-        if inplace:
-            y += x
-        else:
-            y = y + x
-        return net.head(net.act(y).mean((2, 3)))
-
-    parts = {"stem": nn.Conv2d(3, 8, 1), "within": nn.Conv2d(8, 8, 3, padding=1), "norm": nn.BatchNorm2d(8)}
-    graph = read(forward, torch.zeros(2, 3, 4, 4), act=nn.ReLU(inplace), head=nn.Linear(8, 5), **parts).in_training()
-    assert graph.words == ("convolution", "relu", "convolution", "batch_norm", "relu", "reduce", "linear")
-    half = graph.edges.shape[1] // 2
-    assert graph.edges[:, :half].T.tolist() == [[0, 1], [1, 2], [2, 3], [1, 4], [3, 4], [4, 5], [5, 6]]
-    assert graph.edges[:, half:].tolist() == graph.edges[::-1, :half].tolist()
-    assert graph.edge_types.tolist() == [0] * half + [2] * half
 
 
 @pytest.mark.parametrize(
@@ -194,17 +118,6 @@ def test_flops_of_products_are_those_that_torch_counts(layer: str) -> None:
     assert counted == counter.get_total_flops()
 
 
-@pytest.mark.parametrize(("kind", "gates"), [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
-def test_recurrent_layers_by_their_matrices(kind: Any, gates: int) -> None:
-    network = kind(8, 16, 2, bidirectional=True, batch_first=True)
-    graph = graph_of_module(network, (torch.zeros(3, 5, 8),), "net", 3)
-    matrices = sum(one.numel() for name, one in network.named_parameters() if name.startswith("weight"))
-    assert graph.column("flops")[-1] == 2 * 3 * 5 * matrices
-    assert graph.column("written")[-1] == 3 * 5 * 32
-    assert graph.column("weights")[-1] == sum(one.numel() for one in network.parameters())
-    assert graph.at_batch(7).column("written")[0] == 4 * 7 * 16  # the first state, which nothing of the input decides
-
-
 def masked(net: Any, x: Any) -> Any:
     places = torch.arange(x.shape[1])
     return (x[:, :, None] * (places[:, None] >= places[None])).sum(-1) + net.weight.expand(len(x), -1)
@@ -219,30 +132,6 @@ def test_a_rescaled_graph_is_the_one_of_that_batch(forward: Callable[..., Any]) 
     assert rescaled.words == fresh.words
     np.testing.assert_allclose(rescaled.sizes, fresh.sizes)
     np.testing.assert_allclose(rescaled.edge_elements, fresh.edge_elements)
-
-
-def test_products_of_samples_with_each_other_are_read_as_given() -> None:
-    graph = read(lambda net, x: x @ x.T, torch.zeros(5, 8))
-    assert graph.column("written").tolist() == [25]
-    assert graph.column("flops").tolist() == [2 * 25 * 8]
-
-
-def test_operators_for_each_sample_are_those_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_module, "SAMPLES", 31)
-    graph = read(lambda net, x: torch.stack([one * 2 for one in x]), torch.zeros(3, 8))
-    assert graph.words == ("multiply", "multiply", "multiply", "concatenate")
-
-
-def test_a_network_may_have_more_operators_than_the_export_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_module, "SAMPLES", 31)
-    graph = read(lambda net, x: net.deep(x[:, :1].expand(-1, 8) + 1), X, deep=nn.Sequential(*[nn.ReLU()] * 32))
-    assert len(graph) == 33
-    assert graph.at_batch(7).column("read")[0] == 7  # the export with many samples: of one sample it would be a copy
-
-
-def test_steps_before_samples_are_read_as_given() -> None:
-    graph = graph_of_module(nn.LSTM(8, 16), (torch.zeros(5, 2, 8),), "net", 2)
-    assert graph.column("written")[-1] == 5 * 2 * 16
 
 
 @pytest.mark.parametrize(

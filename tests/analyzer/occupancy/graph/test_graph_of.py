@@ -18,7 +18,6 @@ from epochcast.analyzer.backends.occupancy.configuration import NetworkConfigura
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_as_given  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.operator_work import PRODUCTS  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of  # noqa: E402
-from epochcast.analyzer.backends.occupancy.networks import complete  # noqa: E402
 from epochcast.analyzer.backends.occupancy.networks.build_network import build_network  # noqa: E402
 from epochcast.analyzer.errors import InputError  # noqa: E402
 
@@ -150,14 +149,6 @@ def test_what_does_not_apply_is_one_sentence(asked: NetworkConfiguration, said: 
     with pytest.raises(InputError, match=said) as raised:
         graph_of(asked)
     assert "\n" not in str(raised.value)
-
-
-def test_what_is_not_given_is_usual() -> None:
-    assert complete(NetworkConfiguration("clip_rn50", 2)) == NetworkConfiguration(
-        "clip_rn50", 2, channels=3, image_size=224, sequence=77
-    )
-    assert complete(NetworkConfiguration("gru", 2, hidden=8)) == NetworkConfiguration("gru", 2, sequence=64, hidden=8, layers=1)
-    assert complete(NetworkConfiguration("own:net", 2)) == NetworkConfiguration("own:net", 2)
 
 
 def test_a_users_factory_is_read_every_time(own: str, cache: Path) -> None:

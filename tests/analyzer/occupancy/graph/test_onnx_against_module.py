@@ -1,6 +1,5 @@
 """The graph of a network is the same from torch and from its ONNX file, but for what an export is known to change."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (extra torch)")
 pytest.importorskip("onnx", reason="onnx is not installed (extra onnx)")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
 from torch import nn  # noqa: E402
 
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_module import graph_of_module  # noqa: E402
 from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx  # noqa: E402
-from epochcast.analyzer.backends.reader.onnx_values import laid_out, reshaped  # noqa: E402
 
 
 class Convolutional(nn.Module):
@@ -84,39 +80,3 @@ def test_the_same_graph(network: nn.Module, inputs: Any, sizes: dict[str, int], 
     np.testing.assert_allclose(from_file.sizes, from_torch.sizes)
     for name in ("hyper_parameters", "edges", "edge_types", "edge_elements"):
         np.testing.assert_array_equal(getattr(from_file, name), getattr(from_torch, name))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_equal_biases_that_an_export_keeps_once(tmp_path: Path) -> None:
-    network, tokens = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 16)), torch.zeros(2, 5, 8)
-    for layer in network:
-        nn.init.zeros_(layer.bias)
-    torch.onnx.export(network, (tokens,), str(tmp_path / "net.onnx"), dynamo=False)
-    from_file = graph_of_onnx(tmp_path / "net.onnx", NetworkConfiguration("net.onnx", 2))
-    assert from_file.words == graph_of_module(network, (tokens,), "net", 2).words == ("linear", "linear")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_recurrent_network_but_for_its_second_state(tmp_path: Path) -> None:
-    from_file, from_torch = both(nn.LSTM(8, 16, batch_first=True), torch.zeros(2, 5, 8), tmp_path, 3)
-    assert Counter(from_torch.words) - Counter(from_file.words) == {"create": 1}  # one tensor of zeros is both states
-    for name in ("flops", "written", "weights", "input_features", "output_features", "rows"):
-        assert from_file.column(name)[-1] == from_torch.column(name)[-1]
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    st.permutations([2, 3, 4]), st.permutations([0, 1, 2]), st.sampled_from([(24,), (6, 4), (4, 6), (2, 12), (2, 3, 4), (3, 8)])
-)
-def test_what_can_be_seen_in_another_shape_is_what_torch_can(
-    sides: list[int], order: list[int], shape: tuple[int, ...]
-) -> None:
-    tensor, layout = torch.zeros(sides).permute(order), laid_out(sides).transpose(order)
-    try:
-        steps = tensor.view(shape).stride()
-    except RuntimeError:
-        assert reshaped(layout, shape) is None
-    else:
-        seen = reshaped(layout, shape)
-        assert seen is not None
-        assert seen.strides == steps

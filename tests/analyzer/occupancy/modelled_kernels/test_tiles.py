@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import Tile, launch_configurations
 from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Target
-from epochcast.analyzer.backends.occupancy.modelled_kernels.products import fastest, product, tile_blocks
+from epochcast.analyzer.backends.occupancy.modelled_kernels.products import fastest, tile_blocks
 from epochcast.regressor import load_catalog
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32)
@@ -70,25 +70,6 @@ def test_fastest_is_the_best_of_all(gpu: str, arithmetic: str, rows: int, column
     again = 4 * batch * rows * columns * parts / to.gpu.memory_bandwidth + to.configurations.shortest_kernel
     total = seconds + (again if parts > 1 else 0.0)
     assert total == pytest.approx(naive_fastest(to, arithmetic, rows, columns, inner, batch))
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.sampled_from(["H100 SXM5", "A100 SXM4 40GB"]), *(st.integers(1, most) for most in (9000, 5000, 3000, 64)))
-def test_grid_covers_the_answer(gpu: str, rows: int, columns: int, inner: int, batch: int) -> None:
-    to = target(gpu)
-    tile, parts, _ = fastest("product", to, "fp32", rows, columns, inner, batch)
-    kernels = product(to, "fp32", rows, columns, inner, batch)
-    x, y, z = kernels[0].grid
-    assert x * tile.columns >= columns and y * tile.rows >= rows and z == batch * parts
-    assert (x - 1) * tile.columns < columns and (y - 1) * tile.rows < rows
-    assert (len(kernels) == 2) == (parts > 1)
-
-
-def test_persistent_kernels_have_no_more_blocks_than_sms() -> None:
-    to = target("H100 SXM5", "bf16")
-    kernel = product(to, "half", 8944, 2816, 1024)[0]
-    assert "sm90_xmma" in kernel.configuration.name
-    assert 0.9 * 132 <= kernel.grid[0] <= 132
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The layers of section III-D, against their equations as plain loops."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,13 +9,10 @@ pytest.importorskip("torch")
 
 import torch
 
-from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer, softmax_by_target
-from epochcast.analyzer.backends.occupancy.models.batching import PADDING, mean_over_present
+from epochcast.analyzer.backends.occupancy.models.anee import AneeLayer
 from epochcast.analyzer.backends.occupancy.models.dnn_occu import (
     AttentionBlock,
-    DegreeEmbedding,
     GraphormerLayer,
-    PoolingByAttention,
     RelationBias,
     SetDecoder,
 )
@@ -118,27 +114,6 @@ def test_anee_is_its_equations() -> None:
     np.testing.assert_allclose(numbers(encoded), expected[1], atol=1e-5)
 
 
-def test_anee_takes_graphs_without_edges() -> None:
-    layer = AneeLayer(5, 3, WIDTH)
-    nodes = torch.randn(2, 5)
-    answer, encoded = layer(nodes, torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0, 3))
-    expected, _ = naive_anee(layer, numbers(nodes), [], np.zeros((0, 3)))
-    np.testing.assert_allclose(numbers(answer), expected, atol=1e-6)
-    assert encoded.shape == (0, WIDTH)
-
-
-def test_the_only_edge_into_an_operator_is_seen() -> None:
-    layer = AneeLayer(5, 3, WIDTH)
-    nodes, edges = torch.randn(2, 5), torch.tensor([[0], [1]])
-    one, other = (layer(nodes, edges, torch.full((1, 3), value))[0] for value in (-2.0, 2.0))
-    assert (one[1] - other[1]).abs().max() > 1e-4
-
-
-def test_softmax_by_target_stands_large_scores() -> None:
-    weights = softmax_by_target(torch.tensor([1000.0, 1000.0, -1000.0, 5.0]), torch.tensor([0, 0, 0, 1]), 3)
-    assert weights.tolist() == [0.5, 0.5, 0.0, 1.0]
-
-
 def test_graphormer_is_its_equations() -> None:
     layer, bias = GraphormerLayer(WIDTH, HEADS), RelationBias(HEADS)
     with torch.no_grad():
@@ -155,22 +130,6 @@ def test_graphormer_is_its_equations() -> None:
     np.testing.assert_allclose(numbers(answer), expected, atol=1e-5)
 
 
-def test_nobody_sees_padding() -> None:
-    layer, bias = GraphormerLayer(WIDTH, HEADS), RelationBias(HEADS)
-    nodes, relations = random_rows(6)[None], torch.randint(0, 40, (1, 6, 6), dtype=torch.int32)
-    relations[..., 4:] = PADDING
-    whole = layer(nodes, bias(relations))[:, :4]
-    alone = layer(nodes[:, :4], bias(relations[:, :4, :4]))
-    torch.testing.assert_close(whole, alone, atol=1e-6, rtol=1e-5)
-
-
-def test_degrees_are_told_by_two_vectors() -> None:
-    layer = DegreeEmbedding(WIDTH)
-    answer = layer(torch.tensor([[0, 3]]), torch.tensor([[2, 0]]))
-    torch.testing.assert_close(answer[0, 0], layer.of_in.weight[0] + layer.of_out.weight[2])
-    torch.testing.assert_close(answer[0, 1], layer.of_in.weight[3] + layer.of_out.weight[0])
-
-
 def test_mab_is_its_equations() -> None:
     block, x, y = AttentionBlock(WIDTH, HEADS), random_rows(3), random_rows(5)
     expected = mab(block, [numbers(row) for row in x], [numbers(row) for row in y])
@@ -185,11 +144,3 @@ def test_the_decoder_is_its_equations() -> None:
     expected = [ffn(decoder.feed_forward, row) for row in mab(decoder.block, pooled, pooled)]
     answer = decoder(nodes[None], torch.ones(1, 5, dtype=torch.bool))[0]
     np.testing.assert_allclose(numbers(answer), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("pool", [PoolingByAttention(WIDTH, HEADS, 2), mean_over_present])
-def test_pooling_knows_neither_order_nor_padding(pool: Callable[..., object]) -> None:
-    nodes = random_rows(5)[None]
-    changed = torch.cat([nodes.flip(1), torch.full((1, 3, WIDTH), 99.0)], dim=1)
-    present = torch.arange(8)[None] < 5
-    torch.testing.assert_close(pool(changed, present), pool(nodes, present[:, :5]), atol=1e-5, rtol=1e-5)

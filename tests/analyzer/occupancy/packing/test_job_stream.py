@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.backends.occupancy.packing.job import JobKind
-from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, job_stream, streams
-from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape, job_stream
 
 TABLE = [JobKind(f"net{n}/b16", 0.1 * n, 0.9, n * 1e9) for n in range(1, 6)]
-
-
-def test_the_same_seed_draws_the_same_stream() -> None:
-    first, again = (job_stream(TABLE, StreamShape(), np.random.default_rng(3)) for _ in range(2))
-    assert first == again
-    assert first != job_stream(TABLE, StreamShape(), np.random.default_rng(4))
 
 
 def test_durations_have_the_mean_and_spread_asked_for() -> None:
@@ -36,19 +29,3 @@ def test_all_arrive_at_once_or_at_random() -> None:
     assert jobs[0].arrival == 0
     assert gaps.mean() == pytest.approx(2, rel=0.05)
     assert gaps.std() == pytest.approx(2, rel=0.05)  # exponential
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [StreamShape(jobs=0), StreamShape(mean_duration=0.0), StreamShape(spread=-1.0), StreamShape(arrival_rate=0.0)],
-)
-def test_streams_that_cannot_be(shape: StreamShape) -> None:
-    with pytest.raises(InputError):
-        job_stream(TABLE, shape, np.random.default_rng(0))
-
-
-def test_each_stream_depends_on_the_seed_and_its_number_alone() -> None:
-    one, two, three = streams(TABLE, StreamShape(jobs=12), 3, 7)
-    assert streams(TABLE, StreamShape(jobs=12), 2, 7) == [one, two]
-    assert one != two != three != one
-    assert streams(TABLE, StreamShape(jobs=12), 1, 8) != [one]

@@ -51,10 +51,6 @@ def test_arrivals_count_from_the_first(tmp_path: Path) -> None:
     assert simulate(jobs, 1, 16e9, slot, none).makespan == 513
 
 
-def test_a_name_that_looks_like_a_number_stays_a_name(tmp_path: Path) -> None:
-    assert read_jobs(write(tmp_path, JOBS.replace("first", "007")))[0].name == "007"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -133,15 +129,6 @@ def test_trainings_that_benchmark_occupancy_measured_are_those_of_one_gpu(tmp_pa
     with pytest.raises(InputError, match="holds nothing on 'P40' but on A100 SXM4 40GB, T4"):
         read_kinds(path, CATALOG, CATALOG["P40"])
     assert read_kinds(write(tmp_path, OWN.replace("A100 SXM4 40GB", "Tesla T4")), CATALOG).gpu == T4
-
-
-def test_no_table_of_kinds(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="lacks the column 'key'; `epochcast simulate-packing --help` names all"):
-        read_kinds(write(tmp_path, JOBS), CATALOG)
-    with pytest.raises(InputError, match="no such file"):
-        read_kinds(tmp_path / "none.csv", CATALOG)
-    with pytest.raises(InputError, match=r"column 'occupancy' .* holds 1\.4 in data row 1"):
-        read_kinds(write(tmp_path, PLAIN.replace("0.4,", "1.4,")), CATALOG)
 
 
 def test_the_public_tables(shared_data: Path) -> None:

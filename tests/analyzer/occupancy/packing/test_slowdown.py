@@ -1,17 +1,9 @@
 """Curves of what sharing costs: by hand, and what holds for any jobs."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from made_jobs import job
 
-from epochcast.analyzer.backends.occupancy.packing.slowdown import FIG7_ANCHORS, SLOWDOWNS, fig7, utilisation
-
-
-@pytest.mark.parametrize("curve", SLOWDOWNS)
-def test_a_job_alone_is_not_slowed_down(curve: str) -> None:
-    assert list(SLOWDOWNS[curve]([job(occupancy=1.0, nvml_utilisation=1.0)])) == [1.0]
-    assert list(SLOWDOWNS[curve]([])) == []
+from epochcast.analyzer.backends.occupancy.packing.slowdown import fig7, utilisation
 
 
 @pytest.mark.parametrize(
@@ -20,15 +12,6 @@ def test_a_job_alone_is_not_slowed_down(curve: str) -> None:
 )
 def test_fig7_by_hand(occupancies: tuple[float, float], slowdown: float) -> None:
     assert fig7([job(occupancy=each) for each in occupancies]) == pytest.approx([slowdown, slowdown])
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.floats(0, 1))
-def test_fig7_rises_and_fits_no_more_than_all_warps(occupancies: list[float], more: float) -> None:
-    jobs = [job(occupancy=each) for each in occupancies]
-    slowdown = fig7(jobs)[0]
-    assert slowdown >= FIG7_ANCHORS[0][1]
-    assert fig7([*jobs, job(occupancy=more)])[0] >= slowdown - 1e-12
-    assert sum(occupancies) / slowdown <= 1 + 1e-9
 
 
 def test_taking_turns_by_hand() -> None:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
+from epochcast.analyzer.backends.occupancy.features import (
+    EDGE_FEATURES,
+    NODE_FEATURES,
+    Standardiser,
+    edge_features,
+    node_features,
+)
 from epochcast.analyzer.backends.occupancy.models.batching import EncodedGraph, collate, like_sizes
+from epochcast.analyzer.backends.occupancy.models.graph_network import SCALES, GraphArchitecture, GraphNetwork, memory_refused
+from epochcast.analyzer.backends.occupancy.models.output import Floats
+from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
+from lab.occupancy.learnt import learnt, output_of
 
 Progress = Callable[[int, int, float], object]
 
@@ -40,7 +52,7 @@ class FitSettings:
 def train(
     network: nn.Module,
     graphs: Sequence[EncodedGraph],
-    learnt: NDArray[np.float64],
+    wanted: NDArray[np.float64],
     settings: FitSettings,
     device: torch.device,
 ) -> None:
@@ -52,7 +64,7 @@ def train(
     Args:
         network: takes a GraphBatch, gives one number per graph; ``least_filled`` as of :func:`.batching.like_sizes`.
         graphs: to learn from, n.
-        learnt: what the network should answer, shape (n,).
+        wanted: what the network should answer, shape (n,).
         settings: how.
         device: where the network is.
 
@@ -60,7 +72,7 @@ def train(
         InputError: the loss is no longer a number.
     """
     optimizer = torch.optim.Adam(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
-    targets = torch.tensor(learnt, dtype=torch.float32)
+    targets = torch.tensor(wanted, dtype=torch.float32)
     sizes = [len(graph) for graph in graphs]
     order = np.random.default_rng(settings.seed)
     network.train()
@@ -86,13 +98,40 @@ def train(
             settings.progress(epoch, settings.epochs, loss)
 
 
-def answers_of(network: nn.Module, graphs: Sequence[EncodedGraph], device: torch.device) -> NDArray[np.float64]:
-    """What a fitted network answers, shape (n,)."""
-    network.eval()
-    answers = torch.empty(len(graphs))
-    with torch.no_grad():
-        for group in like_sizes([len(graph) for graph in graphs], range(len(graphs)), network.least_filled):
-            answer: Tensor = network(collate([graphs[place] for place in group]).to(device))
-            answers[group] = answer.cpu()
-    learnt: NDArray[np.float64] = answers.double().numpy()
-    return learnt
+class TrainedNetwork(GraphNetwork):
+    """Fits a network on a GPU where torch finds one, else on the CPU.
+
+    Args:
+        architecture: of the network.
+        settings: how it is fitted; the seed is also that of its first weights.
+        sizes: of the network, where they are not its own defaults.
+    """
+
+    def __init__(self, architecture: GraphArchitecture, settings: FitSettings, sizes: Mapping[str, Any] | None = None) -> None:
+        super().__init__(architecture, sizes)
+        self.settings = settings
+
+    def fit(self, samples: Sequence[Sample], values: Floats) -> Self:
+        """Train again.
+
+        Raises:
+            InputError: a value cannot be, a graph is too large, the loss becomes NaN, or the GPU's memory is too small.
+        """
+        self._output = output_of(values, len(samples))
+        self._nodes = Standardiser.fit([node_features(sample) for sample in samples])
+        self._edges = Standardiser.fit([edge_features(sample) for sample in samples])
+        graphs = [self._encoded(sample) for sample in samples]
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(self.settings.seed)
+            network = self.architecture(NODE_FEATURES, EDGE_FEATURES, **self.sizes)
+        with memory_refused():
+            self._network = network.to(self._device)
+            train(self._network, graphs, learnt(self._output, values), self.settings, self._device)
+        return self
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What was fitted: numbers as JSON, and arrays."""
+        arrays = {f"network.{name}": value.cpu().numpy() for name, value in self._network.state_dict().items()}
+        for name, standardiser in (("nodes", self._nodes), ("edges", self._edges)):
+            arrays |= {f"{name}.{part}": getattr(standardiser, part) for part in SCALES}
+        return {"sizes": self.sizes, "output": asdict(self._output)}, arrays

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.adapters.layer_features import metrics_of
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics, with_family
+from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.csv_text import numeric_column
+from lab.convmeter_tables.joins import with_family
+from lab.convmeter_tables.layer_features import metrics_of
 
 NAME = "cpu_phases.csv"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.known_metrics import with_metrics
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.csv_text import numeric_column
 from epochcast.analyzer.errors import InputError
+from lab.convmeter_tables.joins import with_metrics
 
 NAME = "timm's benchmark-infer-*.csv and benchmark-train-*.csv"
 

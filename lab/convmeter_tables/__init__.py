@@ -1,4 +1,4 @@
-"""Reads public tables of measurements as points; a format is a file here and an entry of ``_FORMATS``."""
+"""Reads public tables of measured networks as points; a format is a file here and an entry of ``_FORMATS``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.adapters import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
-from epochcast.analyzer.backends.convmeter.adapters.families import Families, read_families
-from epochcast.analyzer.backends.convmeter.adapters.layer_features import read_layer_features
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES, read_points
 from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
+from lab.convmeter_tables import convnet_bench, cpu_phases, timm_benchmark, torchvision_times
+from lab.convmeter_tables.families import Families, read_families
+from lab.convmeter_tables.layer_features import read_layer_features
 
 NO_METRICS = "metrics unknown"
 NO_FAMILY = "family unknown"

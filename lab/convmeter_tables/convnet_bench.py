@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics, with_family, with_metrics
+from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
-from epochcast.analyzer.gpu_scripts.convnet_bench import measured_networks, recognises
+from lab.convmeter_tables.joins import with_family, with_metrics
+from lab.convmeter_tables.measured_networks import measured_networks, recognises
 
 __all__ = ["NAME", "read", "recognises"]
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics, with_family, with_metrics
+from epochcast.analyzer.backends.convmeter.known_metrics import known_metrics
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.csv_text import numeric_column
 from epochcast.analyzer.errors import InputError
+from lab.convmeter_tables.joins import with_family, with_metrics
 
 NAME = "torchvision_step_times.csv"
 

@@ -1,0 +1,47 @@
+"""Writes what was fitted as a model's folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest, DistributedModel
+from epochcast.analyzer.backends.distributed.operator_time.learned import OperatorModel
+from epochcast.regressor.arrays import under
+from epochcast.regressor.model_folder import save
+
+
+def save_model(model: DistributedModel, folder: Path) -> None:
+    """Write the model into a folder, whole or not at all.
+
+    Raises:
+        InputError: the folder holds something else or cannot be written.
+    """
+    state = {
+        "coefficients": model.coefficients,
+        "fitted_on": {
+            "runs": model.runs,
+            "gpus": model.gpus,
+            "precisions": model.precisions,
+            "parameters": model.parameters,
+        },
+        "operators": None if model.operators is None else _state(model.operators),
+    }
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, family in ({} if model.operators is None else model.operators.families).items():
+        arrays |= under(name, family.trees.arrays())
+    save(folder, DistributedManifest, state, arrays)
+
+
+def _state(model: OperatorModel) -> dict[str, Any]:
+    """The operator model but for its trees."""
+    return {
+        "boards": model.boards,
+        "families": {
+            name: [{"gpu": gpu, "dtype": dtype, **asdict(rates)} for (gpu, dtype), rates in sorted(family.rates.items())]
+            for name, family in model.families.items()
+        },
+    }
