@@ -61,7 +61,7 @@ def test_mig_instances_are_devices_with_what_is_their_own(reset: Any, open_dcgm:
     assert {"power", "sm_clock"} <= set(instance.unmeasured)
     assert {"sm_active", "memory_used"} <= {metric.name for metric in instance.metrics}
     time, values = column(source, read(source, host, 3), 3, "dram_active")
-    assert np.allclose(values, np.round(time * 10) % 1000 / 1000 + 4)
+    assert np.allclose(values, (np.round(time * 10) % 1000 / 1000 + 4) / 16)
     assert set(host.group_types.values()) == {0, 3}  # DCGM's own groups of all GPUs and of all instances
 
 

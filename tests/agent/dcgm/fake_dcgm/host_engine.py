@@ -98,7 +98,7 @@ class HostEngine:
         if number == 52:
             return len(self.gpus) - 1 - entity  # NVML counts the other way round
         if number in PROFILING or number in (155, 157):
-            return (ts // 100_000 % 1000) / 1000 + entity
+            return ((ts // 100_000 % 1000) / 1000 + entity) / 16  # of sixteen entities at most, a share
         if number in (240, 241, 243, 245):
             return (ts - 1_700_000_000_000_000) * (250 if number == 240 else 0)  # ns: a quarter of the time
         return ts // 1000 % 1_000_000 if number == 156 else 40 + entity
