@@ -44,14 +44,18 @@ class Choice:
         return bool(self.refused) and self.source not in FULL
 
 
-def choose(config: Config, silent: Collection[str] = ()) -> tuple[list[Source], list[Choice]]:
+Chosen = tuple[list[Source], list[Choice]]
+
+
+def choose(config: Config, silent: Collection[str] = (), only: frozenset[str] | None = None) -> Chosen:
     """Open the sources that the settings ask for; ``auto`` takes the best for each GPU, the host where NVIDIA has no device.
 
     Where a process or cgroup is to be measured, the host comes on top.
-    ``silent``: sources that ``auto`` is not to take, because they open and then say nothing. Raises InputError when a source
-    requested by name cannot work here, or no source of GPUs where there should be GPUs.
+    ``silent``: sources that ``auto`` is not to take, because they open and then say nothing. ``only``: UUIDs of the GPUs to
+    read, None for all. Raises InputError when a source requested by name cannot work here, or no source of GPUs where there
+    should be GPUs.
     """
-    sources, choices = _choose(config, silent)
+    sources, choices = _choose(config, silent, only)
     if config.process_root is not None and not any(source.name == "host" for source in sources):
         try:
             sources.append(open_source("host", config))
@@ -63,15 +67,15 @@ def choose(config: Config, silent: Collection[str] = ()) -> tuple[list[Source], 
     return sources, choices
 
 
-def _choose(config: Config, silent: Collection[str]) -> tuple[list[Source], list[Choice]]:
+def _choose(config: Config, silent: Collection[str], only: frozenset[str] | None) -> Chosen:
     if config.chosen_source != AUTO:
-        source = open_source(config.chosen_source, config)
+        source = open_source(config.chosen_source, config, only)
         return [source], [_choice(device, "chosen by name", {}) for device in source.devices]
     refused = dict.fromkeys(silent, "it opens, but has delivered nothing for long")
     failure: InputError | None = None
     left: frozenset[str] | None = None  # nobody knows which GPUs there are
     try:
-        left = _all_gpus(config)
+        left = _all_gpus(config, only)
     except InputError as problem:
         failure = problem
         refused["nvml"] = str(problem)
@@ -82,7 +86,7 @@ def _choose(config: Config, silent: Collection[str]) -> tuple[list[Source], list
             for source in sources
             for device in source.devices
         ]
-    if config.gpus or driver_is_due():
+    if only is not None or config.gpus or driver_is_due():
         raise failure or InputError(f"no source can read the GPUs: {'; '.join(refused.values())}")
     log.info("reading the host's own CPUs: %s", refused["nvml"])
     source = open_source("host", config)
@@ -145,9 +149,9 @@ def _best_for_gpus(
     return sources
 
 
-def _all_gpus(config: Config) -> frozenset[str]:
-    """Return the UUIDs of the GPUs that NVML sees; raises InputError where it sees none."""
-    source = open_source("nvml", config)
+def _all_gpus(config: Config, only: frozenset[str] | None) -> frozenset[str]:
+    """Return the UUIDs of the GPUs that NVML sees, among ``only``; raises InputError where it sees none."""
+    source = open_source("nvml", config, only)
     source.close()
     return frozenset(device.uuid for device in source.devices)
 

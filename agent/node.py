@@ -5,9 +5,11 @@ import logging
 import math
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from epochcast.agent import real_time
-from epochcast.agent.choose import Choice, better_source_works, choose
+from epochcast.agent.choose import Choice, Chosen, better_source_works, choose
 from epochcast.agent.config import AUTO, Config
 from epochcast.agent.pci import count_gpus, driver_is_due
 from epochcast.agent.sampler import Sampler, SystemClock
@@ -20,6 +22,10 @@ log = logging.getLogger(__name__)
 
 # A driver call that hangs must not keep the agent from going on.
 LONGEST_STOP_S = 5.0
+# A call that has not returned for so long hangs: its GPU is left out until it does. Before systemd's watchdog (30 s) ends all.
+LONGEST_CALL_S = 10.0
+# Where sources take longer to open, they are taken once they are ready, and /readyz says that the driver does not answer.
+LONGEST_OPENING_S = 10.0
 # Where a program between the driver and us says nothing for so long, another source may know more. The driver's own sources are
 # not left: without the driver no other works, and they try again by themselves.
 RELAYS = ("dcgm", "dcgm-exporter")
@@ -54,8 +60,11 @@ class Node:
         self._retry_after = FIRST_RETRY_S
         self.failure: InputError | None = None
         self._on_bus = count_gpus()
+        self._opening: tuple[object, SimpleQueue[Chosen | Exception]] | None = None
+        # By thread that hangs in the driver: the GPU that does not answer.
+        self._hanging: dict[threading.Thread, str] = {}
         try:
-            sources, choices = choose(config)
+            sources, choices = self._open_sources(config)
         except InputError as problem:
             if config.chosen_source in NO_GPUS or not (config.gpus or driver_is_due()):
                 raise
@@ -148,7 +157,7 @@ class Node:
         for sampler in self._open:
             sampler.clock.stop()
         for sampler, thread in self._open.items():
-            if thread is not None:
+            if thread is not None and thread not in self._hanging:
                 thread.join(timeout=LONGEST_STOP_S)
             # Closing waits for the driver too.
             if thread is None or not thread.is_alive():
@@ -171,7 +180,7 @@ class Node:
         self.stop()
         self.config = config
         try:
-            sources, choices = choose(config, silent)
+            sources, choices = self._open_sources(config, silent)
         except InputError as problem:
             self._wait_for_driver(problem)
             return
@@ -186,6 +195,8 @@ class Node:
         Called about once a second.
         """
         now = self.clock.monotonic()
+        if self._look_for_hanging_calls(now):
+            self.reopen(self.config)
         outdated = [sampler.source.name for sampler in self.samplers if sampler.source.outdated]
         if outdated:
             log.warning("the devices of source %s changed; reopening the sources", ", ".join(outdated))
@@ -198,6 +209,40 @@ class Node:
                 self.reopen(self.config)
             else:
                 self._retry_later()
+
+    def _look_for_hanging_calls(self, now: float) -> bool:
+        """Whether a call to the driver hangs, or one that hung has returned: then the sources are to be opened again."""
+        returned = [thread for thread in self._hanging if not thread.is_alive()]
+        for thread in returned:
+            log.warning("GPU %s answers again", self._hanging.pop(thread))
+        hanging = {
+            thread: sampler.source.asking
+            for sampler, thread in self._open.items()
+            if thread is not None and sampler.source.asking is not None and now - sampler.last_tick > LONGEST_CALL_S
+        }
+        for uuid in hanging.values():
+            log.error("GPU %s hangs: a call to the driver has not returned for %.0f s; leaving it out", uuid, LONGEST_CALL_S)
+        self._hanging |= hanging
+        return bool(returned or hanging)
+
+    def _open_sources(self, config: Config, silent: Collection[str] = ()) -> Chosen:
+        """Choose sources, as `choose` does, but give up after `LONGEST_OPENING_S`: the driver may hang."""
+        only = None
+        if hanging := set(self._hanging.values()):
+            only = frozenset(store.device.uuid for store in self.stores) - hanging
+        question = (config, tuple(silent), only)
+        if self._opening is None or self._opening[0] != question:
+            answer: SimpleQueue[Chosen | Exception] = SimpleQueue()
+            self._opening = question, answer
+            threading.Thread(target=_choose_into, args=(answer, *question), name="opening", daemon=True).start()
+        try:
+            chosen = self._opening[1].get(timeout=LONGEST_OPENING_S)
+        except Empty as error:
+            raise InputError(f"the driver has not answered for {LONGEST_OPENING_S:g} s; see nvidia-smi and dmesg") from error
+        self._opening = None
+        if isinstance(chosen, Exception):
+            raise chosen
+        return chosen
 
     def _silent(self, now: float) -> list[str]:
         """Return the sources that say nothing for long, where others could be chosen."""
@@ -257,6 +302,13 @@ class Node:
 
     def _read_static(self, devices: Sequence[Device]) -> None:
         self._static = complete(devices)
+
+
+def _choose_into(answer: "SimpleQueue[Chosen | Exception]", *question: Any) -> None:
+    try:
+        answer.put(choose(*question))
+    except Exception as error:
+        answer.put(error)
 
 
 def _sample(sampler: Sampler) -> None:

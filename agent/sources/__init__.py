@@ -98,7 +98,7 @@ class Source(Protocol):
     ``blanks``: readings that were due and gave no value, by (position of the device, name of the metric). ``counted``: GPUs
     that the driver counted when it was opened, also those that did not answer; 0: unknown. ``outdated``: its devices are no
     longer those of the node (a GPU was added, came back, was repartitioned): open it again. ``failure``: why the driver as a
-    whole does not answer.
+    whole does not answer. ``asking``: UUID of the device whose answer is awaited now.
     ``recorded_rows``: length of the recording, None for a live source. ``finished``: no more rows will come.
     """
 
@@ -115,6 +115,7 @@ class Source(Protocol):
     counted: int = 0
     outdated: bool = False
     failure: Exception | None = None
+    asking: str | None = None
     recorded_rows: int | None = None
     finished: bool = False
 

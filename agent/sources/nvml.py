@@ -152,6 +152,7 @@ class NvmlSource(Source):
             gpu, read, places, span, *_ = planned
             if gpu.absent:
                 continue
+            self.asking = gpu.device.uuid
             try:
                 got = read()
             except DriverError as error:
@@ -170,6 +171,7 @@ class NvmlSource(Source):
             total = sum(got)
             if total != total:  # some value is NaN
                 incomplete.append((planned, None))
+        self.asking = None
         if incomplete:
             self._judge(tick, level, incomplete, values)
         if self._absent == len(self._gpus):

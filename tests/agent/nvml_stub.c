@@ -12,6 +12,7 @@
  *   fail FUNCTION CODE GPU      FUNCTION (or * for all about a GPU) returns the NVML error CODE for that GPU; calls that
  *                               concern no GPU heed lines whose GPU is '*'
  *   slow FUNCTION MICROSECONDS  FUNCTION (or *) sleeps before it answers
+ *   hang FUNCTION GPU           FUNCTION does not return for that GPU while this line is there
  *   spin ID MICROSECONDS        that field value burns CPU before it is there, and so does the function of the same value
  *   field ID CODE GPU           that field value's own return code
  *   value ID NUMBER GPU         that field value's answer, where it has one (error counters and the like are 0 else)
@@ -53,6 +54,7 @@ enum {
     OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15,
     VERSION_MISMATCH = 25, UNKNOWN = 999
 };
+enum { HANGS = -1 };
 enum { UNSIGNED_INT = 1, UNSIGNED_LONG_LONG = 3 };
 enum { GPUS = 16, INSTANCES = 8, COMPUTE_INSTANCES = 4, FUNCTIONS = 128, RULES = 128, EVENTS = 64, PROCESSES = 64, ALL = -1 };
 
@@ -195,6 +197,11 @@ static void statement(char *line) {
         mood *m = &now.mood[now.moods++];
         snprintf(m->function, sizeof m->function, "%s", word[1]);
         m->microseconds = atoi(word[2]);
+    } else if (!strcmp(word[0], "hang") && n == 3 && now.moods < RULES) {
+        mood *m = &now.mood[now.moods++];
+        snprintf(m->function, sizeof m->function, "%s", word[1]);
+        m->code = HANGS;
+        m->gpu = gpu_number(word[2]);
     } else if (!strcmp(word[0], "spin") && n == 3 && now.rules < RULES) {
         now.rule[now.rules++] = (rule){'s', atoi(word[1]), atoi(word[2]), ALL};
     } else if ((!strcmp(word[0], "field") || !strcmp(word[0], "gpm")) && n == 4 && now.rules < RULES) {
@@ -306,6 +313,12 @@ static void deliver(const device *d, int kind, double reading) {
     before[d->gpu][kind] = reading;
 }
 
+static int hangs(const char *function, const device *d) {
+    for (const mood *m = now.mood; d && m < now.mood + now.moods; m++)
+        if (m->code == HANGS && m->gpu == d->gpu && !strcmp(m->function, function)) return 1;
+    return 0;
+}
+
 /* What every call does first: count itself, take its time, and say how the GPU and the function are. */
 static int enter(const char *function, const device *d, int *id) {
     refresh();
@@ -316,6 +329,7 @@ static int enter(const char *function, const device *d, int *id) {
         pthread_mutex_unlock(&reading);
     }
     counter[*id].calls++;
+    for (; hangs(function, d); refresh()) nanosleep(&(struct timespec){0, 10000000L}, NULL);
     int code = initialised ? OK : UNINITIALIZED;
     for (const mood *m = now.mood; m < now.mood + now.moods; m++) {
         int all = m->function[0] == '*';

@@ -14,8 +14,11 @@ import pytest
 from ..processes import Program, free_port
 
 Start = Callable[..., Program]
-# The agent's own retry, shorter: nobody waits a quarter of a minute in a test.
-RUN = "import sys; from epochcast.agent import cli, node; node.DRIVER_RETRY_S = 0.5; sys.exit(cli.main())"
+# The agent's own patience, shorter: nobody waits a quarter of a minute in a test.
+RUN = (
+    "import sys; from epochcast.agent import cli, node; node.DRIVER_RETRY_S = 0.5; "
+    "node.LONGEST_CALL_S = node.LONGEST_OPENING_S = 2.0; sys.exit(cli.main())"
+)
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def healthy(agent: Program) -> bool:
     return readiness(agent)[0] == 200 and not values(agent, "epochcast_gpus_driver_failure{")
 
 
-def broken(agent: Program, code: int, reason: str, gpus: int) -> None:
+def broken(agent: Program, code: object, reason: str, gpus: int) -> None:
     status, answer = readiness(agent)
     assert (status, answer["status"], answer["present"], answer["expected"]) == (503, "driver does not answer", 0, gpus)
     assert reason in answer["reason"]
@@ -142,3 +145,29 @@ def test_a_driver_that_lacks_much_is_ready(start: Start, install: Any, nvml_scen
     agent = start(0)
     until(lambda: healthy(agent))
     assert values(agent, "epochcast_gpus_present") == {"epochcast_gpus_present": 1}
+
+
+def test_a_call_that_hangs_blinds_its_gpu_alone(start: Start, install: Any, nvml_scenario: Any, until: Any) -> None:
+    (nvml_scenario.path.parent / "lib").mkdir()
+    install()
+    nvml_scenario("gpus 4")
+    agent = start(4)
+    until(lambda: healthy(agent))
+    nvml_scenario("gpus 4\nhang nvmlDeviceGetTemperature 2")
+    until(lambda: values(agent, "epochcast_gpus_present") == {"epochcast_gpus_present": 0})  # all wait behind it
+    until(lambda: values(agent, "epochcast_gpus_present") == {"epochcast_gpus_present": 3})
+    assert [gpu["gpu"] for gpu in readiness(agent)[1]["missing"]] == ["2"]
+    assert "GPU GPU-stub-2 hangs" in agent.log.read_text()
+    nvml_scenario("gpus 4")
+    until(lambda: healthy(agent))
+    assert values(agent, "epochcast_gpus_present") == {"epochcast_gpus_present": 4}
+
+
+def test_a_driver_that_hangs_at_the_start_is_waited_for(start: Start, install: Any, nvml_scenario: Any, until: Any) -> None:
+    (nvml_scenario.path.parent / "lib").mkdir()
+    install()
+    nvml_scenario("gpus 2\nhang nvmlDeviceGetName 1")
+    agent = start(2)
+    broken(agent, "", "the driver has not answered for 2 s", 2)
+    nvml_scenario("gpus 2")
+    until(lambda: healthy(agent))
