@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import numpy as np
@@ -239,6 +240,30 @@ def test_promtool_accepts_every_metric_of_the_catalogue(large_node: Any, promtoo
     text = text_of(large_node)
     assert len([line for line in text.splitlines() if line.startswith("epochcast_gpu_sm_active")]) == 2 * 5
     assert promtool(text) == (0, "")
+
+
+def test_by_default_a_gpu_has_at_most_45_series_and_its_agent_35(large_node: Any, promtool: Any) -> None:
+    text = "".join(lines(registry(large_node, Config()).collect()))
+    series = [line for line in text.splitlines() if not line.startswith("#")]
+    assert 40 <= len([line for line in series if re.search(r'[{,]gpu="1"', line) and "epochcast_host" not in line]) <= 45
+    of_one_source = [line for line in series if 'gpu="' not in line and 'source="nvml"' not in line]
+    assert len(of_one_source) <= 35
+    assert promtool(text) == (0, "")
+
+
+def test_the_setting_shows_other_families(still_node: Any) -> None:
+    node = still_node(device(0, "power", "fan_speed", "sm_clock"))
+    node.stores[0].add(START, np.array([50.0, 0.5, 1e9]), 0.0)
+
+    def shown(**families: Any) -> set[str]:
+        text = "".join(lines(registry(node, Config(families=families)).collect()))
+        return {name for name in re.findall(r"^(epochcast_gpu_\w+){", text, re.M) if "power" in name or "fan" in name}
+
+    assert shown() == set()  # power has a mean, of no whole window yet; the fan nothing
+    assert shown(fan_speed=["last"], power=[]) == {"epochcast_gpu_fan_speed_ratio"}
+    assert shown(**{"*": ["last", "seconds"]}) == {
+        *("epochcast_gpu_fan_speed_ratio", "epochcast_gpu_fan_speed_seconds_total", "epochcast_gpu_power_watts")
+    }
 
 
 def test_promtool_refuses_a_page_that_is_wrong(promtool: Any) -> None:
