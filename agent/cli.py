@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cgroup", type=Path, metavar="DIR", help="also measure what the processes of this cgroup use; not with --pid"
     )
+    parser.add_argument("--compat", metavar="NAME", help="also export metric names of dcgm-exporter=4.8 or dcgm-exporter=4.9")
     parser.add_argument("--host", metavar="ADDR", help=f"address to listen on (default {Config.host})")
     parser.add_argument("--port", type=int, metavar="N", help=f"port to listen on; 0: any free port (default {Config.port})")
     parser.add_argument("--port-file", type=Path, metavar="FILE", help="file to write the port to once samples flow")
