@@ -49,10 +49,15 @@ def _await_port(child: subprocess.Popen[bytes], port_file: Path, log: Path) -> i
         if port_file.exists():
             return int(port_file.read_text())
         if child.poll() is not None:
-            lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-            reason = lines[-1].removeprefix("epochcast-agent: ").removeprefix("error: ")
+            reason = _last_line(log).removeprefix("epochcast-agent: ").removeprefix("error: ")
             if child.returncode == 2:
                 raise InputError(reason)
             raise AgentError(f"the agent ended with status {child.returncode}: {reason}")
         time.sleep(0.02)
-    raise AgentError(f"the agent gave no sample within {_START_TIMEOUT_S:.0f} s")
+    raise AgentError(f"the agent gave no sample within {_START_TIMEOUT_S:.0f} s; its log ends: {_last_line(log, 'no source')}")
+
+
+def _last_line(log: Path, text: str = "") -> str:
+    """The last line of a log with this text, else the last."""
+    lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    return next((line for line in reversed(lines) if text in line), lines[-1])
