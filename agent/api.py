@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import gzip_accepted
 
 from epochcast.agent.catalog import catalog
+from epochcast.agent.exposition import MetricsPage
 from epochcast.agent.node import Node
-from epochcast.agent.page import MetricsPage
 from epochcast.agent.processes import ProcessWatcher
 from epochcast.agent.samples import FORMATS, SCHEMA, Selection, identity
 from epochcast.agent.store import DeviceStore
@@ -48,8 +48,7 @@ class Api(Routes):
 
     def _metrics_page(self, query: Query, environ: WSGIEnvironment) -> Answer:
         zipped = gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", ""))
-        kind = self._page.content_type(environ.get("HTTP_ACCEPT", ""))
-        page = self._page.render(kind, zipped, query.get("name[]", ()))
+        page, kind = self._page.render(environ.get("HTTP_ACCEPT", ""), zipped, query.get("name[]", ()))
         return Answer(HTTPStatus.OK, kind, [page], _encoding(zipped))
 
     def _samples(self, query: Query, environ: WSGIEnvironment) -> Answer:
@@ -89,7 +88,7 @@ class Api(Routes):
         for store in self._node.stores:
             source = sources.get(store.device.uuid)
             # Of a device that is gone no row is on its way.
-            row = identity(store) | {"lag_s": source.lag if source else 0.0, "retention_s": self._node.config.retention}
+            row = identity(store.device) | {"lag_s": source.lag if source else 0.0, "retention_s": self._node.config.retention}
             row["interval_s"] = source.interval if source else None
             attributes = self._node.static(store.device.uuid)
             row["static"] = {name: asdict(attribute) for name, attribute in attributes.items()}
@@ -125,11 +124,10 @@ class Api(Routes):
         if self._node.finished:
             return json_answer({"status": "replay finished", "missing": []})
         ages = self._ages(self._node.clock.monotonic())
-        missing = [
-            {"gpu": store.device.label, "uuid": store.device.uuid, "name": store.device.name, "reason": _reason(age)}
-            for store, age, patience in ages
-            if age > patience
-        ]
+        missing = []
+        for device, age in [(store.device, age) for store, age, patience in ages if age > patience]:
+            why = f"no sample for {age:.1f} s" if math.isfinite(age) else "no sample yet"
+            missing.append({"gpu": device.label, "uuid": device.uuid, "name": device.name, "reason": why})
         expected, present = self._node.expected, self._node.present
         # Of a GPU that has not answered since the sources were opened, nothing is known but that it should be there.
         answer: dict[str, object] = {"missing": missing, "expected": expected, "present": present}
@@ -146,10 +144,6 @@ class Api(Routes):
         return [(store, now - store.heard_at, patience.get(store.device.uuid, -math.inf)) for store in self._node.stores]
 
 
-def _reason(age: float) -> str:
-    return f"no sample for {age:.1f} s" if math.isfinite(age) else "no sample yet"
-
-
 def _encoding(zipped: bool) -> tuple[tuple[str, str], ...]:
     return (("Vary", "Accept-Encoding"), *([("Content-Encoding", "gzip")] if zipped else []))
 
@@ -163,8 +157,8 @@ def _zipped(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _chosen_metrics(stores: list[DeviceStore], names: list[str]) -> list[str] | None:
-    """Return the requested metrics, None for all; a metric of only some devices applies to those."""
+def _chosen_metrics(stores: list[DeviceStore], names: list[str]) -> list[str]:
+    """Return the requested metrics (none named: all), each once; a metric of only some devices applies to those."""
     measured = dict.fromkeys(metric.name for store in stores for metric in store.device.metrics)
     for name in names:
         if name not in measured:
@@ -172,7 +166,7 @@ def _chosen_metrics(stores: list[DeviceStore], names: list[str]) -> list[str] | 
             reasons = {store.device.unmeasured[name] for store in stores if name in store.device.unmeasured}
             why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
             raise InputError(f"{what}{why}; choose from {', '.join(measured)}")
-    return list(dict.fromkeys(names)) or None
+    return list(dict.fromkeys(names or measured))
 
 
 def _single(query: Query, name: str, default: str) -> str:

@@ -1,4 +1,4 @@
-"""The metric catalogue: ``metrics.toml`` as frozen dataclasses, and as the table of docs/reference/metrics.md."""
+"""The metric catalogue: ``metrics.toml`` as frozen dataclasses."""
 
 import math
 import tomllib
@@ -87,24 +87,3 @@ def catalog() -> dict[str, Metric]:
 def read_metrics() -> dict[str, Metric]:
     """Return the metrics that sources read, without those derived from them."""
     return {name: metric for name, metric in catalog().items() if metric.tier != "derived"}
-
-
-def markdown() -> str:
-    """Return the catalogue as a Markdown table, for the documentation."""
-    rows = [["column", "paper", "unit", "tier", "DCGM", "GPM", "on `/metrics`", "shown", "what it is"], ["---"] * 9]
-    for metric in catalog().values():
-        page = metric.prometheus + ("_total" if metric.kind == "counter" else "")
-        numbers = ["" if number is None else str(number) for number in (metric.dcgm, metric.gpm)]
-        rows.append(
-            [
-                f"`{metric.name}`",
-                metric.paper or "",
-                metric.unit,
-                metric.tier,
-                *numbers,
-                f"`{page}`",
-                ", ".join(metric.shown),
-                metric.help,
-            ]
-        )
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

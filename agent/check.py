@@ -5,9 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from epochcast.agent.choose import Choice, choose
+from epochcast.agent.choose import choose
 from epochcast.agent.config import Config
-from epochcast.agent.sources import SOURCES, Source, open_source
+from epochcast.agent.samples import identity
+from epochcast.agent.sources import SOURCES, open_source
 from epochcast.agent.static import complete
 from epochcast.common.errors import InputError
 
@@ -28,10 +29,20 @@ def report(config: Config) -> dict[str, Any]:
         opened, choices = choose(config)
     except InputError as problem:
         return {"gpus": [], "sources": sources, "problems": [*problems, str(problem)]}
-    gpus = []
+    devices = [device for source in opened for device in source.devices]
+    static, chosen = complete(devices), {choice.uuid: choice for choice in choices}
     for source in opened:
-        gpus += _gpus(source, {choice.uuid: choice for choice in choices})
         source.close()
+    gpus = [
+        identity(device)
+        | {
+            "why": chosen[device.uuid].why,
+            "refused": dict(chosen[device.uuid].refused),
+            "metrics": {metric.name: metric.tier for metric in device.metrics},
+            "static": {name: asdict(fact) for name, fact in static[device.uuid].items()},
+        }
+        for device in devices
+    ]
     gpus.sort(key=lambda gpu: (gpu["index"], -1 if gpu["instance"] is None else gpu["instance"]))
     return {"gpus": gpus, "sources": sources, "problems": [*problems, *_unmeasured(gpus)]}
 
@@ -56,27 +67,6 @@ def _tried(name: str, config: Config) -> dict[str, Any]:
         return {"name": name, "available": False, "reason": str(problem), "devices": 0}
     source.close()
     return {"name": name, "available": True, "reason": None, "devices": len(source.devices)}
-
-
-def _gpus(source: Source, choices: dict[str, Choice]) -> list[dict[str, Any]]:
-    devices = list(source.devices)
-    static = complete([device for device in devices if device.source not in ("host", "replay")])
-    return [
-        {
-            "index": device.index,
-            "label": device.label,
-            "instance": device.instance,
-            "uuid": device.uuid,
-            "name": device.name,
-            "source": device.source,
-            "why": choices[device.uuid].why,
-            "refused": dict(choices[device.uuid].refused),
-            "metrics": {metric.name: metric.tier for metric in device.metrics},
-            "unmeasured": dict(device.unmeasured),
-            "static": {name: asdict(fact) for name, fact in static.get(device.uuid, device.static).items()},
-        }
-        for device in devices
-    ]
 
 
 def unsupported(root: Path = Path("/")) -> list[str]:

@@ -75,7 +75,9 @@ def _choose(config: Config, silent: Collection[str], only: frozenset[str] | None
     failure: InputError | None = None
     left: frozenset[str] | None = None  # nobody knows which GPUs there are
     try:
-        left = _all_gpus(config, only)
+        nvml = open_source("nvml", config, only)
+        nvml.close()
+        left = frozenset(device.uuid for device in nvml.devices)
     except InputError as problem:
         failure = problem
         refused["nvml"] = str(problem)
@@ -118,11 +120,9 @@ def _best_for_gpus(
 ) -> list[Source]:
     """Open the best source for each of the GPUs ``left``; note in ``refused`` why a source was not taken (for some GPU)."""
     sources: list[Source] = []
-
-    def take(name: str) -> None:
-        nonlocal left
-        if left is not None and not left:
-            return
+    for name in MERITS:
+        if name in silent or (name == "nvml" if left is None else not left):
+            continue
         try:
             source = open_source(name, config, left)
             profiled = _profiled(source)
@@ -132,28 +132,17 @@ def _best_for_gpus(
                 refused[name] = without[0].unmeasured.get(PROFILING, f"it gives no {PROFILING} of {without[0].name}")
                 source.close()
                 if not profiled:
-                    return
+                    continue
                 source = open_source(name, config, profiled)
         except InputError as problem:
             refused[name] = str(problem)
-            return
+            continue
         sources.append(source)
         # Without NVML nobody knows which GPUs there are besides those of the first source that has any.
         left = frozenset() if left is None else left - {device.uuid for device in source.devices}
         if left and name not in refused:
             refused[name] = _why_not(name, config, left)
-
-    for name in MERITS:
-        if name not in silent and (name != "nvml" or left is not None):
-            take(name)
     return sources
-
-
-def _all_gpus(config: Config, only: frozenset[str] | None) -> frozenset[str]:
-    """Return the UUIDs of the GPUs that NVML sees, among ``only``; raises InputError where it sees none."""
-    source = open_source("nvml", config, only)
-    source.close()
-    return frozenset(device.uuid for device in source.devices)
 
 
 def _why_not(name: str, config: Config, gpus: frozenset[str]) -> str:

@@ -65,11 +65,7 @@ class DcgmExporterCollector(Collector):
     def collect(self) -> Iterator[Family]:
         """Yield the families that have a value."""
         names, (nvlink, nvlink_unit), capacity, *_ = self._generation
-        # Their counter has no _total, which a counter of OpenMetrics must have: its type is left open.
-        families = {
-            name: Family(name, _help(column, name), "unknown" if _is_counter(column) else "gauge")
-            for column, name in names.items()
-        }
+        families = {name: _family(column, name) for column, name in names.items()}
         families[nvlink] = Family(nvlink, "Data sent and received over all NVLinks per second.", "gauge")
         if capacity is not None:
             families[capacity] = Family(capacity, "Device memory. Unit: bytes.", "gauge")
@@ -96,18 +92,18 @@ class DcgmExporterCollector(Collector):
             for store in sampler.stores:
                 summary = store.summary(now - sampler.source.silent_after)
                 if summary is not None and store.device.metrics and store.device.metrics[0].scope == "gpu":
-                    names = [metric.name for metric in store.device.metrics]
-                    newest = dict(zip(names, summary.last.tolist(), strict=True))
+                    newest = summary["last"]
                     if store.device.instance is None:
                         newest[LAST_XID] = float(store.last_xid)
                     listed.append((store.device, newest))
         whole = {device.index: values for device, values in listed if device.instance is None}
         parents = {store.device.index: store.device for store in self._node.stores if store.device.instance is None}
         partitioned = {device.index for device, _ in listed if device.instance is not None}
+        own = {name for name, metric in catalog().items() if metric.dcgm in INSTANCE_FIELDS}
         for device, values in listed:
             if device.instance is not None:
                 of_card = whole.get(device.index, {})
-                values = {**{name: value for name, value in of_card.items() if not _instances_own(name)}, **values}
+                values = {**{name: value for name, value in of_card.items() if name not in own}, **values}
             elif device.index in partitioned:
                 continue
             yield device, self._labels(device, parents.get(device.index, device)), values
@@ -127,17 +123,11 @@ class DcgmExporterCollector(Collector):
         return labels
 
 
-def _instances_own(name: str) -> bool:
-    metric = catalog().get(name)
-    return metric is not None and metric.dcgm in INSTANCE_FIELDS
-
-
-def _is_counter(column: str) -> bool:
-    return column != LAST_XID and catalog()[column].kind == "counter"
-
-
-def _help(column: str, name: str) -> str:
+def _family(column: str, name: str) -> Family:
     if column == LAST_XID:
-        return "Code of the last Xid error since the agent opened the GPU; 0 if there was none. Unit: none."
+        text = "Code of the last Xid error since the agent opened the GPU; 0 if there was none. Unit: none."
+        return Family(name, text, "gauge")
     metric = catalog()[column]
-    return f"{metric.help} Unit: {UNITS.get((metric.unit, NAMES[name][1]), metric.unit) or 'none'}."
+    text = f"{metric.help} Unit: {UNITS.get((metric.unit, NAMES[name][1]), metric.unit) or 'none'}."
+    # Their counter has no _total, which a counter of OpenMetrics must have: its type is left open.
+    return Family(name, text, "unknown" if metric.kind == "counter" else "gauge")

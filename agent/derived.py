@@ -3,15 +3,11 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.sources import Device
-from epochcast.agent.windows import READING_LIFE
+from epochcast.agent.windows import READING_LIFE, Table, Vector
 from epochcast.held_idle import ACTIVITY, held_idle
-
-Vector = NDArray[np.float64]
-Table = NDArray[np.float64]
 
 
 class DerivedColumns:

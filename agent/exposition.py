@@ -1,19 +1,20 @@
-"""The content of ``/metrics``: collectors that read the stores for each page and keep nothing between pages."""
+"""``/metrics``: collectors that read the stores and keep nothing, and the page that is made of them once per newest sample."""
 
+import gzip
 import math
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from epochcast.agent.catalog import PARTS, Metric, Part
@@ -21,11 +22,17 @@ from epochcast.agent.compat import DcgmExporterCollector
 from epochcast.agent.config import COMPATIBLE, Config
 from epochcast.agent.node import Node
 from epochcast.agent.sampler import Histogram, Sampler
-from epochcast.agent.sources import Device
+from epochcast.agent.store import Summary
+from epochcast.agent.ticks_first import ticks_first
 
+# Without news a page is repeated this long (seconds): a device that falls silent must leave it.
+LONGEST_LIFE_S = 0.5
+# Level 1 makes a page a seventh as large; level 9 takes ten times as long to make it a sixth smaller still.
+GZIP_LEVEL = 1
 LABELS = ("gpu", "uuid", "name")
 # Static attributes that join a GPU with logs of the kernel, inventories and driver updates.
 FACTS = ("driver_version", "pci_bus_id", "serial")
+VERSIONS = {"version": version("epochcast"), "python": platform.python_version()}
 STATISTICS = {"avg": "Mean", "min": "Minimum", "max": "Maximum"}
 # Families that are not of one metric: no column of a replayed trace may take their names.
 RESERVED = frozenset(
@@ -61,100 +68,64 @@ class DeviceCollector(Collector):
     def __init__(self, node: Node, config: Config) -> None:
         self._node = node
         self._config = config
-        self._plan = _Plan((), ())
 
     def collect(self) -> Iterator[Family]:
         """Yield the families; each device's lines are of one moment."""
         node = self._node
-        stores, choices = node.stores, node.choices
-        plan = self._plan_for([store.device for store in stores])
-        sources = node.sources
+        stores, choices, sources = node.stores, node.choices, node.sources
         now = node.clock.monotonic()
-        info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.")
-        up = GaugeMetricFamily("epochcast_gpu_up", "1 while samples of the GPU arrive, 0 while it is silent or gone.")
-        missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.")
-        xids = CounterMetricFamily(
-            "epochcast_gpu_xid_errors", "Xid errors that the driver reported since the agent started; none before the first."
+        info = InfoMetricFamily("epochcast_gpu", "What the device is, and whether its samples are simulated.", labels=LABELS)
+        up = GaugeMetricFamily(
+            "epochcast_gpu_up", "1 while samples of the GPU arrive, 0 while it is silent or gone.", labels=LABELS
         )
-        present: list[_Present] = []
-        for store, labels in zip(stores, plan.labels, strict=True):
+        missed = CounterMetricFamily("epochcast_gpu_missed_ticks", "Ticks that left no sample of the device.", labels=LABELS)
+        xids = CounterMetricFamily(
+            "epochcast_gpu_xid_errors",
+            "Xid errors that the driver reported since the agent started; none before the first.",
+            labels=(*LABELS, "xid"),
+        )
+        present: list[tuple[tuple[str, str, str], Summary]] = []
+        for store in stores:
             device = store.device
+            labels = (device.label, device.uuid, device.name)
             source = sources.get(device.uuid)
             summary = None if source is None else store.summary(now - source.silent_after)
             if summary is not None:
-                positions = {metric.name: position for position, metric in enumerate(device.metrics)}
-                present.append(_Present(labels, positions, {name: vector.tolist() for name, vector in vars(summary).items()}))
+                present.append((labels, summary))
             static = node.static(device.uuid)
             facts = {name: str(static[name].value) if name in static else "" for name in FACTS}
-            simulated = str(device.simulated).lower()
-            info.add_sample("epochcast_gpu_info", {**labels, "source": device.source, "simulated": simulated, **facts}, 1.0)
+            info.add_metric(labels, {"source": device.source, "simulated": str(device.simulated).lower(), **facts})
             if device.source != "host":
-                up.add_sample(up.name, labels, float(summary is not None))
-            missed.add_sample("epochcast_gpu_missed_ticks_total", labels, store.missed_ticks)
+                up.add_metric(labels, summary is not None)
+            missed.add_metric(labels, store.missed_ticks)
             for code, count in sorted(store.xids.copy().items()):
-                xids.add_sample("epochcast_gpu_xid_errors_total", {**labels, "xid": str(code)}, count)
+                xids.add_metric((*labels, str(code)), count)
         fallback = GaugeMetricFamily(
             "epochcast_gpu_source_fallback",
             "1 while the device is not read from its best source; /api/v1/gpus says why.",
             labels=(*LABELS, "source"),
         )
         for choice in choices:
-            if choice.source == "host":  # there is no GPU
-                continue
-            fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], float(choice.fallback))
+            if choice.source != "host":  # else there is no GPU
+                fallback.add_metric([choice.label, choice.uuid, choice.name, choice.source], choice.fallback)
         yield from (info, up, missed, xids, fallback)
-        for metric, name in plan.names:
-            yield from self._metric_families(metric, name, present)
+        for metric, name in unique_names([metric for store in stores for metric in store.device.metrics]):
+            for part in self._config.shown(metric):
+                family = self._family(metric, family_name(name, part), part)
+                for labels, summary in present:
+                    value = summary[part].get(metric.name, math.nan)
+                    if not math.isnan(value):
+                        family.add_metric(labels, value)
+                yield family
 
-    def _plan_for(self, devices: list[Device]) -> "_Plan":
-        """Return the names and label sets of these devices, which change only when the sources are reopened."""
-        plan = self._plan
-        if len(plan.devices) != len(devices) or any(a is not b for a, b in zip(plan.devices, devices, strict=True)):
-            plan = self._plan = _Plan(devices, unique_names([metric for device in devices for metric in device.metrics]))
-        return plan
-
-    def _metric_families(self, metric: Metric, name: str, present: list["_Present"]) -> Iterator[Family]:
-        for part in self._config.shown(metric):
-            own = family_name(name, part)
-            if metric.kind == "counter":
-                yield _filled(CounterMetricFamily(own, metric.help), f"{own}_total", present, metric, part)
-            elif part == "last":
-                yield _filled(GaugeMetricFamily(own, metric.help), own, present, metric, part)
-            elif part == "seconds":
-                text = f"Integral over time; its rate() is the exact mean: {metric.help}"
-                yield _filled(CounterMetricFamily(own, text), f"{own}_total", present, metric, part)
-            else:
-                text = f"{STATISTICS[part]} over the last {self._config.window:g} s window: {metric.help}"
-                yield _filled(GaugeMetricFamily(own, text), own, present, metric, part)
-
-
-class _Plan:
-    """What stays the same from page to page: ``labels`` of each device (one object each), ``names`` of the metrics."""
-
-    def __init__(self, devices: Iterable[Device], names: Iterable[tuple[Metric, str]]) -> None:
-        self.devices = tuple(devices)
-        self.labels = [dict(zip(LABELS, (device.label, device.uuid, device.name), strict=True)) for device in self.devices]
-        self.names = tuple(names)
-
-
-class _Present(NamedTuple):
-    """A device that is not silent: its labels, the position of each of its metrics, and its `Summary` as lists."""
-
-    labels: dict[str, str]
-    positions: dict[str, int]
-    summary: Mapping[str, list[float]]
-
-
-def _filled(family: Family, sample_name: str, present: Iterable[_Present], metric: Metric, part: Part) -> Family:
-    """Add one line per device that has a value of ``metric`` in that part of its summary."""
-    for labels, positions, summary in present:
-        position = positions.get(metric.name)
-        if position is not None:
-            value = summary[part][position]
-            if not math.isnan(value):
-                # Not add_metric: that makes a label set of its own for each line.
-                family.add_sample(sample_name, labels, value)
-    return family
+    def _family(self, metric: Metric, name: str, part: Part) -> CounterMetricFamily | GaugeMetricFamily:
+        text = metric.help
+        if part == "seconds":
+            text = f"Integral over time; its rate() is the exact mean: {text}"
+        elif part != "last":
+            text = f"{STATISTICS[part]} over the last {self._config.window:g} s window: {text}"
+        counts = part == "seconds" or metric.kind == "counter"
+        return (CounterMetricFamily if counts else GaugeMetricFamily)(name, text, labels=LABELS)
 
 
 def unique_names(metrics: Iterable[Metric]) -> list[tuple[Metric, str]]:
@@ -162,19 +133,18 @@ def unique_names(metrics: Iterable[Metric]) -> list[tuple[Metric, str]]:
 
     A metric of the catalogue keeps its documented name, regardless of the other columns of a replayed trace.
     """
-    names: dict[str, tuple[Metric, str]] = {}
+    names = []
     taken = set(RESERVED)
-    for metric in sorted(metrics, key=lambda metric: metric.unit == ""):
-        if metric.name in names:
-            continue
-        base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in metric.prometheus)
+    by_name = {metric.name: metric for metric in metrics}
+    for metric in sorted(by_name.values(), key=lambda metric: metric.unit == ""):
+        base = re.sub(r"[^A-Za-z0-9_]", "_", metric.prometheus)
         name, copies = base, 1
         while taken & _families(name):
             copies += 1
             name = f"{base}_{copies}"
         taken |= _families(name)
-        names[metric.name] = (metric, name)
-    return list(names.values())
+        names.append((metric, name))
+    return names
 
 
 def family_name(name: str, part: Part) -> str:
@@ -192,12 +162,8 @@ def _families(name: str) -> set[str]:
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
     """Return cumulative counts by upper bound, and the sum of the durations (seconds)."""
-    total = 0
-    buckets = []
-    for bound, count in zip(histogram.BOUNDS, list(histogram.counts), strict=True):
-        total += count
-        buckets.append(("+Inf" if math.isinf(bound) else repr(bound), float(total)))
-    return buckets, histogram.sum
+    bounds = ["+Inf" if math.isinf(bound) else repr(bound) for bound in histogram.BOUNDS]
+    return list(zip(bounds, map(float, accumulate(list(histogram.counts))), strict=True)), histogram.sum
 
 
 # What is exported of each sampler: kind and name of the family, help, and what `add_metric` takes (None: no line).
@@ -274,10 +240,49 @@ class AgentCollector(Collector):
                         blanks.add_metric([store.device.label, store.device.uuid, metric.name], count)
                 for name, count in store.implausible.copy().items():
                     implausible.add_metric([store.device.label, store.device.uuid, name], count)
-        yield InfoMetricFamily(
-            "epochcast_agent_build",
-            "Version of the agent and of the Python that runs it.",
-            {"version": version("epochcast"), "python": platform.python_version()},
-        )
+        yield InfoMetricFamily("epochcast_agent_build", "Version of the agent and of the Python that runs it.", VERSIONS)
         yield from (family for family, _ in families)
         yield from (blanks, implausible)
+
+
+class MetricsPage:
+    """The newest page in each requested form. Nothing is kept per scraper."""
+
+    def __init__(self, node: Node, registry: CollectorRegistry) -> None:
+        self._node = node
+        self._registry = registry
+        self._pages: dict[tuple[str, bool], bytes] = {}
+        self._of: object = None
+        self._since = -math.inf
+        self._lock = threading.Lock()
+
+    def render(self, accept: str, zipped: bool, names: Collection[str] = ()) -> tuple[bytes, str]:
+        """Return the page and its type, OpenMetrics or Prometheus' own text, for a client with this Accept header.
+
+        ``names`` (of samples, as in ``?name[]=``) leaves out all others.
+        """
+        encode, kind = choose_encoder(accept)
+        if names:
+            return self._fresh(encode, zipped, frozenset(names)), kind
+        samplers = self._node.samplers
+        of = (samplers, [sampler.last_sample_time for sampler in samplers])
+        # Scrapers that come at the same time wait for the first one's page instead of each making it.
+        with self._lock:
+            now = self._node.clock.monotonic()
+            if of != self._of or now - self._since > LONGEST_LIFE_S:
+                self._pages, self._of, self._since = {}, of, now
+            if (kind, zipped) not in self._pages:
+                self._pages[kind, zipped] = self._fresh(encode, zipped, None)
+            return self._pages[kind, zipped], kind
+
+    def _fresh(self, encode: Callable[[Any], bytes], zipped: bool, names: Collection[str] | None) -> bytes:
+        # Not the registry's own restriction to names: that wants them at a start, and ours change with the devices.
+        page = encode(SimpleNamespace(collect=lambda: ticks_first.between(self._families(names))))
+        return gzip.compress(page, GZIP_LEVEL) if zipped else page
+
+    def _families(self, names: Collection[str] | None) -> Iterator[Family]:
+        for family in self._registry.collect():
+            if names is not None:
+                family.samples = [sample for sample in family.samples if sample.name in names]
+            if names is None or family.samples:
+                yield family

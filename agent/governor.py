@@ -23,8 +23,7 @@ class Governor:
     """Decides which ticks of a grid of ``hertz`` are taken.
 
     ``budget``: CPU seconds that a tick at full rate may take, so ``budget · hertz`` is the share of a core that may be spent
-    reading; a slower rate may cost as much in all. ``divisor``: each how many-th tick is taken now. ``steps``: changes of rate
-    so far.
+    reading; a slower rate may cost as much in all. ``divisor``: each how many-th tick is taken now.
     """
 
     def __init__(self, hertz: float, budget: float) -> None:
@@ -37,7 +36,6 @@ class Governor:
         self._held_since = -math.inf
         self._tried_faster = False
         self._hold = FIRST_HOLD_S
-        self.steps = 0
 
     @property
     def divisor(self) -> int:
@@ -71,7 +69,6 @@ class Governor:
         self._held_since = now
         self._tried_faster = change < 0
         self._costs.clear()
-        self.steps += 1
         log.warning(
             "a tick's readings take %.1f ms of CPU (budget %.1f ms at %g Hz): sampling at %g Hz instead of %g Hz",
             1e3 * cost,

@@ -18,18 +18,15 @@ def count_gpus(root: Path = Path("/")) -> int | None:
     """
     if "container" in os.environ or any((root / sign).exists() for sign in CONTAINER):
         return None
-    gpus = [device for device in (root / "sys/bus/pci/devices").glob("*") if _is_gpu(device)]
-    ours = [gpu for gpu in gpus if _driver(gpu) in ("nvidia", "") and not (gpu / "physfn").exists()]
-    return len(ours) if gpus else None
+    nvidia = [device for device in (root / "sys/bus/pci/devices").glob("*") if _text(device / "vendor") == VENDOR]
+    gpus = [device for device in nvidia if _text(device / "class").startswith(CLASSES)]
+    bound = [gpu for gpu in gpus if _driver(gpu) in ("nvidia", "") and not (gpu / "physfn").exists()]
+    return len(bound) if gpus else None
 
 
 def driver_is_due(root: Path = Path("/")) -> bool:
     """Whether NVIDIA's driver should work here: the bus shows a GPU, or its devices are there."""
     return bool(count_gpus(root)) or any((root / "dev").glob("nvidia[0-9]*"))
-
-
-def _is_gpu(device: Path) -> bool:
-    return _text(device / "vendor") == VENDOR and _text(device / "class").startswith(CLASSES)
 
 
 def _driver(device: Path) -> str:

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,19 +10,6 @@ from numpy.typing import NDArray
 from epochcast.agent.catalog import Metric
 
 Column = NDArray[np.float32 | np.float64]
-
-
-class News(NamedTuple):
-    """What a ring holds beyond a reader's cursor.
-
-    ``cursor``: where to go on. ``lost``: rows that were overwritten before they could be read. ``time`` and ``columns`` as of
-    `Ring.read`.
-    """
-
-    cursor: int
-    lost: int
-    time: NDArray[np.float64]
-    columns: dict[str, Column]
 
 
 class Ring:
@@ -103,8 +89,11 @@ class Ring:
                 if dropped == self.dropped:
                     return time[first:last][overwritten:], {name: column[overwritten:] for name, column in chosen.items()}
 
-    def since(self, cursor: int) -> News:
-        """Return the rows that came after the ``cursor`` of an earlier call; 0 is before the first row ever."""
+    def since(self, cursor: int) -> tuple[int, int, NDArray[np.float64], dict[str, Column]]:
+        """Return the rows that came after the ``cursor`` of an earlier call; 0 is before the first row ever.
+
+        In front of times and columns, as of `read`: where to go on, and how many rows were overwritten before they were read.
+        """
         with self._lock:
             end = self._end + self.dropped
             # A cursor of another ring (a device's rows were moved to a larger one) may lie beyond the end.
@@ -112,7 +101,7 @@ class Ring:
             lost = max(0, self._start - max(first, 0))
             slots = np.arange(max(first, self._start), self._end) % self.capacity
             columns = {name: self._columns[name][slots] for name in self._names}
-            return News(end, lost, self._time[slots], columns)
+            return end, lost, self._time[slots], columns
 
     @property
     def oldest(self) -> float | None:

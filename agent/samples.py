@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.agent.ring import Column
+from epochcast.agent.sources import Device
 from epochcast.agent.store import DeviceStore
 
 # Of all three formats; raised when a field is removed or changes its meaning, not when one is added.
@@ -25,7 +26,7 @@ LABEL_LENGTH = 8
 
 
 class Selection(NamedTuple):
-    """The request: rows with times in ``[start, stop)`` (unix s); ``metrics`` None: all.
+    """The request: rows with times in ``[start, stop)`` (unix s), and the metrics by ``names`` that a device has.
 
     ``intervals``: usual seconds from row to row by the UUID of each device that is being read.
     """
@@ -33,25 +34,17 @@ class Selection(NamedTuple):
     stores: Sequence[DeviceStore]
     start: float
     stop: float
-    metrics: Sequence[str] | None
+    names: Sequence[str]
     intervals: Mapping[str, float]
-
-    @property
-    def names(self) -> list[str]:
-        """The metrics of all devices, each once."""
-        own = dict.fromkeys(metric.name for store in self.stores for metric in store.device.metrics)
-        return list(own if self.metrics is None else self.metrics)
 
     def rows(self, store: DeviceStore) -> tuple[NDArray[np.float64], dict[str, Column]]:
         """Return times and columns of one device, as `DeviceStore.samples` does."""
         own = {metric.name for metric in store.device.metrics}
-        names = None if self.metrics is None else [name for name in self.metrics if name in own]
-        return store.samples(self.start, self.stop, names)
+        return store.samples(self.start, self.stop, [name for name in self.names if name in own])
 
 
-def identity(store: DeviceStore) -> dict[str, Any]:
-    """Return what the API says of a device wherever it names one."""
-    device = store.device
+def identity(device: Device) -> dict[str, Any]:
+    """Return what is said of a device wherever one is named."""
     return {
         "index": device.index,
         "instance": device.instance,
@@ -70,7 +63,7 @@ def as_json(selection: Selection) -> Iterator[bytes]:
     yield f'{{"schema":"{SCHEMA}","interval_s":{json.dumps(interval)},"gpus":['.encode()
     for position, store in enumerate(selection.stores):
         time, columns = selection.rows(store)
-        head = identity(store) | {
+        head = identity(store.device) | {
             "interval_s": selection.intervals.get(store.device.uuid),
             "missed_ticks": store.missed_ticks,
             "dropped_samples": store.dropped,

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from epochcast.agent.sources import Attribute, Device
 from epochcast.architectures import figures_of
@@ -52,15 +51,8 @@ ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 Facts = Mapping[str, float | int | str]
 
 
-class CudaReading(NamedTuple):
-    """CUDA's attributes of each device, by UUID, and why there are none (empty otherwise)."""
-
-    facts: Mapping[str, Facts]
-    reason: str
-
-
-def read_cuda(timeout: float = CUDA_TIMEOUT_S) -> CudaReading:
-    """Ask the CUDA driver in a process of its own, for at most ``timeout`` seconds; never raises.
+def read_cuda(timeout: float = CUDA_TIMEOUT_S) -> Mapping[str, Facts]:
+    """Return CUDA's attributes of each device, by UUID, from a process of its own that gets ``timeout`` seconds; never raises.
 
     The answer does not change while the driver runs: one call serves as often as the node is looked at again.
     """
@@ -85,27 +77,27 @@ def read_cuda(timeout: float = CUDA_TIMEOUT_S) -> CudaReading:
     if process.returncode != 0:
         return _nothing(complaint.splitlines()[-1] if complaint else f"the CUDA query ended with status {process.returncode}")
     try:
-        facts = json.loads(answer)
+        facts: dict[str, Facts] = json.loads(answer)
     except ValueError as error:
         return _nothing(f"the CUDA query gave no JSON: {error}")
     if complaint:
         log.warning("%s", complaint)
-    return CudaReading(facts, "")
+    return facts
 
 
-def _nothing(reason: str) -> CudaReading:
+def _nothing(reason: str) -> dict[str, Facts]:
     log.info("no static attributes from CUDA: %s", reason)
-    return CudaReading({}, reason)
+    return {}
 
 
 def complete(devices: Sequence[Device]) -> dict[str, dict[str, Attribute]]:
     """Return all static attributes of each device, by UUID and name. Takes seconds where a CUDA driver starts slowly."""
     here = any(device.source not in ("host", "replay") for device in devices)
-    return merge(devices, read_cuda().facts if here else {})
+    return merge(devices, read_cuda() if here else {})
 
 
 def merge(devices: Sequence[Device], cuda: Mapping[str, Facts]) -> dict[str, dict[str, Attribute]]:
-    """Return all static attributes of each device, by UUID and name; ``cuda`` as in `CudaReading.facts`.
+    """Return all static attributes of each device, by UUID and name; ``cuda`` as of `read_cuda`.
 
     What the device's own source read comes first, then CUDA, then the table by compute capability (``architectures.toml``)
     and what can be computed from all these, both with the source ``table``. A host has its own attributes only.

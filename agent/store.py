@@ -8,15 +8,19 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.agent.catalog import Part
 from epochcast.agent.derived import DerivedColumns
 from epochcast.agent.plausible import Plausible
-from epochcast.agent.ring import Column, News, Ring
+from epochcast.agent.ring import Column, Ring
 from epochcast.agent.sources import Device
-from epochcast.agent.windows import Summary, Windows
+from epochcast.agent.windows import Windows
 
 # Rows that wait until they are stored and summed up, unless somebody asks before: as one array they cost hardly more than one
 # of them.
 BLOCK = 256
+
+# Values by part and by the name of a metric, NaN for none.
+Summary = dict[Part, dict[str, float]]
 
 
 class DeviceStore:
@@ -32,6 +36,7 @@ class DeviceStore:
 
     def __init__(self, device: Device, capacity: int, window: float) -> None:
         self._plausible = Plausible(device)
+        self.implausible = self._plausible.left_out
         self._derived = DerivedColumns(device)
         self.device = device = replace(device, metrics=(*device.metrics, *self._derived.metrics))
         self.missed_ticks = 0
@@ -71,7 +76,7 @@ class DeviceStore:
         """Return the rows with times in ``[start, stop)``; see `Ring.read`."""
         return self._complete().read(start, stop, metrics)
 
-    def since(self, cursor: int) -> News:
+    def since(self, cursor: int) -> tuple[int, int, NDArray[np.float64], dict[str, Column]]:
         """Return the rows that came after a reader's cursor; see `Ring.since`."""
         return self._complete().since(cursor)
 
@@ -82,13 +87,18 @@ class DeviceStore:
             return self._ring
 
     def summary(self, heard_since: float) -> Summary | None:
-        """Return the present state, None when the device was not heard of since that moment of the monotonic clock."""
+        """Return the present state, None when the device was not heard of since that moment of the monotonic clock.
+
+        See `Windows.summary`.
+        """
         self.refresh()
         with self._lock:
             if self._heard_at < heard_since:
                 return None
             self._take_in()
-            return self._windows.summary()
+            parts = self._windows.summary()
+        names = [metric.name for metric in self.device.metrics]
+        return {part: dict(zip(names, vector.tolist(), strict=True)) for part, vector in parts.items()}
 
     def take_over(self, old: "DeviceStore") -> None:
         """Go on from the store of the same device whose source was closed: nothing that was sampled is lost.
@@ -97,15 +107,12 @@ class DeviceStore:
         """
         self.missed_ticks, self.counted_until, self.blanks = old.missed_ticks, old.counted_until, old.blanks
         self.xids, self.last_xid = old.xids, old.last_xid
-        self._plausible.left_out = old._plausible.left_out
+        self.implausible = self._plausible.left_out = old.implausible
         old.refresh()
         with old._lock:
             old._take_in()
-            if (old.device.metrics, old._ring.capacity, old._windows.length) == (
-                self.device.metrics,
-                self._ring.capacity,
-                self._windows.length,
-            ):
+            shape = (self.device.metrics, self._ring.capacity, self._windows.length)
+            if shape == (old.device.metrics, old._ring.capacity, old._windows.length):
                 self._ring, self._windows, self._dropped_before = old._ring, old._windows, old._dropped_before
                 return
             self._dropped_before = old._dropped_before + old._ring.dropped
@@ -120,11 +127,6 @@ class DeviceStore:
     def dropped(self) -> int:
         """Rows that gave way because the clock was set back to before their time."""
         return self._dropped_before + self._ring.dropped
-
-    @property
-    def implausible(self) -> Counter[str]:
-        """Values left out because they cannot be true, by metric."""
-        return self._plausible.left_out
 
     @property
     def set_back_to(self) -> float | None:

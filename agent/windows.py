@@ -1,12 +1,11 @@
 """What ``/metrics`` shows of one device: last values, statistics over clock-aligned windows, integrals of ratios."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.agent.catalog import Metric
+from epochcast.agent.catalog import PARTS, Metric, Part
 
 Vector = NDArray[np.float64]
 Table = NDArray[np.float64]
@@ -16,21 +15,6 @@ Table = NDArray[np.float64]
 READING_LIFE = {"fast": 0.09, "slow": 1.5, "rare": 90.0, "derived": 0.09}
 # Past this gap (seconds) between two readings nobody knows what a ratio was in between, and nothing is added to its integral.
 LONGEST_GAP = {"fast": 5.0, "slow": 5.0, "rare": 90.0, "derived": 5.0}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One device's vectors, in the order of its metrics; NaN where there is nothing to show.
-
-    ``last``: newest values. ``avg``, ``min``, ``max``: over the last complete window. ``seconds``: integral since the agent
-    started, for ratios: the busy time. As `catalog.PARTS`.
-    """
-
-    last: Vector
-    avg: Vector
-    min: Vector
-    max: Vector
-    seconds: Vector
 
 
 class Windows:
@@ -115,14 +99,12 @@ class Windows:
             if metric.name in positions:
                 self._integral[position] = other._integral[positions[metric.name]]
 
-    def summary(self) -> Summary:
-        """Return copies of the present state."""
+    def summary(self) -> dict[Part, Vector]:
+        """Return the present state of each of `PARTS`, in the order of the metrics; NaN where there is nothing to show.
+
+        ``avg``, ``min``, ``max`` are of the last complete window, ``seconds`` the integral since the agent started (of a ratio:
+        the busy time).
+        """
         fresh = self._newest - self._last_time <= self._life
-        mean, low, high = self._complete
-        return Summary(
-            last=np.where(fresh, self._last, np.nan),
-            avg=mean.copy(),
-            min=low.copy(),
-            max=high.copy(),
-            seconds=self._integral.copy(),
-        )
+        parts = (np.where(fresh, self._last, np.nan), *self._complete, self._integral.copy())
+        return dict(zip(PARTS, parts, strict=True))

@@ -37,7 +37,10 @@ class Backlog:
         with self._changed:
             self._batches.append(batch)
             self._samples += batch.samples
-            self._make_room()
+            while self._samples > self.capacity and self._batches:
+                oldest = self._batches.popleft()
+                self._samples -= oldest.samples
+                self.dropped += oldest.samples
             self._changed.notify()
 
     def take(self) -> Batch | None:
@@ -69,9 +72,3 @@ class Backlog:
         with self._changed:
             self._closed = True
             self._changed.notify()
-
-    def _make_room(self) -> None:
-        while self._samples > self.capacity and self._batches:
-            oldest = self._batches.popleft()
-            self._samples -= oldest.samples
-            self.dropped += oldest.samples

@@ -76,25 +76,18 @@ def _messages() -> dict[str, Any]:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
 
-    scalars = {
-        "string": FieldDescriptorProto.TYPE_STRING,
-        "double": FieldDescriptorProto.TYPE_DOUBLE,
-        "int64": FieldDescriptorProto.TYPE_INT64,
-    }
     file = FileDescriptorProto(name="epochcast/remote_write.proto", package="prometheus", syntax="proto3")
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for number, (field, kind) in fields.items():
-            if kind in scalars:
-                message.field.add(name=field, number=number, type=scalars[kind], label=FieldDescriptorProto.LABEL_OPTIONAL)
-            else:
-                message.field.add(
-                    name=field,
-                    number=number,
-                    type=FieldDescriptorProto.TYPE_MESSAGE,
-                    type_name=f".prometheus.{kind}",
-                    label=FieldDescriptorProto.LABEL_REPEATED,
-                )
+            nested = kind in MESSAGES
+            message.field.add(
+                name=field,
+                number=number,
+                type=FieldDescriptorProto.Type.Value("TYPE_MESSAGE" if nested else f"TYPE_{kind.upper()}"),
+                type_name=f".prometheus.{kind}" if nested else None,
+                label=FieldDescriptorProto.LABEL_REPEATED if nested else FieldDescriptorProto.LABEL_OPTIONAL,
+            )
     # A pool of its own: another library of the process may have registered Prometheus's own file.
     pool = DescriptorPool()
     pool.Add(file)

@@ -7,14 +7,15 @@ what is new and gives it DCGM's own times. Where the engine's manners matter the
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.agent.config import Config
+from epochcast.agent.plausible import share_of_time
 from epochcast.agent.sources import Device, Row, Source, Tick
-from epochcast.agent.sources.dcgm_derived import TimeShares, XidSamples, time_columns
 from epochcast.agent.sources.dcgm_engine import Entity, HostEngine, connect
 from epochcast.agent.sources.dcgm_values import (
     INSTANCE_FIELDS,
@@ -62,6 +63,9 @@ class DcgmSource(Source):
         self.blanks: Counter[tuple[int, str]] = Counter()
         self._wanted = [metric for metric in config.metrics().values() if metric.scope == "gpu"]
         self._reported: list[tuple[int, int]] = []
+        # By device: time (µs) of the newest Xid error. By device and counter of time: time and value of the newest reading.
+        self._newest_xid = Counter[int]()
+        self._counted: dict[tuple[int, int], tuple[float, float]] = {}
         self._groups: dict[tuple[Entity, ...], WatchGroup] = {}
         self._watches: list[Watch] = []
         self._retry_at = 0.0
@@ -106,7 +110,7 @@ class DcgmSource(Source):
         )
         self._column = np.full(1 << 16, -1, dtype=np.int16)
         self._column[list(self._metrics)] = range(len(self._metrics))
-        self._shares, self._xids = TimeShares(time_columns(list(self._metrics))), XidSamples()
+        self._time_columns = [column for column, number in enumerate(self._metrics) if number in TIME_FIELDS]
 
     def _chosen(self, everything: Sequence[Entity]) -> list[Entity]:
         if not everything:
@@ -256,7 +260,7 @@ class DcgmSource(Source):
             columns = self._column[raw["field"]]
             values, blank = numbers(raw) * self._scale[columns], blank_reasons(raw) >= 0
             xids = (raw["field"] == XID_FIELD) & ~blank & (devices >= 0)
-            self._reported += self._xids.take(devices[xids], raw["ts"][xids], raw["int"][xids])
+            self._note_xids(devices[xids], raw["ts"][xids], raw["int"][xids])
             use = (devices >= 0) & (columns >= 0)
             use[use] = self._measured[devices[use], columns[use]]
             parts.append(Samples(raw["ts"], devices, columns, values, blank).at(use))
@@ -267,18 +271,35 @@ class DcgmSource(Source):
             self._rows.restart(complete)
         return Samples(*map(np.concatenate, zip(*parts, strict=True))), max(complete, self._rows.until)
 
+    def _note_xids(self, devices: NDArray[np.int64], times: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
+        """Note the new ones among samples of the field of Xid errors: DCGM stores one when the driver reports it, else none."""
+        for device, time, code in sorted(zip(devices.tolist(), times.tolist(), codes.tolist(), strict=True)):
+            if time > self._newest_xid[device] and code > 0:
+                self._newest_xid[device] = time
+                self._reported.append((device, code))
+
     def _take(self, samples: Samples, complete: int) -> list[Row]:
         devices, times, values, lost = self._rows.take(samples, complete)
         self.blanks.update(zip(lost.devices.tolist(), [self._names[column] for column in lost.metrics.tolist()], strict=True))
         for watch in self._watches:
             # A sample may be stamped before this fetch and stored after it.
             watch.since = self._rows.since
-        self._shares.convert(devices, times, values)
+        self._put_shares(devices, times, values)
         given = ~np.isnan(values).all(axis=1)
         return [
             Row(device, time, row[self._columns[device]])
             for device, time, row in zip(devices[given].tolist(), times[given].tolist(), values[given], strict=True)
         ]
+
+    def _put_shares(self, devices: NDArray[np.int64], times: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        """Put the share of time since the reading before in the place of each counter of time; NaN where it cannot be known."""
+        for column in self._time_columns:
+            for row in np.flatnonzero(~np.isnan(values[:, column])).tolist():
+                device, time, value = int(devices[row]), float(times[row]), float(values[row, column])
+                time_before, value_before = self._counted.get((device, column), (nan, nan))
+                self._counted[device, column] = time, value
+                share = (value - value_before) / (time - time_before) if time > time_before else nan
+                values[row, column] = share_of_time(share) if share >= 0 else nan
 
     def take_xids(self) -> Sequence[tuple[int, int]]:
         """Return and forget the Xid errors that DCGM was told of: (position of the device, code), in their order."""

@@ -31,7 +31,7 @@ NAME_FIELD = 50  # of a GPU instance: its MIG profile, as in 1g.10gb
 NVML_INDEX_FIELD = 52
 UUID_FIELD = 54
 COMPUTE_CAPABILITY_FIELD = 63
-# Facts read once: DCGM field id → (attribute, base units per DCGM unit).
+# Facts read once: DCGM field id → (attribute, base units per DCGM unit, whole where the attribute is).
 STATIC_FIELDS = {
     90: ("bar1_total", MIB),  # MiB
     113: ("max_sm_clock", MHZ),  # MHz
@@ -41,7 +41,6 @@ STATIC_FIELDS = {
     238: ("pcie_link_width", 1),  # lanes
     250: ("memory_total", MIB),  # MiB
 }
-WHOLE_NUMBERS = ("bar1_total", "pcie_link_width", "memory_total")
 
 
 class Bindings(NamedTuple):
@@ -74,14 +73,14 @@ class HostEngine:
     """One connection to a host engine, or the engine within this process, shared by all who use it here.
 
     DCGM wants no second connection of a process, and cannot run a second engine in it. ``connection``: the bindings'
-    ``DcgmHandle``; ``handle``: what their plain functions want instead of it. ``error``: what both raise. ``lost``: set by a
-    user who found it dead, so that nobody else is given it.
+    ``DcgmHandle``; ``handle``: what their plain functions want instead of it. ``error``: what both raise. ``users``: how
+    many hold it. ``lost``: set by a user who found it dead, so that nobody else is given it.
     """
 
     def __init__(self, settings: Dcgm, bindings: Bindings) -> None:
         self.bindings = bindings
         self.error: type[Exception] = bindings.structs.DCGMError
-        self._users = 0
+        self.users = 0
         try:
             self.connection = bindings.pydcgm.DcgmHandle(**_where(settings))
         except self.error as error:
@@ -89,15 +88,11 @@ class HostEngine:
         self.handle = self.connection.handle
         self.lost = False
 
-    def acquire(self) -> None:
-        """Count one more user."""
-        self._users += 1
-
     def release(self) -> None:
         """Count one user less; the last one closes the connection."""
         with _lock:
-            self._users -= 1
-            if self._users:
+            self.users -= 1
+            if self.users:
                 return
             for settings in [settings for settings, engine in _engines.items() if engine is self]:
                 del _engines[settings]
@@ -211,8 +206,7 @@ class HostEngine:
             facts["compute_capability"] = f"{major}.{minor}"
         for field, (name, scale) in STATIC_FIELDS.items():
             if field in values:
-                value = values[field] * scale
-                facts[name] = int(value) if name in WHOLE_NUMBERS else float(value)
+                facts[name] = type(scale)(values[field] * scale)
         return {name: Attribute(value, "dcgm") for name, value in facts.items()}
 
     def live_values(self, entities: Sequence[Entity], fields: Sequence[int]) -> dict[Entity, dict[int, Any]]:
@@ -249,7 +243,7 @@ def connect(settings: Dcgm) -> HostEngine:
         engine = _engines.get(settings)
         if engine is None or engine.lost:
             engine = _engines[settings] = HostEngine(settings, load_bindings(settings.bindings))
-        engine.acquire()
+        engine.users += 1
         return engine
 
 

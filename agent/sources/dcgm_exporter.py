@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
@@ -28,16 +28,6 @@ from epochcast.dcgm_names import BLANK, ENERGY_BLANK, LAST_XID, NAMES, OLDEST, O
 NO_NAME = "a dcgm-exporter does not export it directly; the sources 'gpm', 'nvml' and 'dcgm' measure it"
 TIMEOUT_S = 2.0
 LARGEST_PAGE = 16 * 2**20
-
-
-class ExporterGpu(NamedTuple):
-    """A GPU or MIG instance as the page's labels name it."""
-
-    number: int
-    instance: int | None
-    uuid: str
-    name: str
-    driver: str
 
 
 class DcgmExporterSource(Source):
@@ -64,7 +54,7 @@ class DcgmExporterSource(Source):
         self._xids: dict[str, int] = {}
         self._xids_before: dict[str, int] = {}
         self._before: list[str] = []
-        self._series: dict[str, tuple[str, ExporterGpu | None]] = {}
+        self._series: dict[str, tuple[str, Device | None]] = {}
         try:
             lines = self._lines()
             self._mig = mig_uuids() if any("GPU_I_ID=" in line for line in lines) else {}
@@ -82,21 +72,16 @@ class DcgmExporterSource(Source):
                 "(a DCGM_FI_… series with a UUID and a value); set exporter to a dcgm-exporter's page"
             )
         on_page = {name for readings in values.values() for name in readings}
-        order = sorted(shown, key=lambda gpu: (gpu.number, gpu.instance is not None, gpu.instance or 0))
+        order = sorted(shown, key=lambda gpu: (gpu.index, gpu.instance is not None, gpu.instance or 0))
         self.devices = tuple(self._device(gpu, values[gpu.uuid], on_page) for gpu in order)
         self._position = {device.uuid: i for i, device in enumerate(self.devices)}
 
-    def _device(self, gpu: ExporterGpu, readings: Mapping[str, float], on_page: Collection[str]) -> Device:
+    def _device(self, gpu: Device, readings: Mapping[str, float], on_page: Collection[str]) -> Device:
         metrics = self._metrics.values()
         blank = [metric for metric in metrics if math.isnan(readings.get(metric.name, math.nan))]
-        return Device(
-            index=gpu.number,
-            uuid=gpu.uuid,
-            name=gpu.name,
-            source=self.name,
+        return replace(
+            gpu,
             metrics=tuple(metric for metric in metrics if metric not in blank),
-            instance=gpu.instance,
-            static={"driver_version": Attribute(gpu.driver, "dcgm")} if gpu.driver else {},
             unmeasured=self._unknown
             | {
                 metric.name: "the exporter has no value of it for this device" if metric.name in on_page else _missing(metric)
@@ -164,13 +149,13 @@ class DcgmExporterSource(Source):
             raise OSError(f"it ends after {len(page)} of {length} bytes")
         return bytes(page)
 
-    def _values(self, lines: list[str]) -> tuple[dict[str, ExporterGpu], dict[str, dict[str, float]]]:
+    def _values(self, lines: list[str]) -> tuple[dict[str, Device], dict[str, dict[str, float]]]:
         """Return the GPUs, and by metric their values (base units, NaN for a blank), both by UUID.
 
         Where pods share a GPU, it has a series for each of them, and a counters file may have a field by its old and its new
         name; the largest value counts for the GPU. Raises ValueError for a line that is broken.
         """
-        gpus: dict[str, ExporterGpu] = {}
+        gpus: dict[str, Device] = {}
         values: dict[str, dict[str, float]] = {}
         # Only numbers change from page to page: labels, costly to parse, are kept from the page before.
         series = {}
@@ -209,7 +194,7 @@ class DcgmExporterSource(Source):
         """Do nothing: every page has a connection of its own."""
 
 
-def _series(identity: str, mig: MigUuids) -> tuple[str, ExporterGpu | None]:
+def _series(identity: str, mig: MigUuids) -> tuple[str, Device | None]:
     """Return the name and the GPU of a series, from its line up to the value; raise ValueError when it is broken."""
     if not identity.endswith("}"):
         raise ValueError(f"it has a line that is not a dcgm-exporter series: {identity[:100]!r}")
@@ -218,19 +203,20 @@ def _series(identity: str, mig: MigUuids) -> tuple[str, ExporterGpu | None]:
     return sample.name, _gpu(sample.labels, mig)
 
 
-def _gpu(labels: Mapping[str, str], mig: MigUuids) -> ExporterGpu | None:
-    """Return whose a series is, None when its labels do not say."""
+def _gpu(labels: Mapping[str, str], mig: MigUuids) -> Device | None:
+    """Return the GPU or MIG instance, without metrics yet, whose series it is; None when its labels do not say."""
     uuid = labels.get("UUID") or labels.get("uuid")
     index = labels.get("gpu", "")
     if not uuid or not index.isdecimal():
         return None
     name = labels.get("modelName", "unknown")
     driver = labels.get("DCGM_FI_DRIVER_VERSION") or labels.get("DCGM_FI_SYSTEM_DRIVER_VERSION", "")  # up to 4.8; since 4.9
-    instance = labels.get("GPU_I_ID", "")
-    if not instance.isdecimal():
-        return ExporterGpu(int(index), None, uuid, name, driver)
-    profile = labels.get("GPU_I_PROFILE", "")
-    return ExporterGpu(int(index), int(instance), mig_uuid(mig, uuid, int(instance)), f"{name} MIG {profile}".rstrip(), driver)
+    static = {"driver_version": Attribute(driver, "dcgm")} if driver else {}
+    gpu = Device(int(index), uuid, name, DcgmExporterSource.name, (), static=static)
+    if not (instance := labels.get("GPU_I_ID", "")).isdecimal():
+        return gpu
+    name = f"{name} MIG {labels.get('GPU_I_PROFILE', '')}".rstrip()
+    return replace(gpu, uuid=mig_uuid(mig, uuid, int(instance)), name=name, instance=int(instance))
 
 
 def _missing(metric: Metric) -> str:

@@ -134,15 +134,6 @@ class Samples(NamedTuple):
         return ordered.at(np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1))[: len(keys)])
 
 
-class SampleRows(NamedTuple):
-    """``devices`` and ``times`` (unix seconds) have shape (rows,), ``values`` (rows, metrics); ``lost``: what was blank."""
-
-    devices: NDArray[np.int64]
-    times: NDArray[np.float64]
-    values: NDArray[np.float64]
-    lost: Samples
-
-
 class RowMaker:
     """Makes rows of samples: in a row is what DCGM stamped on one device within `ROW_US`, and no metric twice.
 
@@ -156,9 +147,10 @@ class RowMaker:
         self._taken = np.zeros(devices, dtype=np.int64)
         self.until = self.since = 0
 
-    def take(self, samples: Samples, until: int) -> SampleRows:
-        """Return the rows that end by ``until`` (µs), those of a device in the order of time.
+    def take(self, samples: Samples, until: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], Samples]:
+        """Return the rows that end by ``until`` (µs), those of a device in the order of time, and what was blank.
 
+        Rows: devices and times (unix seconds) of shape (rows,), values (rows, metrics).
         ``samples``: all from ``since`` on, in any order. The first profiling value after a watch has begun is always blank;
         nothing was lost with it.
         """
@@ -173,7 +165,7 @@ class RowMaker:
         self.until, self.since = until, int(first[~whole].min(initial=until + 1))
         np.maximum.at(self._taken, devices[whole], last[whole])
         lost = self._lost(samples.at(whole[rows]))
-        return SampleRows(devices[whole], (first + last)[whole] / 2e6, values[whole], lost)
+        return devices[whole], (first + last)[whole] / 2e6, values[whole], lost
 
     def _lost(self, taken: Samples) -> Samples:
         series, firsts = np.unique(taken.devices * self._metrics + taken.metrics, return_index=True)

@@ -9,6 +9,7 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -23,26 +24,6 @@ KIB = 1024
 NANO = 1e-9
 # Before the names of the metrics of the watched processes.
 OF_PROCESS = "process_"
-
-
-class ProcFile:
-    """A file of ``/proc`` kept open: reading it again from the start costs one system call."""
-
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def text(self) -> str:
-        """Return the file's present content."""
-        chunks = []
-        offset = 0
-        while chunk := os.pread(self._descriptor, 1 << 16, offset):
-            chunks.append(chunk)
-            offset += len(chunk)
-        return b"".join(chunks).decode()
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
 
 
 def cpu_times(stat: str) -> tuple[float, float]:
@@ -122,19 +103,18 @@ class HostSource(Source):
             "vmstat": ("minor_faults", lambda text: [minor_faults(text)]),
             "diskstats": ("disk_read disk_write", lambda text: [*disk_bytes(text, disks)]),
         }
-        self._files: dict[str, ProcFile] = {}
-        self._readers: dict[str, Callable[[str], list[float]]] = {}
+        # Kept open: read again from the start, a file of `/proc` has its present content.
+        self._files: dict[str, tuple[TextIO, Callable[[str], list[float]]]] = {}
         measured: set[str] = set()
         unmeasured: dict[str, str] = {}
         for file, (names, reader) in readers.items():
             try:
                 reader((proc / file).read_text())
-                opened = ProcFile(proc / file)
+                opened = (proc / file).open()
             except (OSError, ValueError, IndexError) as error:
                 unmeasured |= dict.fromkeys(names.split(), f"{proc / file} cannot be read: {error}")
             else:
-                self._files[file] = opened
-                self._readers[file] = reader
+                self._files[file] = opened, reader
                 measured |= set(names.split())
         self._tree: ProcessTree | None = None
         if config.process_root is not None:
@@ -165,7 +145,10 @@ class HostSource(Source):
 
     def read(self, tick: Tick) -> Sequence[Row]:
         """Return this tick's row; the first one has no rates yet."""
-        now = {file: self._readers[file](opened.text()) for file, opened in self._files.items()}
+        now = {}
+        for name, (file, reader) in self._files.items():
+            file.seek(0)
+            now[name] = reader(file.read())
         if self._tree is not None:
             counters, resident, threads = self._tree.read()
             now[OF_PROCESS] = [*counters, resident, threads]
@@ -201,8 +184,8 @@ class HostSource(Source):
 
     def close(self) -> None:
         """Close the files."""
-        for opened in self._files.values():
-            opened.close()
+        for file, _ in self._files.values():
+            file.close()
         if self._tree is not None:
             self._tree.close()
 

@@ -176,7 +176,7 @@ class NvmlSource(Source):
             self._judge(tick, level, incomplete, values)
         if self._absent == len(self._gpus):
             # With every GPU gone the library itself may be stale (driver reloaded, device cgroup applied again).
-            self._release()
+            self.close()
             raise RuntimeError("no GPU answers")
         for gpu in recovered:
             if not gpu.absent:
@@ -259,7 +259,7 @@ class NvmlSource(Source):
             initialise()
             self._initialised = True
 
-    def _release(self) -> None:
+    def close(self) -> None:
         """Give the driver's library back, and all that was made of it."""
         if not self._initialised:
             return
@@ -274,7 +274,3 @@ class NvmlSource(Source):
         except DriverError as error:
             log.debug("%s", error)
         self._xids = None
-
-    def close(self) -> None:
-        """Give the driver's library back."""
-        self._release()

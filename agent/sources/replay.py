@@ -2,7 +2,6 @@
 
 import csv
 import json
-import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from epochcast.agent.sources import Attribute, Device, Row, Source, Tick
 from epochcast.common.errors import InputError
 from epochcast.extras import how_to_install
 
-SCHEMA = "epochcast.trace/v1"
 TIME_NAMES = ("time", "t")
 # Files of a folder that are taken for traces.
 SUFFIXES = (".csv", ".parquet", ".pq")
@@ -26,8 +24,6 @@ SUFFIXES = (".csv", ".parquet", ".pq")
 MOST_HERTZ = 100.0
 # However slow the replay: the first row is due within a second, and health sees that the sampler lives.
 LEAST_HERTZ = 1.0
-
-log = logging.getLogger(__name__)
 
 
 class ReplayTrace(NamedTuple):
@@ -114,135 +110,62 @@ def _trace(index: int, path: Path) -> ReplayTrace:
     device = Device(
         index=index,
         uuid=_uuid(path),
-        name=_gpu_name(path, facts),
+        name=str(facts.get("gpu") or "unknown"),
         source=ReplaySource.name,
         metrics=metrics,
-        static=_static(path, facts),
-        simulated=_simulated(path, facts),
+        static=_static(facts.get("static")),
+        simulated=bool(facts.get("simulated")),
     )
     return ReplayTrace(device, time, values)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
-    """Return the trace's metadata and its raw columns by name."""
+    """Return the trace's metadata and its cells by column."""
     try:
         with path.open("rb") as file:
             parquet = file.read(4) == b"PAR1"
-        return _read_parquet(path) if parquet else _read_csv(path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
-        raise InputError(f"cannot read the trace {path}: {reason}; give a CSV or Parquet file with a column 'time'") from error
-
-
-def _read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
+        text, names, columns = _read_parquet(path) if parquet else _read_csv(path)
+        # NaN and infinity, which only Python's JSON knows, are no values.
+        facts = json.loads(text, parse_constant=lambda _: None) if text.lstrip().startswith("{") else {}
     except ImportError as error:
         raise InputError(
             f"the trace {path} is Parquet, which needs pyarrow; give the trace as CSV, or {how_to_install('analyzer')}"
         ) from error
-    try:
-        table = pyarrow.parquet.read_table(path)
-    except pyarrow.ArrowException as error:
-        raise InputError(f"cannot read the trace {path} as Parquet: {str(error).splitlines()[0]}") from error
-    if len(set(table.column_names)) != len(table.column_names):
-        raise InputError(f"the trace {path} has two columns of the same name among {table.column_names}")
-    facts = _facts(path, (table.schema.metadata or {}).get(b"epochcast", b"{}"))
-    numeric = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
-    columns = {
-        field.name: table.column(field.name).cast(pyarrow.float64(), safe=False).to_numpy()
-        for field in table.schema
-        if any(matches(field.type) for matches in numeric)
-    }
-    return facts, columns
+    except (OSError, ValueError, NotImplementedError, csv.Error) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise InputError(f"cannot read the trace {path}: {reason}; give a CSV or Parquet file with a column 'time'") from error
+    if len(set(names)) != len(names):
+        raise InputError(f"the trace {path} has two columns of the same name among {', '.join(names)}")
+    return facts, dict(zip(names, columns, strict=True))
 
 
-def _read_csv(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
+def _read_parquet(path: Path) -> tuple[str, list[str], list[Sequence[Any]]]:
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(path)
+    text = (table.schema.metadata or {}).get(b"epochcast", b"")
+    return text.decode(), table.column_names, [column.to_pylist() for column in table.columns]
+
+
+def _read_csv(path: Path) -> tuple[str, list[str], list[Sequence[Any]]]:
+    # Not by pandas: the agent's container image has none.
     with path.open(newline="", encoding="utf-8-sig") as file:
         first = file.readline()
-        facts: dict[str, Any] = {}
-        comment_lines = 0
-        if first.startswith("#"):
-            comment_lines = 1
-            text = first[1:].strip()
-            facts = _facts(path, text.encode()) if text.startswith("{") else {}
-        else:
+        if not first.startswith("#"):
             file.seek(0)
-        reader = csv.reader(file)
-        header = [name.strip() for name in next(reader, [])]
-        if len(set(header)) != len(header):
-            raise InputError(f"the trace {path} has two columns of the same name in its header {','.join(header)!r}")
-        rows = []
-        for row in filter(None, reader):
-            if len(row) != len(header):
-                line = reader.line_num + comment_lines
-                raise InputError(f"the trace {path}, line {line}, has {len(row)} cells where its header has {len(header)}")
-            rows.append(row)
-    cells = list(zip(*rows, strict=True)) if rows else [()] * len(header)
-    columns: dict[str, Sequence[Any]] = {}
-    for name, column in zip(header, cells, strict=True):
-        numbers = [_number(cell) for cell in column]
-        filled = [number is not None for number, cell in zip(numbers, column, strict=True) if cell.strip()]
-        if filled and not any(filled) and name not in TIME_NAMES:
-            log.info("column %r of %s holds text and is skipped", name, path)
-            continue
-        for row_number, (number, cell) in enumerate(zip(numbers, column, strict=True), start=1):
-            if number is None and cell.strip():
-                raise InputError(f"the trace {path}, data row {row_number}, column {name!r}: {cell!r} is not a number")
-        columns[name] = [math.nan if number is None else number for number in numbers]
-    return facts, columns
+        header, *rows = [*filter(None, csv.reader(file))] or [[]]
+    if wrong := next((row for row in rows if len(row) != len(header)), None):
+        raise ValueError(f"a row has {len(wrong)} cells where the header has {len(header)}")
+    text = first[1:] if first.startswith("#") else ""
+    return text, [name.strip() for name in header], list(zip(*rows, strict=True)) or [()] * len(header)
 
 
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def _facts(path: Path, text: bytes) -> dict[str, Any]:
-    try:
-        facts = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"the trace {path} has metadata that is not JSON: {error}") from error
-    if not isinstance(facts, dict):
-        raise InputError(f"the trace {path} has metadata that is not a JSON object")
-    schema = facts.get("schema", SCHEMA)
-    if schema != SCHEMA:
-        raise InputError(f"the trace {path} has the schema {schema!r}, but this agent reads {SCHEMA!r}")
-    return facts
-
-
-def _gpu_name(path: Path, facts: dict[str, Any]) -> str:
-    name = facts.get("gpu") or "unknown"
-    if not isinstance(name, str):
-        raise InputError(f"the trace {path} names its gpu as {name!r}; metadata must give it as text")
-    return name
-
-
-def _simulated(path: Path, facts: dict[str, Any]) -> bool:
-    simulated = facts.get("simulated", False)
-    if not isinstance(simulated, bool):
-        raise InputError(f"the trace {path} has simulated = {simulated!r}; metadata must give it as true or false")
-    return simulated
-
-
-def _static(path: Path, facts: dict[str, Any]) -> dict[str, Attribute]:
-    static = facts.get("static") or {}
-    if not isinstance(static, dict):
-        raise InputError(f"the trace {path} has static attributes {static!r}; metadata must give them as an object")
+def _static(static: object) -> dict[str, Attribute]:
     attributes = {}
-    for name, fact in static.items():
-        value, source = (fact.get("value"), fact.get("source", "trace")) if isinstance(fact, dict) else (fact, "trace")
-        if value is None:
-            continue
-        unusable = isinstance(value, float) and not math.isfinite(value)  # Python's JSON reads NaN, nobody else's does
-        if unusable or not isinstance(value, float | int | str) or not isinstance(source, str):
-            raise InputError(
-                f"the trace {path} has the static attribute {name!r} = {fact!r}, which is neither a number nor text"
-            )
-        attributes[name] = Attribute(value, source)
+    for name, fact in static.items() if isinstance(static, dict) else ():
+        value, source = (fact.get("value"), fact.get("source")) if isinstance(fact, dict) else (fact, None)
+        if isinstance(value, float | int | str):
+            attributes[name] = Attribute(value, str(source or "trace"))
     return attributes
 
 
@@ -252,30 +175,30 @@ def _table(path: Path, columns: dict[str, Sequence[Any]]) -> tuple[NDArray[np.fl
     if time_name is None:
         listed = ", ".join(columns) or "none"
         raise InputError(f"the trace {path} has no column 'time' (unix seconds; 't' will do); its columns: {listed}")
-    time = np.asarray(columns[time_name], dtype=np.float64)
-    names = tuple(name for name in columns if name != time_name)
-    if not len(time):
-        raise InputError(f"the trace {path} has no rows; give one with at least one sample")
-    if not names:
-        raise InputError(f"the trace {path} has no numeric column besides {time_name!r}; give one with at least one metric")
-    if not np.isfinite(time).all():
-        row = int(np.argmin(np.isfinite(time)))
-        raise InputError(f"the trace {path}, data row {row + 1}, has the time {time[row]}; every row needs a finite time")
-    steps = np.diff(time)
-    if (steps <= 0).any():
-        row = int(np.argmax(steps <= 0)) + 1
+    numbers = {name: list(map(_number, cells)) for name, cells in columns.items()}
+    for name, column in numbers.items():
+        # A column without any number, as one of labels, is left out.
+        numeric = any(number is not None and not math.isnan(number) for number in column)
+        if None in column and (numeric or name == time_name):
+            row = column.index(None)
+            raise InputError(f"the trace {path}, data row {row + 1}, column {name!r}: {columns[name][row]!r} is not a number")
+    time = np.array(numbers.pop(time_name), dtype=np.float64)
+    names = tuple(name for name, column in numbers.items() if None not in column)
+    if not len(time) or not names:
+        raise InputError(f"the trace {path} has no rows with numbers besides {time_name!r}; give one with at least one sample")
+    wrong = ~(np.isfinite(time) & (np.diff(time, prepend=-np.inf) > 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
         raise InputError(
-            f"the trace {path} is not sorted by time: data row {row + 1} at {time[row]} follows {time[row - 1]}; "
-            "sort it, without repeated times"
+            f"the trace {path} is not sorted by time: data row {row + 1} is of {time[row]}; "
+            "sort it, without repeated or missing times"
         )
-    values = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in names])
-    too_large = np.abs(values) > np.finfo(np.float32).max
-    if too_large.any():
-        row, column = np.argwhere(too_large)[0]
-        raise InputError(
-            f"the trace {path}, data row {row + 1}, column {names[column]!r}, is infinite or beyond float32 "
-            f"({values[row, column]}); leave such a cell empty"
-        )
-    if np.isnan(values).all():
-        raise InputError(f"the trace {path} holds no value: every cell except {time_name!r} is empty or NaN")
-    return time, values, names
+    return time, np.array([numbers[name] for name in names], dtype=np.float64).T, names
+
+
+def _number(cell: Any) -> float | None:
+    """Return a cell as a number, NaN for an empty one; None for what is not a number."""
+    try:
+        return float(cell) if str(cell).strip() and cell is not None else math.nan
+    except (TypeError, ValueError):
+        return None

@@ -47,7 +47,7 @@ def page() -> str:
         ),
         "## Of a GPU, by the agent",
         _OF_A_RATIO,
-        catalog.markdown(),
+        _catalog(),
         "## Of the agent itself",
         "Those of processes are there with `processes` in the configuration, those of remote write with `push.url`.",
         _families(family for collector in agent for family in collector.collect()),
@@ -57,13 +57,22 @@ def page() -> str:
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
+def _catalog() -> str:
+    header = ["column", "paper", "unit", "tier", "DCGM", "GPM", "on `/metrics`", "shown", "what it is"]
+    rows = []
+    for metric in catalog.catalog().values():
+        numbers = ["" if number is None else str(number) for number in (metric.dcgm, metric.gpm)]
+        page = code(metric.prometheus + "_total" * (metric.kind == "counter"))
+        row = [code(metric.name), metric.paper or "", metric.unit, metric.tier, *numbers, page]
+        rows.append([*row, ", ".join(metric.shown), metric.help])
+    return table(header, rows)
+
+
 def _families(families: Iterable[Metric]) -> str:
     suffixes = {"counter": "_total", "info": "_info"}
     rows = []
     for family in families:
         suffix = suffixes.get(family.type, "")
         name = family.name if family.name.endswith(suffix) else family.name + suffix
-        # The families of devices get their samples one by one, with their labels.
-        labels = getattr(family, "_labelnames", ()) or (exposition.LABELS if name.startswith("epochcast_gpu_") else ())
-        rows.append([code(name), family.type, ", ".join(labels), family.documentation])
+        rows.append([code(name), family.type, ", ".join(getattr(family, "_labelnames", ())), family.documentation])
     return table(["metric", "kind", "labels", "what it is"], rows)

@@ -12,7 +12,7 @@ from epochcast.agent.config import Config
 @pytest.fixture(autouse=True)
 def no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for each report would cost half a second."""
-    monkeypatch.setattr(check, "complete", lambda devices: {})
+    monkeypatch.setattr(check, "complete", lambda devices: {device.uuid: device.static for device in devices})
 
 
 def test_a_reason_is_told_once_for_all_metrics_and_gpus(nvml_driver: Callable[[str], None]) -> None:

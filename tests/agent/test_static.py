@@ -48,6 +48,18 @@ def driver(cuda_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
+@pytest.fixture
+def why_nothing(caplog: pytest.LogCaptureFixture) -> Callable[..., str]:
+    """Read nothing of CUDA, and return what the log says of it."""
+
+    def ask(**settings: float) -> str:
+        with caplog.at_level("INFO"):
+            assert read_cuda(**settings) == {}
+        return caplog.messages[-1]
+
+    return ask
+
+
 def device(
     static: Mapping[str, float | int | str], uuid: str = H200, index: int = 0, instance: int | None = None, source: str = "nvml"
 ) -> Device:
@@ -67,7 +79,7 @@ def test_cuda_is_asked_without_what_hides_gpus_from_it(driver: Path, monkeypatch
     monkeypatch.setattr("epochcast.agent.static.subprocess.Popen", spy)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     monkeypatch.setenv("SECRET", "not for a child")
-    assert set(read_cuda().facts) == {H200, T4}
+    assert set(read_cuda()) == {H200, T4}
     assert seen[0]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert not {"CUDA_VISIBLE_DEVICES", "SECRET"} & set(seen[0])
 
@@ -78,28 +90,22 @@ def test_a_foreign_package_of_our_name_where_the_agent_starts_is_not_run(
     (tmp_path / "epochcast").mkdir()
     (tmp_path / "epochcast" / "__init__.py").write_text("raise RuntimeError('the foreign package was imported')\n")
     monkeypatch.chdir(tmp_path)
-    assert read_cuda().reason == ""
+    assert read_cuda()
 
 
-def test_a_driver_that_hangs_costs_the_timeout_and_no_more(driver: Path) -> None:
+def test_a_driver_that_hangs_costs_the_timeout_and_no_more(driver: Path, why_nothing: Callable[..., str]) -> None:
     (driver / "hang").touch()
-    facts, reason = read_cuda(timeout=1.5)  # would not come back if the child were waited for
-    assert facts == {}
-    assert "1.5 s" in reason
+    assert "1.5 s" in why_nothing(timeout=1.5)  # would not come back if the child were waited for
 
 
-def test_a_driver_that_finds_no_gpu_says_so(driver: Path) -> None:
+def test_a_driver_that_finds_no_gpu_says_so(driver: Path, why_nothing: Callable[..., str]) -> None:
     (driver / "no-device").touch()
-    facts, reason = read_cuda()
-    assert facts == {}
-    assert "CUDA error 100 (no CUDA-capable device is detected)" in reason
+    assert "CUDA error 100 (no CUDA-capable device is detected)" in why_nothing()
 
 
 def test_a_lost_gpu_does_not_cost_the_others(driver: Path, caplog: pytest.LogCaptureFixture) -> None:
     (driver / "lost-0").touch()
-    facts, reason = read_cuda()
-    assert set(facts) == {T4}
-    assert reason == ""
+    assert set(read_cuda()) == {T4}
     assert "CUDA device 0 is skipped: cuDeviceGet failed with CUDA error 999" in caplog.text
 
 
@@ -115,24 +121,26 @@ def test_no_cuda_driver_is_one_sentence(tmp_path: Path) -> None:
     assert "libcuda.so.1" in done.stderr
 
 
-def test_a_driver_without_the_functions_is_refused(driver: Path, tmp_path: Path, compiled: Callable[..., Path]) -> None:
+def test_a_driver_without_the_functions_is_refused(
+    driver: Path, tmp_path: Path, compiled: Callable[..., Path], why_nothing: Callable[..., str]
+) -> None:
     (tmp_path / "empty.c").write_text("int nothing;\n")
     compiled("libcuda.so.1", tmp_path / "empty.c").replace(driver / "libcuda.so.1")
-    facts, reason = read_cuda()
-    assert facts == {}
-    assert "has no cuInit" in reason
+    assert "has no cuInit" in why_nothing()
 
 
-def test_a_process_that_cannot_start_or_answers_nonsense(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_that_cannot_start_or_answers_nonsense(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, why_nothing: Callable[..., str]
+) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
-    assert "cannot be started" in read_cuda().reason
+    assert "cannot be started" in why_nothing()
     nonsense = tmp_path / "nonsense"
     nonsense.write_text("#!/bin/sh\necho 'not { json'\n")
     nonsense.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(nonsense))
-    assert "no JSON" in read_cuda().reason
+    assert "no JSON" in why_nothing()
     nonsense.write_text("#!/bin/sh\nexit 7\n")
-    assert "status 7" in read_cuda().reason
+    assert "status 7" in why_nothing()
 
 
 def test_without_cuda_three_items_of_the_papers_list_are_missing() -> None:
@@ -163,9 +171,9 @@ def test_peaks_agree_with_the_catalogue_of_the_same_gpu() -> None:
 
 def test_cuda_device_is_found_by_pci_address_when_uuids_differ(driver: Path) -> None:
     odd = device({**NVML, "pci_bus_id": "00000000:10:00.0"}, uuid="GPU-stub-0")
-    facts = merge([odd], read_cuda().facts)["GPU-stub-0"]
+    facts = merge([odd], read_cuda())["GPU-stub-0"]
     assert facts["sm_count"] == Attribute(132, "cuda")
-    unplaced = merge([device(NVML, uuid="GPU-stub-0")], read_cuda().facts)["GPU-stub-0"]
+    unplaced = merge([device(NVML, uuid="GPU-stub-0")], read_cuda())["GPU-stub-0"]
     assert unplaced["sm_count"].source == "table"
 
 
@@ -174,7 +182,7 @@ def test_of_a_partitioned_gpu_cuda_shows_an_instance_and_not_the_whole(driver: P
     whole = device({**NVML, "pci_bus_id": "00000000:10:00.0"})
     shown = device({}, uuid="MIG-aa000000-0000-0000-0000-000000000000", instance=1)
     other = device({}, uuid="MIG-bb000000-0000-0000-0000-000000000000", instance=2)
-    facts = merge([whole, shown, other], read_cuda().facts)
+    facts = merge([whole, shown, other], read_cuda())
     assert facts[whole.uuid]["sm_count"] == Attribute(132, "table")
     assert facts[shown.uuid]["sm_count"] == Attribute(16, "cuda")
     assert facts[shown.uuid]["cuda_cores"] == Attribute(16 * 128, "table")

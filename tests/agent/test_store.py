@@ -22,8 +22,8 @@ def filled(rows: int, capacity: int = 1000, device: Device = DEVICE) -> DeviceSt
 def test_the_newest_row_is_shown_whatever_waits_to_be_summed_up(rows: int) -> None:
     summary = filled(rows).summary(-1.0)
     assert summary is not None
-    assert summary.last.tolist() == [(rows - 1) % 2, rows - 1, 50.0]
-    assert summary.seconds[0] == pytest.approx(sum(row % 2 for row in range(1, rows)) * 0.1)
+    assert list(summary["last"].values()) == [(rows - 1) % 2, rows - 1, 50.0]
+    assert summary["seconds"]["sm_active"] == pytest.approx(sum(row % 2 for row in range(1, rows)) * 0.1)
 
 
 def test_nothing_is_shown_of_a_device_that_was_not_heard_of() -> None:
@@ -35,15 +35,15 @@ def test_nothing_is_shown_of_a_device_that_was_not_heard_of() -> None:
 def test_a_store_of_the_same_shape_goes_on_where_the_old_one_was() -> None:
     old, new = filled(100), DeviceStore(DEVICE, 1000, 5.0)
     old.missed_ticks = 3
-    cursor = old.since(0).cursor
+    cursor = old.since(0)[0]
     new.take_over(old)
     new.add(10.0, np.array([1.0, 100.0, 51.0]), 10.0)
     assert len(new.samples(-np.inf, np.inf, None)[0]) == 101
-    assert new.since(cursor).time.tolist() == [10.0]
+    assert new.since(cursor)[2].tolist() == [10.0]
     assert new.missed_ticks == 3
     summary = new.summary(0.0)
     assert summary is not None
-    assert summary.seconds[0] == pytest.approx(50 * 0.1 + 0.1)
+    assert summary["seconds"]["sm_active"] == pytest.approx(50 * 0.1 + 0.1)
 
 
 @pytest.mark.parametrize("capacity", [1000, 40])
@@ -58,4 +58,6 @@ def test_rows_are_kept_when_another_source_measures_other_metrics(capacity: int)
     new.add(10.0, np.array([51.0, 300.0, 1.0]), 10.0)
     summary = new.summary(0.0)
     assert summary is not None
-    assert summary.seconds[2] == pytest.approx(50 * 0.1)  # what came before stays; nobody knows what lay between the sources
+    assert summary["seconds"]["sm_active"] == pytest.approx(
+        50 * 0.1
+    )  # what came before stays; nobody knows what lay between the sources

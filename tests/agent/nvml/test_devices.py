@@ -34,6 +34,7 @@ def test_static_attributes(open_source: Open, nvml_driver: Driver) -> None:
         "pcie_link_width": 16,
         "pcie_link_generation": 5,
         "pci_bus_id": "00000000:10:00.0",
+        "serial": "1650000000000",
         "driver_version": "999.1",
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from epochcast.agent.process_owner import Owner, read_owner
+from epochcast.agent.processes import Owner, read_owner
 
 ID = "0123456789abcdef" * 4
 INNER = "fedcba9876543210" * 4

@@ -3,12 +3,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import generate_latest
 
 from epochcast.agent.catalog import catalog
 from epochcast.agent.compat import DcgmExporterCollector
 from epochcast.agent.config import Config
 from epochcast.agent.exposition import registry
-from epochcast.agent.page import lines
 from epochcast.agent.sources import Attribute, Device
 from epochcast.common.errors import InputError
 
@@ -133,8 +133,8 @@ def test_what_is_blank_silent_or_no_gpu_is_left_out(still_node: Any) -> None:
 def test_they_are_on_the_page_only_when_asked_for(still_node: Any) -> None:
     node = still_node(Device(0, "GPU-a", "Tesla T4", "nvml", (catalog()["energy"],)))
     node.stores[0].add(START, np.array([2.0]), 0.0)
-    assert "DCGM_FI" not in "".join(lines(registry(node, Config()).collect()))
-    both = "".join(lines(registry(node, Config(compat="dcgm-exporter")).collect()))
+    assert "DCGM_FI" not in generate_latest(registry(node, Config())).decode()
+    both = generate_latest(registry(node, Config(compat="dcgm-exporter"))).decode()
     assert 'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{Hostname="' in both
     assert "epochcast_gpu_energy_joules_total{" in both
     assert Config(compat="dcgm-exporter=4.9")
@@ -147,7 +147,7 @@ def test_they_are_on_the_page_only_when_asked_for(still_node: Any) -> None:
 def test_promtool_finds_fault_only_with_their_names(still_node: Any, promtool: Any, compat: str) -> None:
     node = still_node(Device(0, "GPU-a", "Tesla T4", "nvml", tuple(catalog().values())))
     node.stores[0].add(START, np.ones(len(catalog())), 0.0)
-    _, complaints = promtool("".join(lines(registry(node, Config(compat=compat)).collect())))
+    _, complaints = promtool(generate_latest(registry(node, Config(compat=compat))).decode())
     assert complaints
     for complaint in complaints.splitlines():
         assert complaint.startswith("DCGM_FI_")

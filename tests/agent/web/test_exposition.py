@@ -4,27 +4,24 @@ from typing import Any
 import numpy as np
 import pytest
 from prometheus_client import generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from epochcast.agent.catalog import PARTS, Metric, catalog
 from epochcast.agent.choose import Choice
 from epochcast.agent.config import Config
-from epochcast.agent.exposition import registry
-from epochcast.agent.page import LONGEST_LIFE_S, MetricsPage, lines
+from epochcast.agent.exposition import LONGEST_LIFE_S, MetricsPage, registry
 from epochcast.agent.sources import Attribute, Device
+from epochcast.agent.ticks_first import ticks_first
 
 START = 1_700_000_000.0  # a multiple of 5 s
 NAN = float("nan")
-TEXT, OPENMETRICS = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
 
 
 EVERYTHING = {"*": PARTS}
 
 
 def text_of(node: Any, **settings: Any) -> str:
-    return "".join(lines(registry(node, Config(families=EVERYTHING, **settings)).collect()))
+    return generate_latest(registry(node, Config(families=EVERYTHING, **settings))).decode()
 
 
 def page(node: Any, **settings: Any) -> dict[tuple[str, str], float]:
@@ -126,7 +123,7 @@ def test_each_sampler_tells_its_own_figures(still_node: Any) -> None:
         'epochcast_agent_tick_seconds_bucket{le="0.0025",source="nvml"} 1.0',
         'epochcast_agent_tick_seconds_count{source="nvml"} 1.0',
         'epochcast_agent_blanks_total{gpu="1",metric="power",uuid="GPU-1"} 2.0',
-        f'epochcast_agent_last_sample_timestamp_seconds{{source="nvml"}} {START}',
+        'epochcast_agent_last_sample_timestamp_seconds{source="nvml"} 1.7e+09',
     ):
         assert f"\n{line}\n" in text
     assert 'last_sample_timestamp_seconds{source="gpm"}' not in text
@@ -137,7 +134,7 @@ def test_the_names_follow_when_the_node_reads_other_devices(still_node: Any) -> 
     families = registry(node, Config())
     node.samplers = still_node(device(3, "temperature", "energy")).samplers
     node.stores[0].add(START, np.array([40.0, 1.0]), 0.0)
-    text = "".join(lines(families.collect()))
+    text = generate_latest(families).decode()
     assert 'epochcast_gpu_temperature_celsius{gpu="3"' in text
     assert "power_watts" not in text
 
@@ -188,52 +185,42 @@ def large_node(still_node: Any) -> Any:
     return node
 
 
-@pytest.mark.parametrize("compat", ["", "dcgm-exporter"])
-def test_our_pages_hold_the_same_as_those_of_prometheus_client(large_node: Any, compat: str) -> None:
-    settings = Config(families=EVERYTHING, compat=compat)
-    families = [family for family in registry(large_node, settings).collect() if "process_" not in family.name]
-
-    class Frozen:
-        def collect(self) -> Any:
-            return families
-
-    def parsed(text: str, parse: Any = text_string_to_metric_families) -> list[Any]:
-        return [(f.name, f.type, f.documentation, f.samples) for f in parse(text)]
-
-    ours = "".join(lines(families))
-    assert ours.count("\n") > 500
-    assert parsed(ours) == parsed(generate_latest(Frozen()).decode())
-    ours = "".join(lines(families, openmetrics=True))
-    assert parsed(ours, parse_openmetrics) == parsed(generate_openmetrics(Frozen()).decode(), parse_openmetrics)
-
-
 def test_a_page_is_made_once_per_newest_sample(large_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = registry(large_node, Config(families=EVERYTHING))
     made = []
     collect = everything.collect
     monkeypatch.setattr(everything, "collect", lambda: made.append(1) or collect())
     pages = MetricsPage(large_node, everything)
-    first = pages.render(TEXT, False)
-    assert pages.render(TEXT, False) is first
-    assert pages.render(TEXT, True) is pages.render(TEXT, True)
+    first, kind = pages.render("", False)
+    assert kind.startswith("text/plain")
+    assert pages.render("", False)[0] is first
+    assert pages.render("", True)[0] is pages.render("", True)[0]
     assert len(made) == 2  # each form once
     large_node.samplers[1].last_sample_time += 0.1
-    assert pages.render(TEXT, False) is not first
+    assert pages.render("", False)[0] is not first
     assert len(made) == 3
     # Where no sample comes any more, a page does not stay for ever: the devices must leave it.
     large_node.clock.wait(LONGEST_LIFE_S + 1)
     assert b"epochcast_gpu_power_watts{" in first
-    assert b"epochcast_gpu_power_watts{" not in pages.render(TEXT, False)
+    assert b"epochcast_gpu_power_watts{" not in pages.render("", False)[0]
     assert len(made) == 4
 
 
 def test_the_page_of_another_set_of_samplers_is_made_anew(still_node: Any) -> None:
     node = still_node(device(0, "power"))
     pages = MetricsPage(node, registry(node, Config()))
-    before = pages.render(OPENMETRICS, False)
+    before, _ = pages.render("", False)
     node.samplers = still_node(device(1, "power")).samplers
-    assert b'gpu="1"' in pages.render(OPENMETRICS, False)
+    assert b'gpu="1"' in pages.render("", False)[0]
     assert b'gpu="1"' not in before
+
+
+def test_a_page_gives_way_to_ticks_from_family_to_family(still_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = still_node(device(0, "power"))
+    waits: list[int] = []
+    monkeypatch.setattr(ticks_first, "wait", lambda: waits.append(1))
+    page, _ = MetricsPage(node, registry(node, Config())).render("", False)
+    assert len(waits) == page.count(b"# TYPE") + 1
 
 
 def test_promtool_accepts_every_metric_of_the_catalogue(large_node: Any, promtool: Any) -> None:
@@ -243,7 +230,7 @@ def test_promtool_accepts_every_metric_of_the_catalogue(large_node: Any, promtoo
 
 
 def test_by_default_a_gpu_has_at_most_45_series_and_its_agent_35(large_node: Any, promtool: Any) -> None:
-    text = "".join(lines(registry(large_node, Config()).collect()))
+    text = generate_latest(registry(large_node, Config())).decode()
     series = [line for line in text.splitlines() if not line.startswith("#")]
     assert 40 <= len([line for line in series if re.search(r'[{,]gpu="1"', line) and "epochcast_host" not in line]) <= 45
     of_one_source = [line for line in series if 'gpu="' not in line and 'source="nvml"' not in line]
@@ -256,7 +243,7 @@ def test_the_setting_shows_other_families(still_node: Any) -> None:
     node.stores[0].add(START, np.array([50.0, 0.5, 1e9]), 0.0)
 
     def shown(**families: Any) -> set[str]:
-        text = "".join(lines(registry(node, Config(families=families)).collect()))
+        text = generate_latest(registry(node, Config(families=families))).decode()
         return {name for name in re.findall(r"^(epochcast_gpu_\w+){", text, re.M) if "power" in name or "fan" in name}
 
     assert shown() == set()  # power has a mean, of no whole window yet; the fan nothing
