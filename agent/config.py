@@ -12,8 +12,6 @@ from epochcast.common.settings_file import check_address, whole_url
 
 AUTO = "auto"
 OFF = "off"
-# In `families`, all metrics that are not named there.
-EVERY = "*"
 # `compat` -> the last of dcgm-exporter's versions that has these names.
 COMPATIBLE = {"dcgm-exporter": "4.8", "dcgm-exporter=4.8": "4.8", "dcgm-exporter=4.9": "4.9"}
 TIERS = ("fast", "slow", "rare", OFF)
@@ -185,8 +183,8 @@ class Config:
             if tier not in TIERS:
                 raise InputError(f"tiers sets {name} to {tier!r}; choose one of {', '.join(TIERS)}")
         for name, parts in self.families.items():
-            if name not in (EVERY, *catalog()):
-                raise InputError(f"families names the unknown metric {name!r}; known: {EVERY}, {', '.join(catalog())}")
+            if name not in ("*", *catalog()):
+                raise InputError(f"families names the unknown metric {name!r}; known: *, {', '.join(catalog())}")
             if not isinstance(parts, (list, tuple)) or not set(parts) <= set(PARTS):
                 raise InputError(f"families sets {name} to {parts!r}; give a list of some of {', '.join(PARTS)}")
         if not 0 <= self.gpus <= 1024:
@@ -204,7 +202,7 @@ class Config:
 
     def shown(self, metric: Metric) -> tuple[Part, ...]:
         """Return which of the families that a metric can have are on ``/metrics``."""
-        chosen = self.families.get(metric.name, self.families.get(EVERY, metric.shown))
+        chosen = self.families.get(metric.name, self.families.get("*", metric.shown))
         return tuple(part for part in metric.parts if part in chosen)
 
     def metrics(self) -> dict[str, Metric]:

@@ -22,10 +22,8 @@ log = logging.getLogger(__name__)
 
 # A driver call that hangs must not keep the agent from going on.
 LONGEST_STOP_S = 5.0
-# A call that has not returned for so long hangs: its GPU is left out until it does. Before systemd's watchdog (30 s) ends all.
-LONGEST_CALL_S = 10.0
-# Where sources take longer to open, they are taken once they are ready, and /readyz says that the driver does not answer.
-LONGEST_OPENING_S = 10.0
+# A driver that has not answered for so long hangs: the GPU is left out until it does, and sources that open are taken then.
+LONGEST_CALL_S = 10.0  # before systemd's watchdog (30 s) ends all
 # Where a program between the driver and us says nothing for so long, another source may know more. The driver's own sources are
 # not left: without the driver no other works, and they try again by themselves.
 RELAYS = ("dcgm", "dcgm-exporter")
@@ -226,7 +224,7 @@ class Node:
         return bool(returned or hanging)
 
     def _open_sources(self, config: Config, silent: Collection[str] = ()) -> Chosen:
-        """Choose sources, as `choose` does, but give up after `LONGEST_OPENING_S`: the driver may hang."""
+        """Choose sources, as `choose` does, but give up after `LONGEST_CALL_S`: the driver may hang."""
         only = None
         if hanging := set(self._hanging.values()):
             only = frozenset(store.device.uuid for store in self.stores) - hanging
@@ -236,9 +234,9 @@ class Node:
             self._opening = question, answer
             threading.Thread(target=_choose_into, args=(answer, *question), name="opening", daemon=True).start()
         try:
-            chosen = self._opening[1].get(timeout=LONGEST_OPENING_S)
+            chosen = self._opening[1].get(timeout=LONGEST_CALL_S)
         except Empty as error:
-            raise InputError(f"the driver has not answered for {LONGEST_OPENING_S:g} s; see nvidia-smi and dmesg") from error
+            raise InputError(f"the driver has not answered for {LONGEST_CALL_S:g} s; see nvidia-smi and dmesg") from error
         self._opening = None
         if isinstance(chosen, Exception):
             raise chosen

@@ -20,18 +20,14 @@ def count_gpus(root: Path = Path("/")) -> int | None:
         return None
     nvidia = [device for device in (root / "sys/bus/pci/devices").glob("*") if _text(device / "vendor") == VENDOR]
     gpus = [device for device in nvidia if _text(device / "class").startswith(CLASSES)]
-    bound = [gpu for gpu in gpus if _driver(gpu) in ("nvidia", "") and not (gpu / "physfn").exists()]
-    return len(bound) if gpus else None
+    # A GPU that no driver has taken has no such link.
+    ours = [gpu for gpu in gpus if (gpu / "driver").resolve().name in ("nvidia", "driver") and not (gpu / "physfn").exists()]
+    return len(ours) if gpus else None
 
 
 def driver_is_due(root: Path = Path("/")) -> bool:
     """Whether NVIDIA's driver should work here: the bus shows a GPU, or its devices are there."""
     return bool(count_gpus(root)) or any((root / "dev").glob("nvidia[0-9]*"))
-
-
-def _driver(device: Path) -> str:
-    link = device / "driver"
-    return link.resolve().name if link.exists() else ""
 
 
 def _text(path: Path) -> str:

@@ -43,14 +43,13 @@ class NvmlSource(Source):
         try:
             self._open()
             self._adopt(self._find(only))
-        except DriverError as error:
+        except (DriverError, InputError) as error:
             self.close()
+            if isinstance(error, InputError):
+                raise
             raise InputError(
                 f"source {self.name!r} cannot use the NVIDIA driver ({error}); install or repair it, or choose --source host"
             ) from error
-        except InputError:
-            self.close()
-            raise
 
     def _find(self, only: frozenset[str] | None) -> list[NvmlDevice]:
         """Return the GPUs and instances that answer, among ``only``; raises InputError when there is none."""

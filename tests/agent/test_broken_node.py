@@ -17,7 +17,7 @@ Start = Callable[..., Program]
 # The agent's own patience, shorter: nobody waits a quarter of a minute in a test.
 RUN = (
     "import sys; from epochcast.agent import cli, node; node.DRIVER_RETRY_S = 0.5; "
-    "node.LONGEST_CALL_S = node.LONGEST_OPENING_S = 2.0; sys.exit(cli.main())"
+    "node.LONGEST_CALL_S = 2.0; sys.exit(cli.main())"
 )
 
 
