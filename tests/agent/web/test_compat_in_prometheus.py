@@ -120,11 +120,3 @@ def test_every_default_counter_and_every_panel_has_data(asked: Callable[..., Any
     assert [panel for panel in panels if not got[panel]] == []
     assert got[parent] == []
     assert sorted(series["metric"]["GPU_I_ID"] for series in got[slices]) == ["7", "9"]
-
-
-def test_the_page_of_the_docs_has_both_names_of_each(root: Path) -> None:
-    page = (root / "docs" / "agent.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if "| `DCGM_FI_" in line]
-    for old, (new, *_) in DEFAULTS.items():
-        (row,) = (row for row in rows if f"`{old}`" in row)
-        assert (f"`{new}`" if new != old else "the same") in row
