@@ -1,7 +1,8 @@
-"""A campaign's plan: a TOML file that says what to train, read into the list of its runs."""
+"""List the shipped plans of campaigns: TOML files that say what to train, read into the list of their runs."""
 
 from __future__ import annotations
 
+import argparse
 import re
 import tomllib
 from collections.abc import Iterator
@@ -9,13 +10,12 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from epochcast.analyzer.errors import InputError
-from epochcast.regressor.profile import LONGEST_NAME
 
 SHIPPED = Path(__file__).with_name("plans")
-"""The folder of the plans that come with the product."""
+"""The folder of the shipped plans."""
 
 
 def _as_list(value: object) -> object:
@@ -55,14 +55,6 @@ class Workload(_Table):
     def _fills_a_batch(self) -> Workload:
         if self.batch_size > self.samples:
             raise ValueError(f"batch_size {self.batch_size} is more than the {self.samples} samples of an epoch; give more")
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_name_that_a_profile_holds(self) -> Workload:
-        if len(self.text) > LONGEST_NAME:
-            raise ValueError(
-                f"the workload's name {_short(self.text)} has {len(self.text)} letters; use at most {LONGEST_NAME}"
-            )
         return self
 
     @property
@@ -145,75 +137,34 @@ class Plan(_Table):
 
 
 def shipped_plans() -> dict[str, str]:
-    """Name of each plan that comes with the product -> its first line of comment."""
+    """Name of each shipped plan -> its first line of comment."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.toml"))}
     return {name: text.partition("\n")[0].lstrip("# ") for name, text in texts.items()}
 
 
 def read_plan(name: str) -> Plan:
-    """The plan in the file ``name``, or the one of that name that comes with the product.
+    """The plan in the file ``name``, or the one of that name that is in :data:`SHIPPED`.
 
-    Raises InputError with one sentence for a missing or unreadable file, a key that is unknown, missing or out of range, a plan
-    without runs, and one that names a workload twice.
+    Raises InputError for a missing or unreadable file, a key that is unknown, missing or out of range, a plan without runs,
+    and one that names a workload twice.
     """
     path = SHIPPED / f"{name}.toml" if name in shipped_plans() else Path(name)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"no such plan: {name!r}; give a TOML file, or one of {', '.join(shipped_plans())}") from None
-    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or not TOML
-        raise InputError(f"{name!r} is not a readable plan: {error}") from error
-    try:
-        plan = Plan.model_validate(content)
-        _refuse_repeats([workload for workload, _ in plan.runs()], "workload")
-        _refuse_repeats(plan.overheads(), "overhead")
-    except ValidationError as error:
-        raise InputError(f"plan {name!r}: {_sentence(error)}") from error
-    except InputError as error:
-        raise InputError(f"plan {name!r}: {error}") from error
+        plan = Plan.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        recorded, overheads = [workload for workload, _ in plan.runs()], plan.overheads()
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, not TOML, or not a plan
+        raise InputError(f"cannot read the plan {name!r}: {error}; shipped are {', '.join(shipped_plans())}") from error
+    for workloads in (recorded, overheads):
+        names = [workload.file_name for workload in workloads]
+        if len(names) > len(set(names)) or not recorded:
+            raise InputError(f"plan {name!r} records nothing, or a workload twice: one run has one file")
     return plan
 
 
-def _refuse_repeats(workloads: list[Workload] | list[Overhead], table: str) -> None:
-    """One run has one file: two that would write the same are refused."""
-    seen: set[str] = set()
-    for workload in workloads:
-        if workload.file_name in seen:
-            raise InputError(f"[[{table}]] names {workload.text} twice; name each workload once")
-        seen.add(workload.file_name)
-    if table == "workload" and not seen:
-        raise InputError("it has nothing to record; add a [[workload]] with network, batch_size, image_size and samples")
+def options(parser: argparse.ArgumentParser) -> None:
+    """None."""
 
 
-_TABLES: dict[str, type[BaseModel]] = {"workload": _WorkloadGrid, "overhead": _OverheadGrid}
-
-
-def _sentence(error: ValidationError) -> str:
-    """The first of pydantic's complaints: which key, the value seen, what it should be."""
-    first = error.errors(include_url=False)[0]
-    key, value, message = _key(first["loc"]), first["input"], first["msg"]
-    if first["type"] == "extra_forbidden":
-        table = _TABLES.get(str(first["loc"][0]), Plan)
-        return f"unknown key {key!r}; the keys are {', '.join(table.model_fields)}"
-    if first["type"] == "missing":
-        return f"{key} is missing; give it"
-    if first["type"] == "string_pattern_mismatch":
-        message = "Input should be a network's name or package.module:factory"
-    if first["type"] in ("list_type", "model_type") and first["loc"][0] in _TABLES:
-        message = f"Input should be tables, each under [[{first['loc'][0]}]]"
-    if message.startswith("Value error, "):
-        return message.removeprefix("Value error, ")
-    return f"{key} is {_short(value)}; it {message[message.index('should') :]}"
-
-
-def _key(places: tuple[int | str, ...]) -> str:
-    """A place in the plan, tables counted from 1: ``workload[2].batch_size``."""
-    key = ""
-    for place in places[:3]:
-        key += f"[{place + 1}]" if isinstance(place, int) else f".{place}" if key else place
-    return key
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+def study(asked: argparse.Namespace) -> dict[str, str]:
+    """Each plan, and what it is."""
+    return shipped_plans()

@@ -72,7 +72,9 @@ def record_run(workload: Workload, epochs: int, corpus: Path, name: str, setting
     write_whole(beside, lambda file: file.write(json.dumps(labels, indent=1).encode()))
     try:
         append_run(corpus, kept, beside)
-    except ValueError as error:  # the InputError of any room; an OSError, the disk's, passes
+    except ValueError as error:  # the InputError of any room
+        if isinstance(error.__cause__, OSError):  # the disk's: no fault of this run
+            raise
         kept.unlink()
         beside.unlink()
         raise RunError(str(error), said) from error

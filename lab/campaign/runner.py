@@ -1,30 +1,39 @@
-"""Runs a plan: what is still missing, in its order, within its time, each failure kept apart from the rest."""
+"""Run the workloads of PLAN that a corpus still lacks, in its order, within its time, each failure kept apart from the rest.
+
+PLAN is a TOML file or a shipped one (`python -m lab.campaign plans`). Each workload trains in its own process while an agent
+samples; its trace and true epochs become a row of the corpus. If a run fails, CORPUS/failures says why and the others continue.
+After Ctrl-C, a full disk or the end of the time budget, run the same command again to continue. Exits 1 if a run failed or did
+not start.
+
+python -m lab.campaign run ten-minutes-gpu --out my-a10g
+python -m lab.campaign run plan.toml --device cuda:1 --time-budget 3600
+"""
 
 from __future__ import annotations
 
+import argparse
 import signal
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from epochcast.analyzer.errors import AgentError, InputError
+from epochcast.analyzer.backends.distributed.backend import require_torch
+from epochcast.analyzer.cli import progress
+from epochcast.analyzer.errors import InputError
 from epochcast.common.files import write_whole
 from lab.campaign.device import TrainingDevice, choose_device
 from lab.campaign.expectation import Measured, expected_s, finished_runs
 from lab.campaign.overhead import append_overhead, measure_overhead, read_overheads
-from lab.campaign.plan import Overhead, Plan, Workload
-from lab.campaign.preflight import preflight
+from lab.campaign.plan import Overhead, Plan, Workload, read_plan
 from lab.campaign.recording import RecordingSettings, RunError, record_run
-
-_GO_ON = "the campaign stopped there, and finished runs are kept: fix this and start it again"
+from lab.commands import Nothing
 
 Status = Literal["done", "failed", "skipped", "not reached"]
 
@@ -50,28 +59,14 @@ class Result:
 
 
 class Runner:
-    """One campaign on one device, into one corpus folder.
-
-    ``failures`` says of (network, image size) why it cannot be built; such a run fails without a start. ``progress`` gets a
-    line before each run.
-    """
+    """One campaign on one device, into one corpus folder."""
 
     def __init__(
-        self,
-        plan: Plan,
-        corpus: Path,
-        device: TrainingDevice,
-        *,
-        failures: dict[tuple[str, int], str] | None = None,
-        time_budget_s: float | None = None,
-        retry_failed: bool = False,
-        progress: Callable[[str], object] = lambda line: None,
+        self, plan: Plan, corpus: Path, device: TrainingDevice, time_budget_s: float | None = None, retry_failed: bool = False
     ) -> None:
         self._plan, self._corpus, self._device = plan, corpus, device
-        self._unbuildable = failures or {}
         self._budget_s = plan.time_budget_s if time_budget_s is None else time_budget_s
         self._retry_failed = retry_failed
-        self._progress = progress
         self._settings = RecordingSettings(device, plan.seed, plan.run_timeout_s)
         self._began = time.monotonic()
         self._measured: list[Measured] = []
@@ -79,27 +74,16 @@ class Runner:
     def run(self) -> list[Result]:
         """Run what is missing; one result for each run of the plan, in its order, recordings before overheads.
 
-        If anything stops it, finished runs are kept, and the same campaign continues from there. Raises InputError if the
-        corpus cannot be written or another campaign is writing to it, AgentError if no agent can be had, and SystemExit on
-        SIGINT or SIGTERM, without the present run.
+        If anything stops it, finished runs are kept, and the same campaign continues from there. Raises InputError or OSError
+        if the corpus cannot be written or another campaign is writing to it, AgentError if no agent can be had, and SystemExit
+        on SIGINT or SIGTERM, without the present run.
         """
+        self._corpus.mkdir(parents=True, exist_ok=True)
         try:
-            self._corpus.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self._corpus / ".campaign.lock", timeout=0)
-            with lock, _stopping() as stopped:
+            with FileLock(self._corpus / ".campaign.lock", timeout=0), _stopping() as stopped:
                 return self._run(stopped)
         except Timeout:
-            raise InputError(
-                f"another campaign is writing to {str(self._corpus)!r}; wait for it or name another folder"
-            ) from None
-        except AgentError:  # an OSError too
-            raise
-        except OSError as error:
-            raise InputError(f"cannot write to {str(self._corpus)!r}: {error.strerror or error}; {_GO_ON}") from error
-        except InputError as error:
-            if isinstance(error.__cause__, OSError | InputError):  # `write_whole`, or what `record` makes of it
-                raise InputError(f"{error}; {_GO_ON}") from error
-            raise
+            raise InputError(f"another campaign is writing to {str(self._corpus)!r}; name another folder") from None
 
     def _run(self, stopped: Callable[[], int | None]) -> list[Result]:
         finished = finished_runs(self._corpus)
@@ -115,7 +99,7 @@ class Runner:
             name = self._name(workload)
             result = self._known(name, finished) or self._out_of_time(name, workload, epochs)
             if result is None:
-                self._progress(f"run {number} of {len(jobs)}: {name}{self._outlook(workload, epochs)}")
+                progress.show(f"run {number} of {len(jobs)}: {name}{self._outlook(workload, epochs)}")
                 result = self._attempt(name, workload, epochs, stopped)
             results.append(result)
         return results
@@ -161,8 +145,6 @@ class Runner:
     def _attempt(self, name: str, workload: Workload, epochs: int, stopped: Callable[[], int | None]) -> Result:
         began = time.monotonic()
         try:
-            if unbuildable := self._unbuildable.get((workload.network, workload.image_size)):
-                raise RunError(unbuildable, [])
             if isinstance(workload, Overhead):
                 measured = measure_overhead(workload, name, self._settings)
                 append_overhead(self._corpus, measured)
@@ -195,35 +177,32 @@ def _result(name: str, status: Status, run: Measured, reason: str | None = None)
     return Result(name, status, run.seconds, run.epochs, run.epoch_s, reason)
 
 
-def run_campaign(
-    plan: Plan,
-    corpus: Path,
-    *,
-    device: str | None = None,
-    source: str | None = None,
-    time_budget_s: float | None = None,
-    retry_failed: bool = False,
-    progress: Callable[[str], object] = lambda line: None,
-) -> tuple[TrainingDevice, list[Result]]:
-    """Run what ``corpus`` still lacks of ``plan`` on ``device`` (``cpu``, ``cuda:N``); the device and one result for each run.
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which plan, into which corpus, on which device."""
+    parser.add_argument("plan")
+    parser.add_argument("--out", type=Path, help="corpus folder to fill (default: the plan's name)")
+    parser.add_argument("--device", help="cpu or cuda:N (default: the first GPU, else the CPU)")
+    parser.add_argument("--time-budget", type=float, help="seconds; no run starts that would end later (default: the plan's)")
+    parser.add_argument("--source", help="that the agent reads: nvml, dcgm or host (default: the best available)")
+    parser.add_argument("--retry-failed", action="store_true", help="retry runs that failed in an earlier campaign")
 
-    Raises InputError, before anything runs, for a network that cannot be built and a device that is not there; see `Runner.run`
-    for the rest.
-    """
-    progress("building the plan's networks")
-    workloads = [*(workload for workload, _ in plan.runs()), *plan.overheads()]
-    checks = preflight([(workload.network, workload.image_size) for workload in workloads])
-    chosen = choose_device(device, source, checks.cuda_devices)
-    runner = Runner(
-        plan,
-        corpus,
-        chosen,
-        failures=checks.failures,
-        time_budget_s=time_budget_s,
-        retry_failed=retry_failed,
-        progress=progress,
-    )
-    return chosen, runner.run()
+
+def study(asked: argparse.Namespace) -> dict[str, Any]:
+    """Run what the corpus still lacks; what became of each run, and what sampling cost."""
+    require_torch()
+    import torch
+
+    plan, corpus = read_plan(asked.plan), asked.out or Path(Path(asked.plan).stem)
+    device = choose_device(asked.device, asked.source, torch.cuda.device_count())
+    results = Runner(plan, corpus, device, asked.time_budget, asked.retry_failed).run()
+    names = {result.run for result in results}
+    answer: dict[str, Any] = {
+        "corpus": str(corpus),
+        "device": device.name,
+        "runs": [asdict(result) for result in results],
+        "overhead": [asdict(entry) for entry in read_overheads(corpus) if entry.run in names],
+    }
+    return Nothing(answer) if any(result.status in ("failed", "not reached") for result in results) else answer
 
 
 @contextmanager
@@ -238,9 +217,6 @@ def _stopping() -> Iterator[Callable[[], int | None]]:
         came.append(number)
         sys.exit(128 + number)
 
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
-        yield lambda: None
-        return
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: came[0] if came else None

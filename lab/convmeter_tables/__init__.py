@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pandas as pd
 
@@ -22,19 +21,11 @@ NO_FAMILY = "family unknown"
 NO_CONVNET = "no ConvNet"
 
 
-class _Format(Protocol):
-    NAME: str
+_FORMATS = (timm_benchmark, torchvision_times, cpu_phases, convnet_bench)
+"""Each says by ``recognises(table)`` whether the columns are its own, and by ``read(table, path, features)`` gives points.
 
-    def recognises(self, table: pd.DataFrame) -> bool:
-        """Whether the columns are those of this format."""
-        ...
-
-    def read(self, table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
-        """Points; NaN in metrics that are unknown, and in ``family`` where the table has none."""
-        ...
-
-
-_FORMATS: Sequence[_Format] = (timm_benchmark, torchvision_times, cpu_phases, convnet_bench)
+NaN in metrics that are unknown, and in ``family`` where the table has none.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,13 +58,13 @@ def read_all(
         convnets_only: leave out networks that ``families`` says are none.
 
     Raises:
-        InputError: a file is missing or of no known format, a companion is missing or fits no row, or no row is left.
+        InputError: a file is missing or of no known format, or no row is left.
     """
     metrics = None if features is None else read_layer_features(features)
     names = None if families is None else read_families(families)
     points, left_out = [], dict.fromkeys((NO_METRICS, NO_FAMILY, NO_CONVNET), 0)
     for path in paths:
-        reading = _usable(_read(path, metrics, names), path, names, convnets_only)
+        reading = _usable(_read(path, metrics), path, names, convnets_only)
         points.append(reading.points)
         for reason, count in reading.left_out.items():
             left_out[reason] += count
@@ -85,26 +76,15 @@ def read_any(path: Path, features: Path | None = None, families: Path | None = N
     return read_all([path], features, families).points
 
 
-def _read(path: Path, features: pd.DataFrame | None, families: Families | None) -> pd.DataFrame:
+def _read(path: Path, features: pd.DataFrame | None) -> pd.DataFrame:
     table = parse_csv(read_text(path), str(path))
     if {*KEYS, *COLUMNS}.issubset(table.columns):
         return read_points(path)
-    table_format = next((entry for entry in _FORMATS if entry.recognises(table)), None)
-    if table_format is None:
-        known = ", ".join(entry.NAME for entry in _FORMATS)
-        seen = ", ".join(map(str, table.columns[:4]))
-        raise InputError(
-            f"{str(path)!r} has the columns {seen} …, which match no known table of measured networks; give a table from "
-            f"`epochcast measure convmeter` or one of: {known}"
-        )
-    if table.empty:
-        raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")
-    if table_format is timm_benchmark and (features is None or families is None):
-        raise InputError(
-            f"{str(path)!r} is {table_format.NAME}, which lists neither layers nor families of its networks; give --features "
-            "timm_layer_features.csv.gz and --families timm_families.csv"
-        )
-    return table_format.read(table, path, features)
+    for table_format in _FORMATS:
+        if table_format.recognises(table):
+            points: pd.DataFrame = table_format.read(table, path, features)
+            return points
+    raise InputError(f"{str(path)!r} has the columns {', '.join(map(str, table.columns[:4]))} …, which no known table has")
 
 
 def _usable(points: pd.DataFrame, path: Path, families: Families | None, convnets_only: bool) -> UsablePoints:
@@ -119,10 +99,9 @@ def _usable(points: pd.DataFrame, path: Path, families: Families | None, convnet
     without_family = selected & ~without_metrics & points["family"].isna()
     kept = points[selected & ~without_metrics & ~without_family]
     if kept.empty:
-        lack = f"the metrics of {points['network'][without_metrics].iloc[0]!r} are not" if without_metrics.any() else "none is"
         raise InputError(
-            f"{str(path)!r} has no usable network: of {len(points)} rows {(~selected).sum()} are not ConvNets and {lack} "
-            "known; give the matching --features and --families, or --all-networks"
+            f"{str(path)!r} has no usable network of {len(points)} (not ConvNets: {(~selected).sum()}, without metrics: "
+            f"{without_metrics.sum()}); timm's tables need --features and --families"
         )
     left_out = {NO_METRICS: without_metrics, NO_FAMILY: without_family, NO_CONVNET: ~selected}
     return UsablePoints(

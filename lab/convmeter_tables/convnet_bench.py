@@ -11,9 +11,7 @@ from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from lab.convmeter_tables.joins import with_family, with_metrics
 from lab.convmeter_tables.measured_networks import measured_networks, recognises
 
-__all__ = ["NAME", "read", "recognises"]
-
-NAME = "convnet.csv of convnet_bench.py"
+__all__ = ["read", "recognises"]
 
 
 def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.DataFrame:

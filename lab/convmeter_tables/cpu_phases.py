@@ -13,8 +13,6 @@ from epochcast.analyzer.csv_text import numeric_column
 from lab.convmeter_tables.joins import with_family
 from lab.convmeter_tables.layer_features import metrics_of
 
-NAME = "cpu_phases.csv"
-
 _TRAINING = {"forward_seconds": "fwd", "backward_seconds": "bwd", "update_seconds": "upd"}
 
 

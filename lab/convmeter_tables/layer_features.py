@@ -8,7 +8,6 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS, COMPUTING_KINDS, KINDS
 from epochcast.analyzer.csv_text import numeric_column, parse_csv, read_text
-from epochcast.analyzer.errors import InputError
 
 _SHORT = {
     "spatial": "sp",
@@ -37,18 +36,10 @@ _THEIRS = {
 }
 """Our name of each of their columns; a table of networks without a kind may lack its columns."""
 
-_ALWAYS = ("F", "conv_in", "conv_out", "W", "convW", "L", "ops")
-
 
 def read_layer_features(path: Path) -> pd.DataFrame:
-    """Metrics by ``network``, ``block`` (empty: whole networks) and ``image_size``, in the columns of ``metrics.py``.
-
-    Raises:
-        InputError: the file is missing, no such table, or a cell is no number.
-    """
+    """Metrics by ``network``, ``block`` (empty: whole networks) and ``image_size``, in the columns of ``metrics.py``."""
     table = parse_csv(read_text(path), str(path))
-    if missing := [name for name in ("model", "img", "nparam", *_ALWAYS) if name not in table]:
-        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a table like timm_layer_features.csv.gz")
     keys = pd.DataFrame(
         {
             "network": table["model"].astype(str),

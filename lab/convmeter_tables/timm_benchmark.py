@@ -10,10 +10,7 @@ import pandas as pd
 
 from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.csv_text import numeric_column
-from epochcast.analyzer.errors import InputError
 from lab.convmeter_tables.joins import with_metrics
-
-NAME = "timm's benchmark-infer-*.csv and benchmark-train-*.csv"
 
 _PHASES = {"infer": "inference_seconds", "train": "step_seconds"}
 _FILE = re.compile(r"benchmark-(?:infer|train|both)-(?P<precision>[^-]+)-(?P<device>.+)")
@@ -33,8 +30,6 @@ def read(table: pd.DataFrame, path: Path, features: pd.DataFrame | None) -> pd.D
     """
     kinds = [kind for kind in _PHASES if _columns(kind) <= set(table.columns)]
     rows = pd.concat([_rows(table, kind, path) for kind in kinds], ignore_index=True)
-    if rows.empty:
-        raise InputError(f"{str(path)!r} has no step times; give a table of measured networks")
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
     match = _FILE.fullmatch(stem)
     rows = rows.assign(device=match["device"] if match else stem, precision=match["precision"] if match else "unstated")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -70,9 +70,6 @@ class Run:
             if name in _INTEGERS and isinstance(value, float) and value.is_integer():
                 values[name] = int(value)
         values["missed_ticks"] = values["missed_ticks"] or 0
-        for name, (is_right, what) in _CHECKS.items():
-            if not is_right(values[name]):
-                raise InputError(f"row {number} of {str(path)!r} has {name} {values[name]!r}; it must be {what}")
         if profile.workload is None or profile.epoch_s is None:
             lacks = "workload" if profile.workload is None else "epoch_s"
             raise InputError(f"row {number} of {str(path)!r} has no {lacks}; remove it, or record the run again")
@@ -83,15 +80,6 @@ OWN_COLUMNS = tuple(field.name for field in fields(Run) if field.name != "profil
 """Columns of a row in addition to those of its profile."""
 
 _INTEGERS = ("samples", "batch_size", "image_size", "missed_ticks")
-_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "run": (lambda value: isinstance(value, str) and value != "", "a name"),
-    "device": (lambda value: value in ("gpu", "cpu"), "'gpu' or 'cpu'"),
-    "recorded_at": (lambda value: isinstance(value, float), "unix seconds"),
-    **dict.fromkeys(_INTEGERS, (lambda value: value is None or type(value) is int, "a whole number, or empty")),
-    **dict.fromkeys(
-        ("source", "precision", "marks", "trace"), (lambda value: value is None or isinstance(value, str), "text, or empty")
-    ),
-}
 
 
 def read_run(trace: Path, labels: Path, catalog: Catalog, name: str) -> Run:
@@ -126,28 +114,17 @@ def profile_row(profile: Profile) -> dict[str, Any]:
     return {name: getattr(profile, name) for name in FIELD_COLUMNS} | statistics
 
 
-_NAMED = 3
-
-
 def union(runs: Iterable[Run]) -> list[Run]:
     """Every recording once, by its identity, in the order of time, not in the order given.
 
-    One that is there with and without its trace is kept with it. Raises InputError, naming them, for recordings of which two
-    different rows are there.
+    One that is there with and without its trace is kept with it. Raises InputError for a recording of which two different
+    rows are there.
     """
     kept: dict[tuple[str, str, str, float], Run] = {}
-    conflicts = set()
     for run in runs:
         other = kept.setdefault(run.identity, run)
         if replace(other, trace=run.trace) != run:
-            conflicts.add(run.identity)
-        elif other.trace is None or (run.trace is not None and run.trace < other.trace):
+            raise InputError(f"the corpora hold different results for {run.identity}; delete the wrong row from its table")
+        if other.trace is None or (run.trace is not None and run.trace < other.trace):
             kept[run.identity] = run
-    if conflicts:
-        named = ", ".join(f"{run!r} ({workload}) on {gpu}" for gpu, workload, run, _ in sorted(conflicts)[:_NAMED])
-        more = f" and {len(conflicts) - _NAMED} more" if len(conflicts) > _NAMED else ""
-        raise InputError(
-            f"the corpora hold different results for the same recording: {named}{more}; leave out the wrong corpus, or delete "
-            "the row from its table"
-        )
     return sorted(kept.values(), key=lambda run: (run.recorded_at, run.identity))

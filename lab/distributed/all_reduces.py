@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 from epochcast.analyzer.backends.distributed.communication import AllReduceFit
+from epochcast.analyzer.csv_text import parse_csv, read_text
 from epochcast.analyzer.errors import InputError
-
-_COLUMNS = ["bytes", "gpu", "gpus", "time_ns"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,29 +62,20 @@ def read_all_reduces(path: Path, gpu: str | None = None) -> dict[int, AllReduceT
     ``bytes`` is the size of the buffer, not MiB and not what the ring sends. Of a size measured twice the median is taken.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, holds several GPUs and none is named, or a figure is not positive.
+        InputError: the file cannot be read, holds not exactly one GPU where none is named, or a figure is not positive.
     """
-    try:
-        rows = pd.read_csv(path, comment="#")
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read the all-reduces {str(path)!r}: {error}") from error
-    if missing := [name for name in _COLUMNS if name not in rows]:
-        raise InputError(f"{path} lacks the column {missing[0]!r}; all-reduces need {', '.join(_COLUMNS)}")
-    known = sorted({str(name) for name in rows["gpu"]})
-    if gpu is None and len(known) != 1:
+    rows = parse_csv(read_text(path), str(path), as_text=("gpu",))
+    known = sorted(set(rows["gpu"]))
+    if gpu is None and len(known) == 1:
+        gpu = known[0]
+    if gpu not in known:
         raise InputError(f"{path} holds all-reduces of {', '.join(known) or 'no GPU'}; name the GPU to use")
-    if gpu is not None and gpu not in known:
-        raise InputError(f"{path} holds no all-reduces of {gpu!r}; it has {', '.join(known)}")
-    if gpu is not None:
-        rows = rows[rows["gpu"].astype(str) == gpu]
-    figures = rows[["bytes", "gpus", "time_ns"]].apply(pd.to_numeric, errors="coerce")
-    wrong = ~((figures > 0) & np.isfinite(figures)).all(axis=1)
-    if wrong.any():
-        raise InputError(
-            f"{path}: line {int(wrong.to_numpy().argmax()) + 2} has a figure that is not above 0; remove or correct it"
-        )
+    figures = rows.loc[rows["gpu"] == gpu, ["bytes", "gpus", "time_ns"]].astype(float)
+    if not ((figures > 0) & np.isfinite(figures)).all(axis=None):
+        raise InputError(f"{path} has a figure that is not above 0; remove or correct it")
+    times = figures.groupby(["gpus", "bytes"])["time_ns"].median() * 1e-9
     tables = {}
-    for gpus, group in figures.groupby("gpus"):
-        times = group.groupby("bytes")["time_ns"].median()
-        tables[int(gpus)] = AllReduceTable(times.index.to_numpy(np.float64), times.to_numpy(np.float64) * 1e-9)
+    for gpus in sorted(set(figures["gpus"])):
+        own = times.loc[gpus]
+        tables[int(gpus)] = AllReduceTable(own.index.to_numpy(np.float64), own.to_numpy(np.float64))
     return tables

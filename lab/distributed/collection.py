@@ -8,13 +8,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 
+from epochcast.analyzer.backends.convmeter.measurement.collection import CollectionResult
 from epochcast.analyzer.backends.convmeter.measurement.device import Device
 from epochcast.analyzer.backends.distributed.attention_operator import attention_flops
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
@@ -22,8 +21,7 @@ from epochcast.analyzer.backends.distributed.models import Architecture, resolve
 from epochcast.analyzer.backends.distributed.models.building import build, example_inputs
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.distributed.trace import trace
-from epochcast.analyzer.errors import InputError
-from epochcast.common.files import write_whole
+from epochcast.analyzer.backends.growing_table import GrowingTable
 from lab.distributed.operator_text import operator_text
 from lab.distributed.profile import ProfiledTimes, device_name
 
@@ -34,6 +32,7 @@ COLUMNS = ("gpu", "op", "shape", "precision", "pass", "seconds", "iqr_seconds", 
 """``driver`` is of a CPU its number of threads, ``op`` the aten name, ``shape`` JSON (:mod:`.operator_text`), ``precision``
 that of the operator itself, ``pass`` forward or backward; times are medians over rounds and the range of the middle half."""
 
+_IDENTITY = ("op", "pass", "precision", "shape")
 _AT_ONCE = 24  # operators in the rounds of one profile; the file is written after each
 _ROUNDS = 9
 _BATCHES = (1, 2, 4, 8, 16)
@@ -56,16 +55,6 @@ class PlannedOperator:
         """What the operator itself computes in: ``fp32``, ``tf32``, ``fp16``, ``bf16``, or its dtype."""
         dtype = self.operator.dtype
         return "tf32" if dtype == "float32" and self.precision.tf32 else _SHORT.get(dtype, dtype)
-
-
-@dataclass(frozen=True)
-class CollectedOperators:
-    """What a collection came to: rows in the file, new ones, operators left for another run, and those that did not run."""
-
-    rows: int
-    new: int
-    left: int
-    failed: int
 
 
 def plan(
@@ -128,7 +117,7 @@ def _of_model(name: str, precision: Precision, device: Device) -> Iterator[Plann
 
 def collect(
     items: Sequence[PlannedOperator], path: Path, device: Device, budget_seconds: float, progress: Callable[[int, int], None]
-) -> CollectedOperators:
+) -> CollectionResult:
     """Measure what the file does not hold yet, until the budget ends, and write the file after every few operators.
 
     Args:
@@ -142,17 +131,13 @@ def collect(
         InputError: the file holds something else, or cannot be written.
     """
     begin = time.monotonic()
-    rows = _read(path)
     gpu, _, driver = device_name(device).partition(", ")
-    place = (gpu, torch.__version__, driver.removeprefix("driver "))
-    here = (rows["gpu"] == place[0]) & (rows["torch"] == place[1]) & (rows["driver"] == place[2])
-    known = set(rows.loc[here, ["op", "pass", "precision", "shape"]].itertuples(index=False, name=None))
-    missing = [item for item in items if _identity(item) not in known]
-    done = new = failed = 0
-    _write(path, rows)  # or it would be known only after minutes that it cannot be
+    place = {"gpu": gpu, "torch": torch.__version__, "driver": driver.removeprefix("driver ")}
+    file = GrowingTable(path, COLUMNS, place, _IDENTITY)
+    before, done, failed = file.rows, 0, 0
+    missing = [item for item in items if _row(item) not in file]
     while done < len(missing) and (done == 0 or time.monotonic() - begin < budget_seconds):
         some = missing[done : done + _AT_ONCE]
-        measured = []
         for with_tf32 in (False, True):
             group = [item for item in some if item.precision.tf32 is with_tf32]
             if group:
@@ -160,40 +145,20 @@ def collect(
                 times = ProfiledTimes(device, group[0].precision, budget_seconds=left, most_rounds=_ROUNDS)
                 times.seconds([item.operator for item in group])
                 failed += len(times.estimated)
-                measured += [_row(item, times, place) for item in group if item.operator not in times.estimated]
-        rows = pd.concat([rows, pd.DataFrame(measured, columns=list(COLUMNS))], ignore_index=True)
-        _write(path, rows)
+                for item in group:
+                    if item.operator not in times.estimated:
+                        timing = times.timings[item.operator]
+                        file.append({**_row(item), "seconds": timing.seconds, "iqr_seconds": timing.iqr})
         done += len(some)
-        new += len(measured)
         progress(done, len(missing))
-    return CollectedOperators(len(rows), new, len(missing) - done, failed)
+    return CollectionResult(file.rows, file.rows - before, len(missing) - done, failed)
 
 
-def _identity(item: PlannedOperator) -> tuple[str, str, str, str]:
-    return item.operator.name, item.operator.phase, item.computed, operator_text(item.operator)
-
-
-def _row(item: PlannedOperator, times: ProfiledTimes, place: tuple[str, str, str]) -> tuple[object, ...]:
-    timing, operator = times.timings[item.operator], item.operator
-    name, phase, computed, shape = _identity(item)
-    gpu, software, driver = place
-    return gpu, name, shape, computed, phase, timing.seconds, timing.iqr, operator.flops, operator.bytes, software, driver
-
-
-def _write(path: Path, rows: pd.DataFrame) -> None:
-    write_whole(path, partial(rows.to_csv, index=False, float_format="%.6g"))
-
-
-def _read(path: Path) -> pd.DataFrame:
-    if not path.exists():
-        return pd.DataFrame(columns=list(COLUMNS))
-    try:
-        rows = pd.read_csv(path, dtype={"torch": str, "driver": str})
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot continue {str(path)!r}: {' '.join(str(error).split())[:120]}; give another file") from error
-    if list(rows.columns) != list(COLUMNS):
-        raise InputError(f"{str(path)!r} has no operator times of this command; give another file to write to")
-    return rows
+def _row(item: PlannedOperator) -> dict[str, object]:
+    """What is known of an operator before it is measured."""
+    operator = item.operator
+    identity = (operator.name, operator.phase, item.computed, operator_text(operator))
+    return {**dict(zip(_IDENTITY, identity, strict=True)), "flops": operator.flops, "bytes": operator.bytes}
 
 
 def random_operators(dtype: str, rng: random.Random) -> Iterator[Operator]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
 
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.errors import InputError
@@ -52,42 +51,12 @@ class MeasuredIteration:
     group: str
 
 
-class _Row(BaseModel):
-    """A row of a user's own table; the columns are these names."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    model: str = Field(min_length=1)
-    gpu: str
-    seconds: PositiveFloat
-    gpus_per_node: PositiveInt = 8
-    intra: str | None = None
-    inter: str | None = None
-    data: PositiveInt = 1
-    tensor: PositiveInt = 1
-    pipeline: PositiveInt = 1
-    micro_batch: PositiveInt = 1
-    global_batch: PositiveInt = 1
-    sequence_length: PositiveInt = 2048
-    precision: str = "amp-bf16"
-    schedule: Literal["gpipe", "1f1b"] = "1f1b"
-    virtual_stages: PositiveInt = 1
-    recomputation: Literal["none", "selective", "full"] = "none"
-    sequence_parallel: bool = False
-    zero: Literal[0, 1] = 0
-    optimizer: Literal["adam", "sgd"] = "adam"
-    master_weights: bool = True
-    attention: Literal["fused", "eager"] = "fused"
-    fused_kernels: bool = False
-    overlap: bool = False
-    tensor_overlap: bool = False
-
-
-_OF_RUN = ("model", "gpu", "seconds", "gpus_per_node", "intra", "inter")
+_OF_RUN: dict[str, Any] = {"model": None, "gpu": None, "seconds": None, "gpus_per_node": 8, "intra": None, "inter": None}
+"""Columns of a table of our own beside those of :class:`TrainingConfiguration`, with their defaults."""
 
 
 def read_runs(path: Path) -> list[MeasuredIteration]:
-    """Read a CSV of measured runs with vTrain's columns or our own (:class:`_Row`).
+    """Read a CSV of measured runs with vTrain's columns or our own: ``_OF_RUN``, and fields of a ``TrainingConfiguration``.
 
     Rows of the same configuration are averaged.
 
@@ -114,12 +83,11 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
     (research: without them the model is far off). Megatron pads the vocabulary of GPT-2 to 51 200.
     """
     numbers = table.rename(columns=_VTRAIN)[list(_VTRAIN.values())]
+    if not (numbers.apply(pd.to_numeric, errors="coerce") > 0).all(axis=None):
+        raise InputError(f"{str(path)!r} has a figure that is no number above 0")
     runs = []
-    for index, row in enumerate(numbers.to_dict("records")):
-        values = {str(name): value for name, value in row.items()}
-        if not all(pd.notna(value) and isinstance(value, (int, float)) and value > 0 for value in values.values()):
-            raise InputError(f"{str(path)!r} row {index + 2}: {values}; every figure must be a number above 0")
-        counts = {name: int(value) for name, value in values.items()}
+    for index, values in enumerate(numbers.to_dict("records")):
+        counts = {str(name): int(value) for name, value in values.items()}
         job = TrainingConfiguration(
             data=counts["data"],
             tensor=counts["tensor"],
@@ -154,17 +122,18 @@ def _vtrain(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
 def _own(table: pd.DataFrame, path: Path) -> list[MeasuredIteration]:
     runs = []
     for index, values in enumerate(table.to_dict("records")):
-        cells = {str(name): value for name, value in values.items() if pd.notna(value)}
+        cells = {str(name): _whole(value) for name, value in values.items() if pd.notna(value)}
+        of_run = {name: cells.pop(name, default) for name, default in _OF_RUN.items()}
+        if None in (of_run["model"], of_run["gpu"]) or not (of_run["seconds"] or 0) > 0:
+            raise InputError(f"{str(path)!r} row {index + 2} needs a model, a gpu and seconds above 0")
         try:
-            row = _Row.model_validate(cells)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise InputError(
-                f"{str(path)!r} row {index + 2}: {where}: {first['msg']} (seen: {cells.get(where)!r}); columns are those of "
-                f"vTrain's table or {', '.join(_Row.model_fields)}"
-            ) from error
-        settings = row.model_dump()
-        job = TrainingConfiguration(**{name: value for name, value in settings.items() if name not in _OF_RUN})
-        runs.append(MeasuredIteration(job=job, group=row.model, **{name: settings[name] for name in _OF_RUN}))
+            job = TrainingConfiguration(**cells)
+        except (TypeError, InputError) as error:
+            raise InputError(f"{str(path)!r} row {index + 2}: {error}") from error
+        runs.append(MeasuredIteration(job=job, group=of_run["model"], **of_run))
     return runs
+
+
+def _whole(value: Any) -> Any:
+    """pandas makes floats of whole numbers in a column with gaps."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

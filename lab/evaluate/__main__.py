@@ -1,29 +1,15 @@
-"""``python -m lab.evaluate NAME …``."""
+"""Measure accuracy with protocols that group by workload, so that nothing leaks."""
 
 import sys
 
-import click
+from lab.commands import run
 
-from lab.commands import Commands, run
-
-COMMANDS = {
-    "detector": "lab.evaluate.detector:detector",
-    "regressor": "lab.evaluate.regressor:RegressorEvaluation",
-    "convmeter": "lab.evaluate.convmeter:ConvMeterEvaluation",
-    "distributed": "lab.evaluate.distributed:DistributedEvaluation",
-    "occupancy": "lab.evaluate.occupancy:OccupancyEvaluation",
-}
-"""By name: a click command, or a class made like a backend; imported when it is called."""
-
-
-@click.group(cls=Commands, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-def evaluate() -> None:
-    """Measure accuracy with protocols that group by workload, so that nothing leaks."""
+COMMANDS = {name: f"lab.evaluate.{name}" for name in ("detector", "regressor", "convmeter", "distributed", "occupancy")}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; its exit code."""
-    return run(evaluate, "lab.evaluate", arguments)
+    """Run an evaluation; its exit code."""
+    return run("lab.evaluate", __doc__, COMMANDS, arguments)
 
 
 if __name__ == "__main__":

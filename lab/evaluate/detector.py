@@ -1,20 +1,21 @@
-"""``python -m lab.evaluate detector``."""
+"""Compare detected epoch periods with true ones and the trivial answer "length / 10".
+
+python -m lab.evaluate detector --data recordings/ --regimes changing/
+python -m lab.evaluate detector --protocol mlperf --data power.csv.gz --events events.csv.gz
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import click
-
 import lab.rivals.detection  # noqa: F401 (makes them known)
-from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.shared_options import json_option
+from epochcast.analyzer.cli import progress
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import METHODS, Detection
 from epochcast.detector import InputError as DetectorInputError
@@ -32,107 +33,64 @@ from lab.evaluate.detection import (
     score_regimes,
     summarise,
 )
-from lab.evaluate.detector_text import compared, labels_text, mlperf_text, regimes_text, skipped
 
 #: Upper bounds [s] of the median interval between samples, and [samples] of the true period, by which traces are grouped.
 _INTERVALS = {"up to 0.5 s": 0.5, "0.5 to 5 s": 5.0, "5 to 20 s": 20.0, "over 20 s": float("inf")}
 _SAMPLES = {"under 3": 3.0, "3 to 10": 10.0, "10 to 30": 30.0, "30 and more": float("inf")}
 
-_PATH = click.Path(path_type=Path)
-
 _Load = Callable[[], tuple[Trace, Labels]]
 _Result = TypeVar("_Result")
 
 
-@click.command()
-@click.option(
-    "--data",
-    type=_PATH,
-    multiple=True,
-    metavar="PATH",
-    help="Corpus, or folder of traces, each with its NAME.json (repeatable); for mlperf, a file of power readings.",
-)
-@click.option("--events", type=_PATH, metavar="FILE", help="Events of the same runs (protocol mlperf).")
-@click.option(
-    "--regimes",
-    type=_PATH,
-    metavar="DIR",
-    help="Folder of labelled traces whose period changes, so that no single period is right.",
-)
-@click.option(
-    "--protocol",
-    type=click.Choice(["labels", "mlperf"]),
-    default="labels",
-    show_default=True,
-    help="Compare with each trace's epoch marks, or with MLPerf runs from their node power.",
-)
-@click.option(
-    "--recipe",
-    type=click.Choice([*METHODS, ALL]),
-    metavar="NAME",
-    default="track",
-    show_default=True,
-    help=f"Detection method: {', '.join(METHODS)} or {ALL} (compares them).",
-)
-@click.option(
-    "--clock",
-    type=click.Choice(["auto", "wall", "work"]),
-    default="auto",
-    show_default=True,
-    help="Whether epochs are equal in time (wall) or in work done.",
-)
-@json_option
-def detector(
-    data: tuple[Path, ...],
-    events: Path | None,
-    regimes: Path | None,
-    protocol: str,
-    recipe: str,
-    clock: Literal["auto", "wall", "work"],
-    as_json: bool,
-) -> int:
-    """Compare detected epoch periods with true ones and the trivial answer "length / 10".
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which traces, and by which method."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        action="append",
+        default=[],
+        help="corpus, or folder of traces, each with its NAME.json (repeatable); for mlperf, a file of power readings",
+    )
+    parser.add_argument("--events", type=Path, help="events of the same runs (protocol mlperf)")
+    parser.add_argument("--regimes", type=Path, help="folder of labelled traces whose period changes")
+    parser.add_argument(
+        "--protocol",
+        choices=("labels", "mlperf"),
+        default="labels",
+        help="compare with each trace's epoch marks, or with MLPerf runs from their node power",
+    )
+    parser.add_argument("--recipe", choices=(*METHODS, ALL), default="track", help="detection method; all compares them")
+    parser.add_argument(
+        "--clock", choices=("auto", "wall", "work"), default="auto", help="whether epochs are equal in time or in work done"
+    )
 
-    \b
-    Example: python -m lab.evaluate detector --data recordings/
-             python -m lab.evaluate detector --data recordings/ --regimes changing/
-             python -m lab.evaluate detector --protocol mlperf --data power.csv.gz \\
-                 --events events.csv.gz
-    """
-    if not data and regimes is None:
+
+def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
+    """Detect by each method, and compare with the labels."""
+    if not asked.data and asked.regimes is None:
         raise InputError("nothing to evaluate: give --data PATH, --regimes DIR, or both")
-    methods = list(METHODS) if recipe == ALL else [recipe]
-    changing = {} if regimes is None else {"regimes": _regimes(regimes, methods[0], clock)}
-    if not data:
-        terminal.say(plain_json(changing) if as_json else regimes_text(changing["regimes"]), as_is=as_json)
-        return 0
+    methods = list(METHODS) if asked.recipe == ALL else [asked.recipe]
+    changing = {} if asked.regimes is None else {"regimes": _regimes(asked.regimes, methods[0], asked.clock)}
+    if not asked.data:
+        return changing
 
     def scored(name: str, trace: Trace, labels: Labels) -> list[TraceScore]:
         metrics = trace.metrics()
-        return [evaluate_trace(name, trace.time, metrics, labels, method=each, clock=clock) for each in methods]
+        return [evaluate_trace(name, trace.time, metrics, labels, method=each, clock=asked.clock) for each in methods]
 
-    each_trace, unusable = _usable(_traces(data, events, protocol), scored)
+    each_trace, unusable = _usable(_traces(asked.data, asked.events, asked.protocol), scored)
     scores = {name: [own[number] for own in each_trace] for number, name in enumerate(methods)}
     rows = scores[methods[0]]
     if len(methods) == 1 and all(row.reason is not None for row in rows):
-        raise InputError(f"method {recipe!r} refused each of the {len(rows)} traces, {rows[0].name!r} with: {rows[0].reason}")
-    answer = {"labels": _labels_answer, "mlperf": _mlperf_answer}[protocol]
+        raise InputError(
+            f"method {asked.recipe!r} refused each of the {len(rows)} traces, {rows[0].name!r} with: {rows[0].reason}"
+        )
+    answer = {"labels": _labels_answer, "mlperf": _mlperf_answer}[asked.protocol]
+    common = {"protocol": asked.protocol, "clock": asked.clock}
     answers = [
-        {"recipe": name, "protocol": protocol, "clock": clock, **answer(scored), "unusable": unusable, **changing}
-        for name, scored in scores.items()
+        {"recipe": name, **common, **answer(scored), "unusable": unusable, **changing} for name, scored in scores.items()
     ]
-    if as_json:
-        terminal.say(plain_json(answers[0] if len(answers) == 1 else answers), as_is=True)
-        return 0
-    if len(answers) > 1:
-        terminal.say(compared(answers, scores))
-    else:
-        terminal.say((labels_text if protocol == "labels" else mlperf_text)(answers[0], rows))
-    if unusable:
-        terminal.say(f"\n{skipped(unusable)}")
-    if changing:
-        terminal.say(f"\n{regimes_text(changing['regimes'])}")
-    return 0
+    return answers[0] if len(answers) == 1 else answers
 
 
 def _traces(data: Sequence[Path], events: Path | None, protocol: str) -> Iterator[tuple[str, _Load]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +13,6 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
-from lab.figures.pictures import Pairs
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
 _TARGET_LOOKS = tuple(zip("os^D", _COLORS, strict=True))  # marker and colour of each target GPU, by turns
@@ -30,6 +29,22 @@ _LETTERS_PER_INCH = 11
 _PER_ROW = 4
 
 _Looks = Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Measured next to predicted values.
+
+    Attributes:
+        title: such as the way to predict, and what was timed.
+        measured, predicted: seconds, or ratios 0..1, shape (n,); predicted NaN where there is no answer.
+        groups: such as the device of each row, or the family of its network, shape (n,); each has a look of its own.
+    """
+
+    title: str
+    measured: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+    groups: NDArray[np.str_]
 
 
 def scatter_figure(

@@ -1,26 +1,15 @@
-"""``python -m lab.fit NAME …``."""
+"""Fit a white box to measurements."""
 
 import sys
 
-import click
+from lab.commands import run
 
-from lab.commands import Commands, run
-
-COMMANDS = {
-    "distributed": "lab.distributed.fit:DistributedFit",
-    "occupancy": "lab.occupancy.fit:OccupancyFit",
-}
-"""By name: a click command, or a class made like a backend; imported when it is called."""
-
-
-@click.group(cls=Commands, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-def fit() -> None:
-    """Fit a white box to measurements."""
+COMMANDS = {"distributed": "lab.distributed.fit", "occupancy": "lab.occupancy.fit"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; its exit code."""
-    return run(fit, "lab.fit", arguments)
+    """Run a fit; its exit code."""
+    return run("lab.fit", __doc__, COMMANDS, arguments)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,14 @@ What ``launch/timeline.py`` calculates from launch configurations, the metrics `
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import Trace
+from epochcast.analyzer.traces.trace import SCHEMA, Trace
 from lab.kernels.timeline import OccupancyTimeline
 
 OCCUPANCY = "sm_occupancy"
@@ -18,6 +21,36 @@ UTILISATION = ("gpu_utilization", "gr_engine_active")
 """The first is NVML's own; the second, of the graphics and compute engine, replaces it if only that was read."""
 
 _HOLE = 10.0  # times the usual pause between readings: what was before then is not known
+
+
+_BEGINS = (b"PAR1", f'# {{"schema": "{SCHEMA}"'.encode())
+"""A Parquet file, and a CSV file by this product."""
+
+
+def is_trace(path: Path) -> bool:
+    """Whether the file is a trace rather than a profile, by its first bytes."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(max(map(len, _BEGINS))).startswith(_BEGINS)
+
+
+def counted_answer(trace: Trace, name: str) -> dict[str, Any]:
+    """Means over the trace from the file ``name``, under the names that a profile's have."""
+    metric = utilisation_metric(trace, name)
+    timeline = counted_timeline(trace, metric)
+    mean = float(timeline.occupancy[0])
+    return {
+        "format": f"trace of epochcast-agent, {'simulated' if trace.simulated else 'counted by the hardware'}",
+        "gpu": trace.gpu,
+        "mean": mean,
+        "max": float(trace.frame[OCCUPANCY].max()),
+        "kernels": [],
+        "span_s": timeline.seconds,
+        "utilisation": float(timeline.utilisation[0]),
+        "utilisation_metric": metric,
+        "occupancy_of_the_span": mean,
+    }
 
 
 def utilisation_metric(trace: Trace, name: str) -> str:

@@ -1,26 +1,15 @@
-"""``python -m lab.measure NAME …``."""
+"""Take the measurements that white boxes are fitted to."""
 
 import sys
 
-import click
+from lab.commands import run
 
-from lab.commands import Commands, run
-
-COMMANDS = {
-    "operators": "lab.distributed.measure:OperatorMeasurement",
-    "occupancy": "lab.occupancy.measure:OccupancyMeasurement",
-}
-"""By name: a click command, or a class made like a backend; imported when it is called."""
-
-
-@click.group(cls=Commands, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-def measure() -> None:
-    """Take the measurements that white boxes are fitted to."""
+COMMANDS = {"operators": "lab.distributed.measure", "occupancy": "lab.occupancy.measure"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; its exit code."""
-    return run(measure, "lab.measure", arguments)
+    """Run a measurement; its exit code."""
+    return run("lab.measure", __doc__, COMMANDS, arguments)
 
 
 if __name__ == "__main__":

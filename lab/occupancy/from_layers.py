@@ -156,7 +156,7 @@ def _products(name: str, layers: Sequence[ListedLayer], architecture: str, chann
         layer = convolutions[solved]
         raise InputError(
             f"{name}: convolution {solved + 1} writes {layer.written} elements with {layer.parameters} parameters, which "
-            f"matches no {architecture} network; give the table as it was measured"
+            f"matches no {architecture} network"
         )
     for layer in listed[len(convolutions) :]:
         features = layer.parameters // max(layer.written, 1) - 1

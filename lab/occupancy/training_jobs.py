@@ -96,15 +96,10 @@ def read_training_jobs(paths: Sequence[Path], catalog: Catalog, gpu: Gpu | None 
     samples: list[Sample] = []
     left_out: Counter[str] = Counter()
     for path in paths:
-        if not path.is_file():
-            raise InputError(f"no such file: {str(path)!r}")
         table = parse_csv(read_text(path), str(path), as_text=("name", "network", "status"))
         listed = "name" in table
-        if missing := [name for name in (_LISTED if listed else COLUMNS) if name not in table]:
-            raise InputError(
-                f"{str(path)!r} lacks the column {missing[0]!r}; give a table of trainings, as "
-                "`python -m lab.measure occupancy` writes it"
-            )
+        if missing := set(_LISTED if listed else COLUMNS) - set(table):
+            raise InputError(f"{str(path)!r} lacks {', '.join(sorted(missing))}; give a table of measured trainings")
         for column in (*FIGURES, "batch"):
             table[column] = numeric_column(table[column], column, str(path))
         ran = table["status"].eq(SUCCESSFUL) if "status" in table else pd.Series(True, table.index)
@@ -158,10 +153,7 @@ def _listed(row: Mapping[Hashable, Any], path: str, gpu: Gpu) -> Sample:
     match = _NAME.match(name)
     if match is None:
         raise InputError(f"{path!r} has a network named {name!r}, which does not say its input and architecture as others do")
-    try:
-        layers = [ListedLayer(str(kind), int(written), int(own)) for kind, written, own in ast.literal_eval(str(row["layers"]))]
-    except (ValueError, SyntaxError, TypeError) as error:
-        raise InputError(f"{path!r}: the layers of {name!r} are no list of (kind, elements, parameters)") from error
+    layers = [ListedLayer(str(kind), int(written), int(own)) for kind, written, own in ast.literal_eval(str(row["layers"]))]
     channels, side = int(match["channels"] or match["features"]), int(match["side"] or 1)
     graph = graph_of_layers(name, layers, match["architecture"], channels, side, batch)
     configuration = NetworkConfiguration(name, batch, *((channels, side) if match["side"] else ()))

@@ -103,14 +103,10 @@ def _training(plan: _Plan, rng: np.random.Generator) -> SimulatedTimeline:
 def _check(plan: _Plan, kind: str) -> None:
     if kind not in KINDS:
         raise InputError(f"kind {kind!r} cannot be simulated; choose one of {', '.join(KINDS)}")
-    if plan.epochs < 1:
-        raise InputError(f"epochs={plan.epochs}: simulate at least one epoch")
-    if plan.checkpoint_every < 0:
-        raise InputError(f"checkpoint_every={plan.checkpoint_every}: give a number of epochs, or 0 for no checkpoints")
+    least = {"epochs": 1, "epoch_s": 0.01, "step_s": 0.01}
     for name, value in asdict(plan).items():
-        least = 0.01 if name in ("epoch_s", "step_s") else 0
-        if not np.isfinite(value) or value < least:
-            raise InputError(f"{name}={value} cannot be simulated; give a finite number of at least {least}")
+        if not np.isfinite(value) or value < least.get(name, 0):
+            raise InputError(f"{name}={value} cannot be simulated; give a finite number of at least {least.get(name, 0)}")
     steps_s = plan.epoch_s - plan.validation_s - plan.gap_s - plan.checkpoint_s
     if kind == "training" and steps_s < plan.step_s:
         raise InputError(

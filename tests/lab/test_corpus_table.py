@@ -1,15 +1,9 @@
-"""The table of a corpus: what a run becomes, and that it is always complete."""
+"""The table of a corpus: what a run becomes, and what is refused."""
 
-import errno
 import json
-import multiprocessing
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -47,59 +41,6 @@ def test_runs_are_appended_and_one_recorded_anew_takes_the_place_of_the_old(tmp_
     assert [(run.run, round(run.profile.epoch_s or 0, 6)) for run in read_runs(tmp_path)] == [("b", 3.0), ("a", 4.0)]
 
 
-def test_a_full_disk_leaves_the_old_table_and_is_an_oserror(
-    tmp_path: Path, record_run: RecordRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append_run(tmp_path, *record_run(tmp_path, "a"))
-    before = (tmp_path / "corpus.parquet").read_bytes()
-    second = record_run(tmp_path, "b")
-
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left") as raised:
-        append_run(tmp_path, *second)
-    assert raised.value.errno == errno.ENOSPC
-    assert (tmp_path / "corpus.parquet").read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir()} <= {"corpus.parquet", ".corpus.parquet.lock", "traces"}
-
-
-def test_a_process_that_is_killed_leaves_a_whole_table(tmp_path: Path, record_run: RecordRun) -> None:
-    """Ten times at another moment of an endless appending."""
-    append_run(tmp_path, *record_run(tmp_path, "a"))
-    pair = [str(path) for path in record_run(tmp_path, "b")]
-    code = (
-        "import sys; from pathlib import Path; from lab.corpus.table import append_run; print('ready', flush=True)\n"
-        "while True: append_run(*map(Path, sys.argv[1:]))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), *pair], stdout=subprocess.PIPE)
-    assert process.stdout is not None and process.stdout.readline()
-    seen = set()
-    for _ in range(10):
-        time.sleep(0.013)
-        process.send_signal(signal.SIGSTOP)  # what a reader sees at this moment is what a kill would leave
-        seen.add(tuple(run.run for run in read_runs(tmp_path)))
-        process.send_signal(signal.SIGCONT)
-    process.kill()
-    process.communicate()
-    seen.add(tuple(run.run for run in read_runs(tmp_path)))
-    assert seen <= {("a",), ("a", "b")}
-    append_run(tmp_path, *map(Path, pair))  # the lock of the dead holds nobody up
-    assert [run.run for run in read_runs(tmp_path)] == ["a", "b"]
-
-
-def _append(corpus: Path, pair: tuple[Path, Path]) -> None:
-    append_run(corpus, *pair)
-
-
-def test_two_campaigns_at_once_lose_no_run(tmp_path: Path, record_run: RecordRun) -> None:
-    pairs = [record_run(tmp_path, f"run{number}") for number in range(8)]
-    with multiprocessing.get_context("fork").Pool(4) as pool:
-        pool.starmap(_append, [(tmp_path, pair) for pair in pairs])
-    assert {run.run for run in read_runs(tmp_path)} == {f"run{number}" for number in range(8)}
-
-
 def test_a_table_that_pandas_rewrote_is_still_one(tmp_path: Path, record_run: RecordRun) -> None:
     append_run(tmp_path, *record_run(tmp_path, "a"))
     append_run(tmp_path, *record_run(tmp_path, "b", batch_size=None, group=None))
@@ -118,10 +59,6 @@ def test_a_table_that_pandas_rewrote_is_still_one(tmp_path: Path, record_run: Re
     [
         ("epoch_s", -1.0, "row 1 of .* the profile's epoch_s is -1.0"),
         ("workload", None, "row 1 of .* has no workload"),
-        ("device", "tpu", "has device 'tpu'; it must be 'gpu' or 'cpu'"),
-        ("recorded_at", None, "has recorded_at None; it must be unix seconds"),
-        ("samples", "many", "has samples 'many'; it must be a whole number"),
-        ("trace", 5, "has trace 5; it must be text"),
         ("power_min", None, "row 1 of .* metric 'power' holds"),
     ],
 )
@@ -149,3 +86,18 @@ def test_other_files_are_no_corpus(tmp_path: Path, record_run: RecordRun) -> Non
     pd.DataFrame({"run": ["a"]}).to_parquet(file)
     with pytest.raises(RegressorInputError, match=r"lacks \d+ columns of a corpus \(gpu, epoch_s, unit, …\)"):
         read_runs(tmp_path)
+
+
+def test_corpora_of_two_gpus_make_pairs_once_they_are_merged(
+    tmp_path: Path, record_run: RecordRun, lab_answer: Callable[..., Any]
+) -> None:
+    for folder, gpu in (("t4", "Tesla T4"), ("l4", "NVIDIA L4")):
+        append_run(tmp_path / folder, *record_run(tmp_path / folder, "a", gpu))
+    append_run(tmp_path / "l4", *record_run(tmp_path / "l4", "b", "NVIDIA L4"))
+    assert lab_answer("corpus", "report", tmp_path / "t4", status=1)["n"] == 0
+    for added in (3, 0):
+        merged = lab_answer("corpus", "merge", tmp_path / "t4", tmp_path / "l4", "--out", tmp_path / "all")
+        assert merged == {"runs": 3, "added": added, "without_trace": 0}
+    covered = lab_answer("corpus", "report", tmp_path / "all")
+    assert (covered["n"], covered["paired"]) == (2, 1)
+    assert [(one["workload"], one["gpu"]) for one in covered["missing"]] == [("b|500", "T4")]

@@ -57,7 +57,7 @@ def test_a_recipe_stands_beside_the_baselines(
     assert all(one["mape"] > 5 for name, one in found["baselines"].items() if name != "data-sheet-ridge")  # ratios are fixed
     assert found["baselines"]["same-latency"]["fastest_right"] == pytest.approx(1 / 3)  # right only from the fastest GPU
     printed = lab("evaluate", "regressor", "--data", data, "--recipe", "pair-median")
-    assert "1 workloads ran on one GPU only" in printed and "bandwidth-ratio" in printed and "V100 SXM2 16GB" in printed
+    assert "settings" in printed and "bandwidth-ratio" in printed and "V100 SXM2 16GB" in printed
 
 
 def test_one_corpus_for_each_gpu_is_as_good_as_one_of_all(
@@ -93,8 +93,8 @@ def test_all_recipes_that_cost_nothing_agree_with_themselves(
     listed = lab_answer("evaluate", "regressor", "--data", data, "--recipe", "all")
     assert [one["recipe"] for one in listed] == list(cheap)
     assert listed[0]["mape"] == lab_answer("evaluate", "regressor", "--data", data, "--recipe", "prior")["mape"]
-    compared = lab("evaluate", "regressor", "--data", data, "--recipe", "all").split("\n\n")[1].splitlines()
-    assert [line.split()[0] for line in compared[:3]] == ["recipe", *cheap]
+    compared = lab("evaluate", "regressor", "--data", data, "--recipe", "all").splitlines()
+    assert [line.split()[1] for line in compared[1:]] == [*cheap]
 
 
 def test_anchors_turn_a_new_gpu_into_a_known_one(
@@ -107,9 +107,7 @@ def test_anchors_turn_a_new_gpu_into_a_known_one(
     assert "10 anchors leave no workload to test on" in lab("evaluate", "regressor", *asked, "--anchors", "10", status=2)
 
 
-def test_kept_back_rows_of_the_public_format(
-    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any], lab: Callable[..., str]
-) -> None:
+def test_kept_back_rows_of_the_public_format(table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any]) -> None:
     """Columns in another order, columns more, other GPUs under catalogue names, workloads on one GPU, a single pair."""
     train = csv(table, tmp_path / "train.csv")
     other = pd.DataFrame([row("p100", 5, 20.0), row("RTX 3090", 5, 11.0), row("g5", 7, 3.0)])
@@ -120,8 +118,6 @@ def test_kept_back_rows_of_the_public_format(
     assert found["settings"]["workloads_on_one_gpu"] == 1 and found["settings"]["workloads_in_both"] == 0
     assert found["fastest_n"] == 0 and found["fastest_right"] is None
     assert lab_answer("evaluate", "regressor", *asked, "--recipe", "pair-median", status=1)["coverage"] == 0
-    printed = lab("evaluate", "regressor", *asked, "--recipe", "prior")
-    assert "tested on 2 pairs among 3 others; 1 workloads ran on one GPU only" in printed
 
 
 def test_a_gpu_of_ones_own(

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.analyzer.errors import InputError
-from epochcast.regressor.scoring import Scores, score
+from epochcast.regressor.scoring import score
 from lab.evaluate.common import HeldOut, Split, hold_out, leave_each_out, random_folds
-from lab.evaluate.common.comparison import HeldOutFigures
+from lab.evaluate.common.comparison import held_out_figures
 
 GROUPS = st.lists(st.sampled_from("abcdefgh"), max_size=40).map(lambda names: ["a", "b", *names])
 
@@ -59,7 +59,7 @@ def test_a_fit_that_fails_costs_its_own_rows_and_nothing_at_all_is_an_error() ->
     answers = hold_out(points, np.array([1.0, 2.0]), leave_each_out(np.array(["a", "b"])), fit_predict, score)
     assert (answers.figures.coverage, answers.figures.mape, answers.reason) == (0.5, 50, "a is needed")
     assert {name: one.n for name, one in answers.by("batch").items()} == {"0.5": 1, "8": 0}, "numbers in their order"
-    assert HeldOutFigures[Scores].of(answers, {}, lacking=2).model_dump() == {
+    assert held_out_figures(answers, {}, lacking=2) == {
         **vars(answers.figures),
         "coverage": 1 / 4,
         "spread": pytest.approx(float("nan"), nan_ok=True),

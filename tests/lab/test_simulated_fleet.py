@@ -54,10 +54,10 @@ def test_a_large_fleet_has_every_kind_of_work() -> None:
 def test_the_command_writes_broken_traces_and_no_fleet_over_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--out", str(tmp_path / "fleet"), "--gpus", "2", "--minutes", "1", "--broken", "1"]
     assert main(arguments) == 0
-    assert "2 simulated GPUs in 1 node" in capsys.readouterr().out
+    assert "gpus: 2\nnodes: 1" in capsys.readouterr().out
     for path in (tmp_path / "fleet" / "traces").rglob("*.parquet"):
         with pytest.raises(InputError):
             read_trace(path)
-    for wrong, said in ((arguments, "not empty"), ([*arguments[:3], "0"], "0 GPUs"), ([*arguments, "--seed", "-1"], "seed -1")):
+    for wrong, said in ((arguments, "not empty"), ([*arguments[:3], "0"], "gpus=0"), ([*arguments, "--seed", "-1"], "seed=-1")):
         assert main(wrong) == 2
         assert said in capsys.readouterr().err

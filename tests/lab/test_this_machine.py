@@ -43,18 +43,12 @@ def test_what_was_measured_is_kept(tmp_path: Path) -> None:
     product = Operator(
         "aten.mm.default", "matmul", "forward", tensors, (Tensor((16, 16), "float32"),), 8192.0, arguments=tensors
     )
-    cache = ProfileCache(tmp_path / "times.sqlite")
-    first = ProfiledTimes("cpu", FP32, cache, budget_seconds=0.0).seconds([product])
-    again = ProfiledTimes("cpu", FP32, cache)
+    path = tmp_path / "times.json"
+    first = ProfiledTimes("cpu", FP32, ProfileCache(path), budget_seconds=0.0).seconds([product])
+    again = ProfiledTimes("cpu", FP32, ProfileCache(path))
     assert again.seconds([product]) == first > 0 and not again.estimated
     odd = Operator("aten.no_such.default", "elementwise", "forward", tensors, tensors[:1], arguments=tensors)
     assert again.seconds([odd])[0] > 0 and list(again.estimated) == [odd]
-
-
-def test_a_damaged_cache_is_put_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "times.sqlite").write_text("no database")
-    assert ProfileCache(tmp_path / "times.sqlite").get("here", ["x"]) == {}
-    assert "kept as" in capsys.readouterr().err and list(tmp_path.glob("*.damaged"))
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:

@@ -64,20 +64,8 @@ def detect(
         `smoothed1`, `smoothed2`, ...: (n,) at the samples' times, 0..1, and 0 outside the piece.
 
     Raises:
-        InputError: too short a series for the filter, or a parameter out of bounds.
+        InputError: too short a series for the filter.
     """
-    if not 0 <= first_share < 1:
-        raise InputError(f"first_share is {first_share}: choose 0 to below 1")
-    if rounds < 1:
-        raise InputError(f"rounds is {rounds}: choose at least 1")
-    if floor not in ("score", "peaks"):
-        raise InputError(f"floor is {floor!r}: choose score or peaks")
-    if not window_divisor > 0:
-        raise InputError(f"window_divisor is {window_divisor}: choose more than 0")
-    if not 0 <= polyorder < WINDOWS[0]:
-        raise InputError(f"polyorder is {polyorder}: choose 0 to {WINDOWS[0] - 1}, less than the shortest window")
-    if not prominence >= 0:
-        raise InputError(f"prominence is {prominence}: choose 0 or more")
     n = signals.time.size
     window = min(WINDOWS, key=lambda window: abs(np.log(window * window_divisor / n)))
     name = "gpu_utilization" if "gpu_utilization" in signals.metrics else signals.main()

@@ -15,8 +15,7 @@ import pandas as pd
 from epochcast.analyzer.backends.convmeter.points import KEYS, PHASES, TIMES
 from epochcast.regressor.scoring import absolute_percentage_errors
 from lab.evaluate.convmeter_protocols import Answers, Figures, cell_names, figures
-from lab.figures.pictures import Pairs
-from lab.figures.scatter import step_figure
+from lab.figures.scatter import Pairs, step_figure
 from lab.speed.convmeter.public_tables import ON_A_CPU, RECIPES, errors_by, left_out, points_of, whole_networks
 from lab.speed.page import CONVMETER, markdown_table, part_options, publish_parts
 

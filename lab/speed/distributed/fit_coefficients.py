@@ -7,9 +7,9 @@ from dataclasses import asdict, replace
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.fitted_model import SHIPPED, DistributedModel
+from lab.distributed.fit import fit_coefficients
 from lab.distributed.runs import read_runs
 from lab.distributed.saving import save_model
-from lab.evaluate.distributed_protocols import RunEvaluator, by_split
 from lab.speed.page import options, public
 
 
@@ -18,23 +18,13 @@ def main() -> None:
     parser = options(__doc__, page=False)
     parser.add_argument("--write", action="store_true", help="put them into the shipped model")
     write = parser.parse_args().write
-    runs, evaluator = read_runs(public("distributed/vtrain_multi_node.csv")), RunEvaluator()
-    fitted = evaluator.fit(runs)
-    for name, value in asdict(fitted).items():
+    model, answer = fit_coefficients(read_runs(public("distributed/vtrain_multi_node.csv")))
+    for name, value in asdict(model.coefficients).items():
         print(f"{name:15} {value:.4g}  (believed {getattr(Coefficients(), name):.4g})")
-    scores = by_split(evaluator, runs, runs).figures
-    print(f"{len(runs)} runs, error on these very rows: mean {scores.mape:.1f} %, median {scores.median_ape:.1f} %")
+    errors = f"mean {answer['in_sample_mape']:.1f} %, median {answer['in_sample_median_ape']:.1f} %"
+    print(f"{answer['rows']} runs, error on these very rows: {errors}")
     if write:
-        gpus, precisions = (tuple(sorted(names)) for names in ({run.gpu for run in runs}, {run.job.precision for run in runs}))
-        model = replace(
-            DistributedModel.load(),
-            coefficients=fitted,
-            runs=len(runs),
-            gpus=gpus,
-            precisions=precisions,
-            parameters=evaluator.parameters(runs),
-        )
-        save_model(model, SHIPPED)
+        save_model(replace(model, operators=DistributedModel.load().operators), SHIPPED)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import pandas as pd
 
 from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.sources import source_of
-from epochcast.regressor import Predictor, load_catalog
+from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.precision import Precision, likely_precisions
 from lab.corpus.labelled_traces import labelled_traces
 from lab.speed.page import ROOT, markdown_table, options
@@ -32,7 +32,7 @@ def truth_of(word: str) -> Precision:
 def lines(folder: Path) -> Iterator[str]:
     """A row for each run, then precisions and widths."""
     catalog = load_catalog()
-    predictor = Predictor.load(None, catalog)
+    predictor = LatencyPredictor.load(None, catalog)
     runs = {run["spec"]["name"]: run for run in json.loads((folder / "runs.json").read_text(encoding="utf-8"))["runs"]}
     cells: list[tuple[str, ...]] = []
     verdicts: list[str] = []

@@ -203,7 +203,7 @@ class TestImport:
             for name, gpu in (("a1", "NVIDIA A10G"), ("t4", "Tesla T4"))
         ]
         assert corpus(["import", *runs, "--out", str(tmp_path / "corpus")]) == 0
-        assert "2 runs imported, 0 left out" in capsys.readouterr().out
+        assert "2 imported, 0 left out" in capsys.readouterr().err
         one, other = read_runs(tmp_path / "corpus")
         assert {one.profile.gpu, other.profile.gpu} == {"A10G", "T4"}
         assert one.profile.workload == other.profile.workload
@@ -212,9 +212,9 @@ class TestImport:
         assert one.profile.epochs == logs.EPOCHS - 2, "what comes before the first mark, and the first epoch, are left out"
         assert one.marks == "history"
         assert one.profile.metrics["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
-        assert corpus(["report", str(tmp_path / "corpus")]) == 0
-        printed, busy = capsys.readouterr().out, 100 * one.profile.metrics["gpu_utilization"]["mean"]
-        assert "2 pairs to learn from" in printed and f"{busy:.0f} to {busy:.0f} %" in printed
+        assert corpus(["report", str(tmp_path / "corpus"), "--json"]) == 0
+        covered, busy = json.loads(capsys.readouterr().out), one.profile.metrics["gpu_utilization"]["mean"]
+        assert covered["n"] == 2 and covered["devices"]["A10G"]["least_busy"] == pytest.approx(busy)
 
     def test_once_more_replaces_the_row(self, tmp_path: Path) -> None:
         run = _two_gpus(tmp_path / "run", *logs.per_epoch(), busy_gpus=(0,))
