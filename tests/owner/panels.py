@@ -12,19 +12,18 @@ RATE_S, RATE = 8.0, "8500ms"
 GPU = "replay-four-0"
 
 # What the replayed jobs have none of: steps and other cycles, refusals, silent or failing parts, alerts (no rules are loaded),
-# profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, which OFU needs. A job has
+# GPUs that should be there (a replay is no machine), profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, which OFU needs. A job has
 # its last id at the end, when agents no longer measure how its GPUs are used (tests/dashboards has both).
 EMPTY = {
     ("epochcast-fleet", "Firing alerts", "A"),
     ("epochcast-gpu", "Length of epochs", "C"),
     ("epochcast-gpu", "Power", "B"),
-    ("epochcast-gpu", "Power", "C"),
     ("epochcast-gpu", "PCIe and NVLink", "C"),
     ("epochcast-gpu", "PCIe and NVLink", "D"),
-    ("epochcast-gpu", "Missing readings", "B"),
+    *(("epochcast-gpu", "Missing readings", ref_id) for ref_id in "BC"),
     ("epochcast-gpu", "Activity on the chip", "G"),
     ("epochcast-gpu", "Temperature", "B"),
-    *(("epochcast-gpu", "Reduced clocks", ref_id) for ref_id in "ABCDEF"),
+    *(("epochcast-gpu", "Reduced clocks", ref_id) for ref_id in "ABCD"),
     *(("epochcast-gpu", "Errors", ref_id) for ref_id in "ABCD"),
     ("epochcast-fleet", "GPUs", "E"),
     ("epochcast-job", "Its GPUs", "D"),
@@ -35,6 +34,7 @@ EMPTY = {
     ("epochcast-gpu", "Length of epochs", "D"),
     ("epochcast-agents", "What is missing, per second", "C"),
     ("epochcast-agents", "Age of the newest sample", "A"),
+    *(("epochcast-agents", "GPUs", ref_id) for ref_id in "AB"),
     ("epochcast-agents", "Refused requests per second", "A"),
 }
 

@@ -12,6 +12,7 @@ from epochcast.regressor.corpora import run_table
 from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
+from lab.corpus.run import profile_row
 
 
 @pytest.fixture
@@ -95,14 +96,14 @@ def test_a_table_of_runs_holds_profiles_as_they_are(tmp_path: Path, make_profile
         "AMD EPYC", 2.0, "epoch", 3, {}, "none", True, workload="b", epoch_s_low=1.9, epoch_s_high=2.1, stalls=1, stall_s=3.0
     )
     profiles = [make_profile("T4", workload="a", group="g"), bare]
-    pd.DataFrame([run_table.profile_row(profile) for profile in profiles]).reindex(
+    pd.DataFrame([profile_row(profile) for profile in profiles]).reindex(
         columns=[*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
     ).to_parquet(tmp_path / "corpus.parquet")
     assert load_corpus(tmp_path) == load_corpus(tmp_path / "corpus.parquet") == profiles
 
 
 def test_the_public_profiles_survive_the_table_of_runs(tmp_path: Path, public_profiles: list[Profile]) -> None:
-    rows = [run_table.profile_row(profile) for profile in public_profiles]
+    rows = [profile_row(profile) for profile in public_profiles]
     columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
     pd.DataFrame(rows).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
     # A campaign's runs say precision and batch in their labels, and have no origin.
@@ -113,7 +114,7 @@ def test_the_public_profiles_survive_the_table_of_runs(tmp_path: Path, public_pr
 def test_a_table_of_runs_takes_precision_and_batch_from_the_labels(
     tmp_path: Path, make_profile: Callable[..., Profile]
 ) -> None:
-    row = run_table.profile_row(make_profile("T4", workload="a")) | {"precision": "16-mixed", "batch_size": 64}
+    row = profile_row(make_profile("T4", workload="a")) | {"precision": "16-mixed", "batch_size": 64}
     columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS, "precision", "batch_size"]
     pd.DataFrame([row]).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
     (profile,) = load_corpus(tmp_path)

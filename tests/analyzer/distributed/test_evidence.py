@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed (extra torch)")
+
 from epochcast.analyzer.backends.distributed.evidence import Evidence, HeldOutErrors, held_out
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
