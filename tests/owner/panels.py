@@ -12,8 +12,9 @@ RATE_S, RATE = 8.0, "8500ms"
 GPU = "replay-four-0"
 
 # What the replayed jobs have none of: steps and other cycles, refusals, silent or failing parts, alerts (no rules are loaded),
-# GPUs that should be there (a replay is no machine), profiling columns, sensors and counters that are not in the recordings; nor is the highest clock, which OFU needs. A job has
-# its last id at the end, when agents no longer measure how its GPUs are used (tests/dashboards has both).
+# GPUs that should be there (a replay is no machine), profiling columns, sensors and counters that are not in the recordings;
+# nor is the highest clock, which OFU needs. A job has its last id at the end, when agents no longer measure how its GPUs are
+# used (tests/dashboards has both).
 EMPTY = {
     ("epochcast-fleet", "Firing alerts", "A"),
     ("epochcast-gpu", "Length of epochs", "C"),
