@@ -302,7 +302,7 @@ class DcgmSource(Source):
                 values[row, column] = share_of_time(share) if share >= 0 else nan
 
     def take_xids(self) -> Sequence[tuple[int, int]]:
-        """Return and forget the Xid errors that DCGM was told of: (position of the device, code), in their order."""
+        """Return and forget the Xid errors that DCGM received: (position of the device, code), in their order."""
         reported, self._reported = self._reported, []
         return reported
 

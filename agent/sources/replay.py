@@ -131,7 +131,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
         raise InputError(
             f"the trace {path} is Parquet, which needs pyarrow; give the trace as CSV, or {how_to_install('analyzer')}"
         ) from error
-    except (OSError, ValueError, NotImplementedError, csv.Error) as error:
+    except (OSError, ValueError, NotImplementedError, csv.Error) as error:  # pyarrow has ValueError and NotImplementedError
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise InputError(f"cannot read the trace {path}: {reason}; give a CSV or Parquet file with a column 'time'") from error
     if len(set(names)) != len(names):

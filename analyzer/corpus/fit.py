@@ -191,7 +191,7 @@ class RegressorFit(Plugin):
         )
 
     def _profiles(self, question: FitQuestion, catalog: Catalog) -> list[Profile]:
-        """Of the data and of the runs; a run that cannot be used is told, and InputError if none can."""
+        """Of the data and of the runs; says which run cannot be used; raises InputError if none can."""
         options = ImportOptions(**{field: getattr(question, field) for field in ImportOptions.__dataclass_fields__})
         logged, refused = [], []
         for path in question.runs:
