@@ -18,8 +18,8 @@ Kind = Literal["step", "checkpoint", "evaluation", "epoch", "unknown"]
 Unit = Literal["epoch", "step", "cycle"]
 
 #: Why there is no answer: too few samples to see a cycle; nothing repeats clearly; a cycle and its part or multiple are
-#: about equally likely; the period changes and no part of the trace has most of its time.
-Reason = Literal["too_few_samples", "no_cycle", "rival_cycles", "period_changes"]
+#: about equally likely; what repeats takes less than three readings; the period changes and no part has most of the time.
+Reason = Literal["too_few_samples", "no_cycle", "rival_cycles", "undersampled", "period_changes"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class Cycle:
         evidence: why it has this kind: what happens at its boundary, and how often it is there in the next longer cycle.
         idle_share: 0..1, the share of the cycle in which the GPU waited or copied; None if no metric shows it.
         boundary_idle_s: seconds of this at its boundary; None if nothing happens there.
+        kind_confidence: 0..1 that `kind` is right, apart from the period; 0 where it is `unknown`.
+        k_open: how many epochs one cycle may hold, other than 1; empty where telemetry refutes its parts.
     """
 
     kind: Kind
@@ -82,6 +84,8 @@ class Cycle:
     evidence: str
     idle_share: float | None
     boundary_idle_s: float | None
+    kind_confidence: float = 0.0
+    k_open: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,9 @@ def detect_job(
 ) -> JobDetection:
     """Find the epochs of one job in the telemetry of its GPUs, with the method `track`.
 
-    Each GPU is searched alone, and votes if confident. Then the mean of all GPUs that neither idle nor vote against the
-    majority is searched: what single GPUs do cancels there.
+    The mean of all GPUs that do not idle is searched first: what single GPUs do cancels there, and what they share adds up. A
+    GPU that shows the mean's cycle has it; one that does not is searched alone, and votes if confident. If some vote against
+    the majority, the mean of the others is searched again.
 
     Args:
         traces: for each GPU time, (n,) unix seconds, and metrics, name -> (n,), as in `detect`.
@@ -91,12 +92,14 @@ def detect_job(
     def search(gpu: Signals) -> Detection:
         return track.detect(gpu.select(metric), clocks.choose(gpu, clock), **parameters)
 
-    alone = [search(gpu) for gpu in signals]
-    if len(signals) == 1:
-        return JobDetection(alone[0], tuple(alone), {})
     first, last = max(gpu.time[0] for gpu in signals), min(gpu.time[-1] for gpu in signals)
-    if last - first < TOGETHER * min(gpu.time[-1] - gpu.time[0] for gpu in signals):
-        return JobDetection(None, tuple(alone), {})
+    if len(signals) == 1 or last - first < TOGETHER * min(gpu.time[-1] - gpu.time[0] for gpu in signals):
+        alone = [search(gpu) for gpu in signals]
+        return JobDetection(alone[0] if len(signals) == 1 else None, tuple(alone), {})
+    active = sorted(set(range(len(signals))) - _idle(signals))
+    together = _together([signals[place] for place in active], first, last)
+    mean = search(_mean(together, _waits(together))) if together and together[0].metrics else None
+    alone = [_share(gpu.select(metric), clock, mean) or search(gpu) for gpu in signals]
     votes = {
         place: detection
         for place, detection in enumerate(alone)
@@ -109,9 +112,11 @@ def detect_job(
     if votes and not chosen:
         chosen = _shown(votes, {place: signals[place].select(metric) for place in working}, clock) or _of_one_step(votes)
     kept = [place for place in working if place in chosen or place not in votes]
-    together = _together([signals[place] for place in kept], first, last)
+    if kept != active:
+        together = _together([signals[place] for place in kept], first, last)
+        mean = search(_mean(together, _waits(together))) if together and together[0].metrics else None
     waits = _waits(together)
-    job = search(_mean(together, waits)) if together and together[0].metrics else alone[0]
+    job = alone[0] if mean is None else mean
     if votes and not chosen:
         job = Detection("none", None, None, (), job.confidence / 2, "track", job.clock, reason="rival_cycles")
     elif 2 * len(chosen) > len(working) and not any(_agree(job, alone[place]) for place in chosen):
@@ -152,6 +157,11 @@ def _in_steps(detection: Detection, job: Detection) -> bool:
     return many <= MOST_STEPS and abs(ratio / many - 1) <= STEPS_APART
 
 
+def _around(detection: Detection, job: Detection) -> bool:
+    """Whether a GPU's cycle may be made of the job's steps."""
+    return job.verdict == "steps" and (detection.verdict == "epochs" or _in_steps(detection, job))
+
+
 def _of_one_step(votes: Mapping[int, Detection]) -> set[int]:
     """All voters where they show whole multiples of one step: their mean says of which."""
     shortest = min(votes.values(), key=lambda detection: detection.period_s or np.inf)
@@ -180,6 +190,23 @@ def _shown(votes: Mapping[int, Detection], working: Mapping[int, Signals], clock
             groups[group] = len(group) + sum(bool(_followed(gpu, clock, detection)) for gpu in others)
     best = max(groups, key=lambda group: groups[group])
     return set(best) if list(groups.values()).count(groups[best]) == 1 else set()
+
+
+def _share(signals: Signals, clock: ClockChoice, mean: Detection | None) -> Detection | None:
+    """The mean's answer on one GPU, with its own boundaries; None where it is not sure or the GPU does not show it."""
+    if mean is None or mean.period_s is None or mean.confidence < ANSWERS or len(mean.stretches) > 1:
+        return None
+    if mean.verdict == "steps":
+        shown = track.shows(signals, clocks.choose(signals, clock), mean.period_s)
+        return replace(mean, scores={}) if shown else None
+    epochs = _followed(signals, clock, mean)
+    if not epochs:
+        return None
+    period = float(np.median([epoch.end - epoch.start for epoch in epochs]))
+    own = JobEpochs(period, epochs, mean.confidence)
+    if not same(period, mean.period_s):
+        return None
+    return replace(mean, period_s=period, epochs=epochs, jobs=(own,), stretches=(), scores={})
 
 
 def _followed(signals: Signals, clock: ClockChoice, job: Detection) -> tuple[Epoch, ...]:
@@ -232,7 +259,7 @@ def _contradicting(votes: Mapping[int, Detection], job: Detection, chosen: Colle
     reasons = {}
     for place, detection in votes.items():
         assert detection.period_s is not None
-        if place not in chosen and not _in_steps(detection, job) and not any(same(detection.period_s, each) for each in known):
+        if place not in chosen and not _around(detection, job) and not any(same(detection.period_s, each) for each in known):
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, the others do not"
         elif not known:
             reasons[place] = f"shows a cycle of {detection.period_s:.3g} s, but the GPUs together show none"

@@ -29,11 +29,18 @@ def cycle_lines(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> l
         usd_per_hour: what the GPU costs; None where nobody knows.
     """
     lines = [
-        f"{cycle.kind if cycle.kind != 'unknown' else 'unknown cycle'}: {length(cycle.period_s)}, "
+        f"{cycle.kind if cycle.kind != 'unknown' else 'cycle of unknown kind'}: {length(cycle.period_s)}{open_text(cycle)}, "
         f"confidence {cycle.confidence:.2f}{_idle(cycle)}; {cycle.evidence}"
         for cycle in cycles
     ]
     return [*lines, *waits(cycles, usd_per_hour)]
+
+
+def open_text(cycle: Cycle) -> str:
+    """``, which may hold 1, 2 or 4 epochs``; nothing where telemetry refutes the cycle's parts."""
+    if not cycle.k_open:
+        return ""
+    return f", which may hold 1{''.join(f', {k}' for k in cycle.k_open[:-1])} or {cycle.k_open[-1]} epochs"
 
 
 def _idle(cycle: Cycle) -> str:
@@ -44,13 +51,14 @@ def waits(cycles: Sequence[Cycle], usd_per_hour: float | None = None) -> list[st
     """A sentence on each kind of boundary at which a share of the time is spent waiting: "14 % of the time goes to …"."""
     sentences = []
     for cycle in cycles:
-        share = 0.0 if cycle.boundary_idle_s is None else cycle.boundary_idle_s / cycle.period_s
+        seconds = min(cycle.boundary_idle_s or 0.0, cycle.period_s)
+        share = seconds / cycle.period_s
         if share < LEAST_SHARE:
             continue
         cost = "" if usd_per_hour is None else f", {money(share * usd_per_hour)}/h"
         sentences.append(
             f"{100 * share:.0f} % of the time goes to {_NAMES[cycle.kind]} "
-            f"({length(cycle.boundary_idle_s)} in {length(cycle.period_s)}{cost})"
+            f"({length(seconds)} in {length(cycle.period_s)}{cost})"
         )
     return sentences
 

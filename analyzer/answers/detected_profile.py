@@ -82,7 +82,7 @@ def profile_of_detection(
     if detection is None:
         return profile
     if detection.verdict == "steps" and sure:
-        profile = replace(profile, epoch_s=detection.step_s, unit="step")
+        profile = replace(profile, epoch_s=detection.step_s, unit=detection.unit)
     return widened(replace(profile, wait_share=_checkpoint_share(detection.cycles)), detection.confidence)
 
 

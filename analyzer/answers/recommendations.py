@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from epochcast.analyzer.answers.cycles import open_text
 from epochcast.analyzer.answers.predictions import Answer, most_memory, of_equal_work
 from epochcast.analyzer.answers.sources import Source, slowest_of
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance, price_age, stale_note
 from epochcast.analyzer.instances.rented import Rented, rented
 from epochcast.analyzer.recommendation import (
@@ -29,6 +31,7 @@ from epochcast.analyzer.recommendation import (
 from epochcast.analyzer.recommendation.experiment import Trial
 from epochcast.analyzer.recommendation.rank import MISSED, cost_of, time_of
 from epochcast.analyzer.recommendation.verdict import Verdict, verdict
+from epochcast.analyzer.words import length
 from epochcast.regressor import LatencyPredictor, Prediction
 from epochcast.regressor.profile import Unit
 
@@ -106,6 +109,12 @@ def recommend_job(
         InputError: as `recommend` and `whole_job` do.
     """
     gpus, objective, limits, machines = sources[0].profile.gpus, renting.objective, renting.limits, renting.machines
+    cycles = [source.cycle for source in sources if source.cycle is not None and source.cycle.k_open]
+    if work is not None and cycles:
+        raise InputError(
+            f"--epochs {work.epochs} cannot be costed: the telemetry shows a cycle of {length(cycles[0].period_s)}"
+            f"{open_text(cycles[0])}; leave out --epochs for the cost of a cycle"
+        )
     slowest = {answer.prediction.gpu: sources[answer.slowest].profile for answer in answers}
     need = need or most_memory(sources)
 

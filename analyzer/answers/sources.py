@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from epochcast.analyzer.adapters import prometheus_json
-from epochcast.analyzer.answers.cycles import Throughput, second_job, throughput, waits
+from epochcast.analyzer.answers.cycles import Throughput, open_text, second_job, throughput, waits
 from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from epochcast.analyzer.answers.reasons import REASONS
 from epochcast.analyzer.errors import InputError
@@ -269,6 +269,6 @@ def notes_on(detection: Detection) -> list[str]:
         cycle = detection.cycle
         kind = "unknown" if cycle is None else cycle.kind
         why = "" if cycle is None or kind == "unknown" else f" ({cycle.evidence})"
-        notes.append(f"seconds and cost are per cycle; its kind is {kind}{why}")
+        notes.append(f"seconds and cost are per cycle{'' if cycle is None else open_text(cycle)}; its kind is {kind}{why}")
     shared = second_job(detection)
     return [*notes, *([shared] if shared else [])]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import click
 
-from epochcast.analyzer.answers.cycles import NO_STEP, Throughput, cycle_lines, second_job, throughput, waits
+from epochcast.analyzer.answers.cycles import NO_STEP, Throughput, cycle_lines, open_text, second_job, throughput, waits
 from epochcast.analyzer.answers.cycles import rates as rates_of
 from epochcast.analyzer.answers.reasons import REASONS, no_answer
 from epochcast.analyzer.cli import terminal
@@ -223,7 +223,8 @@ def sentences(detection: Detection, read: Sequence[Trace], rate: Throughput | No
         return "\n".join([steps, *unsure, *about])
     unit = detection.unit or "epoch"
     lines = [
-        f"{count(len(detection.epochs), unit)}, period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})",
+        f"{count(len(detection.epochs), unit)}{'' if detection.cycle is None else open_text(detection.cycle)}, "
+        f"period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})",
         *unsure,
         *about,
     ]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epochcast.detector import clock as clocks
-from epochcast.detector.clock import Clock
-from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.clock import GPU_METRICS, Clock
+from epochcast.detector.confidence import ANSWERS, confidence
 from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
 from epochcast.detector.errors import InputError
 from epochcast.detector.methods.track.boundaries import CLOSE, change, typical
@@ -88,7 +88,7 @@ def detect(
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
-    cycles = [_named(signals, job, shortest_epoch_s) for job in jobs]
+    cycles = [_named(signals, job, shortest_epoch_s, search.cycle.k_open if not search.parts else ()) for job in jobs]
     if len(jobs) == 1 and (within := _epoch_within(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs: these are the answer.
         shorter = search.of_period(within.period_s)
@@ -121,6 +121,8 @@ def detect(
         scores=scores,
     )
     if first.period_s < shortest_epoch_s:
+        if not GPU_METRICS & signals.metrics.keys():  # daemons and the kernel make short cycles in the counters of any host
+            return replace(none, confidence=search.confidence, reason="no_cycle", scores=scores)
         return replace(answer, verdict="steps", step_s=first.period_s)
     first = replace(first, epochs=tuple(sorted((*first.epochs, *search.elsewhere(signals)), key=lambda epoch: epoch.start)))
     jobs = [first]
@@ -162,7 +164,9 @@ class _Search:
 
     def reason(self, abstain_below: float) -> Reason:
         """Why the cycle is no answer."""
-        return "rival_cycles" if self.cycle.confidence + self.cycle.rival >= abstain_below else "no_cycle"
+        if self.cycle.is_beat:
+            return "undersampled"
+        return "rival_cycles" if confidence(self.cycle.evidence, 0.0) >= abstain_below else "no_cycle"
 
     def speaks_against(self, other: "_Search") -> bool:
         """Whether this search, of another clock, has a likely cycle of its own that is not the other's."""
@@ -227,12 +231,12 @@ class _Search:
         return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
-def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float) -> tuple[Cycle, ...]:
+def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, k_open: tuple[int, ...]) -> tuple[Cycle, ...]:
     """What the cycles of a job are."""
     boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
     if job.period_s < shortest_epoch_s:
         return name_steps(signals, boundaries, job.period_s, job.confidence)
-    return name_cycles(signals, boundaries, job.period_s, job.confidence)
+    return name_cycles(signals, boundaries, job.period_s, job.confidence, k_open)
 
 
 def _epoch_within(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
@@ -252,6 +256,12 @@ def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, .
         work = float(np.diff(clock.at(ends))[0] / np.diff(ends)[0])
         epochs += _again(signals, clock, grid, period_s * work)
     return tuple(sorted(epochs, key=lambda epoch: epoch.start))
+
+
+def shows(signals: Signals, clock: Clock, period_s: float) -> bool:
+    """Whether a trace has evidence of its own for a strict cycle [wall s]."""
+    grid = build(signals, clock, busy_stretches(signals)[0])
+    return grid is not None and grid.folding().own(period_s / (grid.step * grid.over)) > 0
 
 
 def _again(signals: Signals, clock: Clock, grid: Grid, period: float) -> list[Epoch]:

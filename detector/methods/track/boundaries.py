@@ -46,12 +46,6 @@ EDGE_SHORTEST, EDGE_LONGEST = 0.75, 1.5
 #: notes; `NEAR` by choice.
 EVEN, NEAR = 0.15, 0.15
 
-#: Cycles that may take turns: two kinds of bursts, an evaluation after every k-th epoch. By choice, as in `cycle.FRACTIONS`.
-TURNS = (2, 3, 4, 5)
-
-#: A metric shows a cycle if its correlation one period on is above that of other lags by so much. By choice.
-SHOWN = 0.3
-
 #: Fewest intervals on either side of a change of the period, and most places where it is looked for. By choice.
 FEWEST, PLACES = 3, 64
 
@@ -63,32 +57,12 @@ class PeriodFit:
     Attributes:
         period: bins, see `typical`.
         quality: 0..1.
-        alike: mean leave-one-out match of the boundaries.
-        contrast: `alike` minus the 95th percentile of the match between the boundaries.
-        distinct: `alike` minus the median over intervals of the best match within them.
         intervals: how many there are.
-        spread: their median absolute deviation from the median, as a share of it.
-        even: share of them within 15 % of the median.
-        covered: share of the busy stretch that they cover.
-        nested: share of the variance of the boundaries' size, or of the intervals, that recurs every k of them.
-        agreeing: share of the metrics that show the cycle, 0..1.
-        turns: by how much cycles k apart (2 to 5) are more alike than their neighbours, at most; correlations.
-        change: how far the usual interval moves at the place where it moves most, as a logarithm; 0 for too few intervals.
     """
 
     period: float
     quality: float
-    alike: float
-    contrast: float
-    distinct: float
     intervals: int
-    spread: float
-    even: float
-    covered: float
-    nested: float
-    agreeing: float
-    turns: float
-    change: float
 
 
 @dataclass(frozen=True)
@@ -104,9 +78,6 @@ class Track:
         template: (c, w) median surroundings of a boundary.
         before: bins of the template before the boundary.
         fit: how well it all fits.
-        halves: of either half of the trace, the period [samples of the grid] near this one and its quality; empty if
-            not looked at.
-        smooth: whether it was followed in running means.
     """
 
     size: int
@@ -117,8 +88,6 @@ class Track:
     template: NDArray[np.float64]
     before: int
     fit: PeriodFit
-    halves: tuple[tuple[float, float], ...] = ()
-    smooth: bool = False
 
     @property
     def samples(self) -> float:
@@ -149,7 +118,7 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
         return None
     # Drift (temperature, memory) looks alike wherever it is cut out.
     channels = channels - level(channels, round(length))
-    kept, weights, agreeing = _weights(channels, length, values.shape[0])
+    kept, weights = _weights(channels, length)
     if not kept.size:
         return None
     matching = Matching(channels[kept] * np.sqrt(weights)[:, None])
@@ -159,7 +128,7 @@ def follow(values: NDArray[np.float64], period: float) -> Track | None:
     tracks = [
         track
         for first in seeds(matching, width, most)
-        if (track := _from_seed(matching, first, length, size, kept, weights, agreeing)) is not None
+        if (track := _from_seed(matching, first, length, size, kept, weights)) is not None
     ]
     return max(tracks, key=lambda track: track.fit.quality, default=None)
 
@@ -171,7 +140,6 @@ def _from_seed(
     size: int,
     kept: NDArray[np.int64],
     weights: NDArray[np.float64],
-    agreeing: float,
 ) -> Track | None:
     """The track whose first template is one period from bin `first` on."""
     channels, width = matching.channels, round(length)
@@ -198,25 +166,22 @@ def _from_seed(
             return None
     everywhere = np.zeros(channels.shape[1])
     everywhere[before : before + similarity.size] = similarity
-    fit = _fit(matching, boundaries, similarity, template.shape[1], before, length, agreeing)
+    fit = _fit(matching, boundaries, similarity, template.shape[1], before, length)
     return Track(size, boundaries, everywhere, kept, weights, template, before, fit)
 
 
-def _weights(
-    channels: NDArray[np.float64], length: float, metrics: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
-    """Channels that repeat after one period but not before, their weights (sum 1), and the share of metrics that do so."""
+def _weights(channels: NDArray[np.float64], length: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Channels that repeat after one period but not before, and their weights (sum 1)."""
     n = channels.shape[1]
     # From 0.3 to 7 periods: research notes. Up to 0.85 of the trace by choice: beyond, a few samples decide.
     lags = min(max(int(0.85 * n), round(length) + 2), n - 1, round(7 * length) + 1)
     each = autocorrelation(channels, lags)
     lag = min(round(length), lags - 1)
     excess = each[:, max(0, lag - 1) : lag + 2].max(axis=1) - each[:, max(1, round(0.3 * length)) :].mean(axis=1)
-    agreeing = float(np.clip(excess.reshape(-1, metrics).max(axis=0) / SHOWN, 0, 1).mean())
     weights = np.maximum(excess, 0.0) ** 2
     kept = np.argsort(-weights, kind="stable")[:CHANNELS]
     kept = np.sort(kept[weights[kept] > 0.02 * weights.max()])  # by choice
-    return kept, weights[kept] / weights[kept].sum() if kept.size else weights[kept], agreeing
+    return kept, weights[kept] / weights[kept].sum() if kept.size else weights[kept]
 
 
 def best_chain(similarity: NDArray[np.float64], length: float) -> NDArray[np.int64]:
@@ -282,7 +247,6 @@ def _fit(
     width: int,
     before: int,
     length: float,
-    agreeing: float,
 ) -> PeriodFit:
     """How well the boundaries fit each other and the trace; `width`, `before` and `length` (of a period) in bins."""
     channels, n = matching.channels, matching.channels.shape[1]
@@ -296,8 +260,6 @@ def _fit(
     within = [similarity[a + margin - before : b - margin - before] for a, b in pairwise(boundaries.tolist())]
     elsewhere = np.concatenate(within)
     contrast = alike - (float(np.percentile(elsewhere, 95)) if elsewhere.size else 0.0)
-    rivals = [float(part.max()) for part in within if part.size]
-    distinct = alike - (float(np.median(rivals)) if rivals else 0.0)
 
     # A first epoch may be slower (caches, autotuning): it counts, but not against the evenness.
     # The parts between the stretch's ends and their nearest boundaries also count, if they are about as long.
@@ -313,22 +275,7 @@ def _fit(
     # The formula and its constants: research notes.
     quality = max(0.0, alike) * float(np.clip(contrast / 0.4, 0.02, 1)) ** 0.7
     quality *= (1 - np.exp(-intervals.size / 1.6)) * np.exp(-2.5 * spread) * (0.4 + 0.6 * even.mean()) * np.sqrt(covered)
-    sizes = (around * rest.mean(axis=0)).sum(axis=(1, 2)) / max(float((rest.mean(axis=0) ** 2).sum()), 1e-12)
-    return PeriodFit(
-        period=typical(settled),
-        quality=float(min(1.0, quality)),
-        alike=alike,
-        contrast=contrast,
-        distinct=distinct,
-        intervals=int(intervals.size),
-        spread=spread,
-        even=float(even.mean()),
-        covered=covered,
-        nested=max(_nested(sizes), _nested(np.diff(boundaries))),
-        agreeing=agreeing,
-        turns=_turns(windows(channels, boundaries[:-1] - before, max(width, round(length)))),
-        change=abs(change(settled)[1]),
-    )
+    return PeriodFit(period=typical(settled), quality=float(min(1.0, quality)), intervals=int(intervals.size))
 
 
 def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
@@ -346,37 +293,6 @@ def typical(lengths: NDArray[np.floating], quantum: float = 0.0) -> float:
         return float(np.polyfit(numbers, positions, 1)[0])
     close = np.abs(lengths - median) <= max(CLOSE * median, CLOSE_SAMPLES, quantum)
     return float(lengths[close].mean()) if close.any() else median
-
-
-def _nested(values: NDArray[np.floating]) -> float:
-    """The share of their variance that recurs every k values, less what k means explain of noise; 0..1.
-
-    2 <= k <= 10, as far as `confidence.MOST` looks.
-    """
-    n = values.size
-    apart = values - values.mean() if n else values
-    total, best = float((apart**2).sum()), 0.0
-    for count in range(2, min(10, n // 3) + 1):
-        turn = np.arange(n) % count
-        between = float((np.bincount(turn, apart) ** 2 / np.bincount(turn)).sum())
-        best = max(best, 1 - (1 - between / max(total, 1e-12)) * (n - 1) / (n - count))
-    return best if total > 1e-9 else 0.0
-
-
-def _turns(cycles: NDArray[np.float64]) -> float:
-    """By how much cycles k apart are more alike than others as near, for the best k of `TURNS`; (cycles, c, w) -> -1..1."""
-    flat = cycles.reshape(cycles.shape[0], -1)
-    flat = flat - flat.mean(axis=0)  # what all cycles have in common distinguishes none of them
-    flat = flat / np.maximum(np.sqrt((flat**2).sum(axis=1, keepdims=True)), 1e-12)
-    alike = flat @ flat.T
-    apart = np.abs(np.subtract.outer(np.arange(len(flat)), np.arange(len(flat))))
-    best = 0.0
-    for k in TURNS:
-        near = (apart > 0) & (apart <= 2 * k)
-        same, other = near & (apart % k == 0), near & (apart % k > 0)
-        if len(flat) >= 3 * k:
-            best = max(best, float(alike[same].mean() - alike[other].mean()))
-    return best
 
 
 def change(intervals: NDArray[np.float64]) -> tuple[int, float]:

@@ -1,37 +1,31 @@
-"""The best cycle of a grid: followed where its boundaries show, folded where it is strict and has few readings."""
+"""The best cycle of a grid: two scorers, an even fold and a track of boundaries, share their candidates and one choice."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epochcast.detector.confidence import confidence
 from epochcast.detector.filters import running_mean
 from epochcast.detector.methods.track.boundaries import Track, follow, refined, typical
-from epochcast.detector.methods.track.confidence import MOST, confidence, is_multiple, of_fold, of_track
 from epochcast.detector.methods.track.ends import with_ends
-from epochcast.detector.methods.track.folding import Folded, fold
+from epochcast.detector.methods.track.fold import (
+    FEWEST_CYCLES,
+    MOST_SAMPLES,
+    MULTIPLES,
+    WINDOW,
+    Folding,
+    even_boundaries,
+    stretched,
+)
+from epochcast.detector.methods.track.fold import FEWEST_READINGS as FEWEST_FOLDED
 from epochcast.detector.methods.track.grid import Grid
-from epochcast.detector.methods.track.periods import candidates, is_new, same
+from epochcast.detector.methods.track.periods import SAME, candidates, is_new, same
 
-# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
-# ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
-# lab/speed/detector/comparison.py; calibrate.py fits the confidence to it.
+Array = NDArray[np.float64]
 
-#: An epoch is preferred to its steps if it is this share as likely. By choice.
-LIKELY = 0.5
-
-#: Half of the trace is looked at by itself if it has so many cycles. By choice.
-FEWEST_CYCLES = 3
-
-#: So many boundaries are few. By choice.
-FEW = 3
-
-#: A share of the best quality that is as good. By choice.
-AS_WELL = 0.8
-
-#: More than so many cycles that fill less than this share of the stretch are the steps of a part of it, and no answer for all.
-#: By choice.
-MANY, FILLED = 60, 0.45
+# "By choice", or without a word: set by hand. What all find together is measured by lab/speed/detector/comparison.py.
 
 #: A cycle of fewer readings is not followed. By choice; `boundaries.follow` needs as many bins.
 FEWEST_READINGS = 6
@@ -48,6 +42,20 @@ AGAIN = 0.3
 #: Periods of a trace that are followed until a cycle is chosen. By choice.
 ENOUGH = 200
 
+#: Folds that are refined, and of these the periods that are also followed. By choice.
+PEAKS, FOLLOWED = 12, 8
+
+#: What the evidence of a track weighs next to that of a fold: boundaries are put where they match. With less, fewer wrong
+#: cycles of MLPerf's runs are sure, but fewer jobs of few cycles; 0.3 to 1 differ by a few answers on 245 rows.
+TRACKED = 0.5
+
+#: The shortest fraction with this share of the best evidence is the cycle; a cycle of more than `MULTIPLES` such cycles with
+#: this evidence, and share, holds them as its steps. ../shared/research/period_fold.md.
+FRACTION, OUTER, OUTER_SHARE = 0.35, 10.0, 0.1
+
+#: Periods whose ratio is this close to a whole number belong together.
+RELATED = 0.04
+
 
 @dataclass(frozen=True)
 class TrackedCycle:
@@ -58,18 +66,34 @@ class TrackedCycle:
         boundaries: (k,) fractional samples of the grid, increasing, k >= 2.
         match: (k,) 0..1, how well each boundary fits.
         confidence: 0..1.
-        rival: confidence of the likeliest part or multiple of it, 0..1.
-        halves: periods [samples of the grid] that fit the first and the second half, with their qualities; empty if unknown.
+        evidence: what it rests on [nats], see `fold`.
+        is_beat: whether it is a beat of the readings with something shorter; its confidence is 0 then.
+        k_open: numbers of epochs that one cycle may hold, other than 1; empty where its parts are refuted.
         curves: what plots need; `methods.track.detect` names them. `similarity` stands at the samples `similarity_at`.
     """
 
     period: float
-    boundaries: NDArray[np.float64]
-    match: NDArray[np.float64]
+    boundaries: Array
+    match: Array
     confidence: float
-    rival: float
-    halves: tuple[tuple[float, float], ...]
-    curves: dict[str, NDArray[np.float64]]
+    evidence: float
+    is_beat: bool
+    k_open: tuple[int, ...]
+    curves: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    """A period [samples of the trace], its evidence [nats] in an even fold and in the best track of it."""
+
+    period: float
+    folded: float
+    tracked: float = 0.0
+    track: Track | None = None
+
+    @property
+    def evidence(self) -> float:
+        return self.folded + TRACKED * self.tracked
 
 
 def find(grid: Grid, *, most: int = 6) -> TrackedCycle | None:
@@ -77,42 +101,61 @@ def find(grid: Grid, *, most: int = 6) -> TrackedCycle | None:
 
     Args:
         grid: to search.
-        most: candidate periods to follow; 6 by choice, and what the confidence is fitted with.
+        most: candidate periods of the autocorrelation to follow; 6 by choice.
     """
-    folded = fold(grid)
-    tracks = followed(grid, most, folded)
-    strict = None if folded is None else _folded(folded, tracks, grid)
-    if not tracks:
-        return strict
-    sure = [confidence(of_track(track, tracks, folded, grid)) for track in tracks]
-    best = int(np.argmax(sure))
-    if strict is not None and strict.confidence > sure[best]:
-        outer = _outer(tracks, sure, strict.period / grid.step, strict.confidence)
-        if outer is None:
-            return strict
-        best = outer
-    elif (outer := _outer(tracks, sure, tracks[best].samples, sure[best])) is not None:
-        best = outer
-    # The period is as sure as its surest track; the boundaries are of one that is nearly as sure and fits best.
-    equal = [i for i, track in enumerate(tracks) if same(track.samples, tracks[best].samples)]
-    full = tracks[max(equal, key=lambda i: sure[i] * tracks[i].fit.quality)]
-    if _middle(grid.values, full.samples) is not grid.values:
-        full = _followed(grid.values, full.samples, grid.over, most=None) or full
-    return _tracked(full, sure[best], tracks, sure, grid)
+    folding = grid.folding()
+    folded = _folds(folding)
+    tracks = followed(grid, most, [each.period for each in folded])
+    hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
+    if not hypotheses:
+        return None
+    best = _chosen(hypotheses, folding)
+    cycles = folding.samples / best.period
+    rival = max((each.evidence for each in hypotheses if not _is_related(best.period, each.period, cycles)), default=0.0)
+    is_beat = folding.is_beat(best.period)
+    k_open = tuple(
+        count
+        for count in MULTIPLES
+        if any(abs(best.period / count / each.period - 1) < RELATED and each.folded > 0 for each in hypotheses)
+    )
+    curves = {
+        "candidate_period": np.array([each.period * grid.over * grid.step for each in hypotheses]),
+        "candidate_quality": np.array([each.evidence for each in hypotheses]),
+    }
+    cycle = TrackedCycle(
+        period=best.period * grid.over * grid.step,
+        boundaries=even_boundaries(grid.values[:, :: grid.over], best.period) * grid.over,
+        match=np.ones(0),
+        confidence=0.0 if is_beat else confidence(best.evidence, rival),
+        evidence=best.evidence,
+        is_beat=is_beat,
+        k_open=k_open,
+        curves=curves,
+    )
+    if best.track is None:
+        if cycle.boundaries.size < 2:
+            return None
+        period = float(np.diff(cycle.boundaries).mean()) * grid.step
+        return replace(cycle, period=period, match=np.ones(cycle.boundaries.size))
+    track = best.track
+    if _middle(grid.values, track.samples) is not grid.values:
+        track = _followed(grid.values, track.samples, grid.over, most=None) or track
+    inner = refined(grid.values, track, grid.lag)
+    boundaries, match = with_ends(grid, inner, track.match, track.samples, track.rows(grid.values.shape[0]))
+    curves |= {
+        "similarity_at": np.asarray((np.arange(track.similarity.size) + 0.5) * track.size - 0.5, dtype=np.float64),
+        "similarity": track.similarity,
+        "template": track.template[int(np.argmax(track.weights))] / np.sqrt(track.weights.max()),
+        "template_time": np.asarray(
+            (np.arange(track.template.shape[1]) - track.before) * track.size * grid.step, dtype=np.float64
+        ),
+    }
+    # The ends are less exact than matched boundaries, and count where there are few of these.
+    period = typical(np.diff(inner if inner.size > 3 else boundaries), grid.quantum) * grid.step
+    return replace(cycle, period=period, boundaries=boundaries, match=match, curves=curves)
 
 
-def _outer(tracks: list[Track], sure: list[float], steps: float, its: float) -> int | None:
-    """The likeliest track of which a cycle [samples of the grid], with its confidence, may be the steps; None without any.
-
-    Steps are stricter than epochs, and there are many more of them: an epoch need not be as sure to be the answer. A few cycles
-    within another may as well be epochs, and the other the distance of two evaluations: there the surer one is the answer.
-    """
-    least = (MOST + 1) * steps
-    likely = [i for i, track in enumerate(tracks) if track.samples >= least and sure[i] >= LIKELY * its]
-    return max(likely, key=lambda i: sure[i], default=None)
-
-
-def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
     """Boundaries [fractional samples] of a known cycle in another stretch of the trace, and their matches; None without any.
 
     Args:
@@ -125,13 +168,12 @@ def again(grid: Grid, period: float) -> tuple[NDArray[np.float64], NDArray[np.fl
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
 
-def followed(grid: Grid, most: int, folded: Folded | None) -> list[Track]:
-    """Tracks of the candidate periods, and of fractions of the best ones: a checkpoint every k epochs hides the epoch."""
-    # Interpolated between too few readings, the curve is not the cycle's: that is for `folding`.
+def followed(grid: Grid, most: int, others: Iterable[float]) -> list[Track]:
+    """Tracks of the candidate periods, of other ones [samples of the trace], and of fractions of the best."""
+    # Interpolated between too few readings, the curve is not the cycle's: only the fold sees it.
     fewest = FEWEST_READINGS * grid.over
     periods = candidates(grid.values, most)
-    if folded is not None and is_new(folded.period * grid.over, periods):
-        periods.append(folded.period * grid.over)
+    periods += [period * grid.over for period in others if is_new(period * grid.over, periods)]
     tracks = [
         track for period in periods if period >= fewest and (track := _followed(grid.values, period, grid.over)) is not None
     ]
@@ -141,20 +183,96 @@ def followed(grid: Grid, most: int, folded: Folded | None) -> list[Track]:
             if period >= fewest and is_new(period, [other.samples for other in tracks]):
                 part = _followed(grid.values, period, grid.over)
                 tracks += [part] if part is not None else []
-    return [replace(track, halves=_halves(track, grid)) for track in tracks]
+    return tracks
 
 
-def _halves(track: Track, grid: Grid) -> tuple[tuple[float, float], ...]:
-    """Of either half of the grid the period near a track's that it shows, and how well (0: not at all); none if too short."""
-    middle = grid.values.shape[1] // 2
-    if middle < FEWEST_CYCLES * track.samples:
-        return ()
-    parts = grid.values[:, :middle], grid.values[:, middle:]
-    sides = [_followed(values, track.samples, grid.over, ENOUGH // 2) for values in parts]
-    return tuple((track.samples, 0.0) if side is None else (side.samples, side.fit.quality) for side in sides)
+def _folds(folding: Folding) -> list[_Hypothesis]:
+    """The periods with the most evidence, and fractions and multiples of the best; the surest first."""
+    periods: list[float] = []
+    seeds = folding.peaks()[:PEAKS]
+    for count in MULTIPLES:
+        seeds += [each for seed in seeds[:1] for each in (seed / count, seed * count)]
+    folds = []
+    for seed in seeds:
+        if not FEWEST_FOLDED <= seed <= folding.samples / FEWEST_CYCLES:
+            continue
+        period, window = folding.refined(seed)
+        if folding.evidence(period, window) > 0 and is_new(period, periods, SAME / 3):
+            periods.append(period)
+            folds.append(_Hypothesis(period, max(0.0, folding.own(period, window))))
+    return sorted((each for each in folds if each.folded > 0), key=lambda each: -each.folded)[:FOLLOWED]
 
 
-def _followed(values: NDArray[np.float64], period: float, over: int, most: int | None = ENOUGH) -> Track | None:
+def _merged(folding: Folding, folded: list[_Hypothesis], tracks: list[Track], grid: Grid) -> list[_Hypothesis]:
+    """One hypothesis for each period: folds, each with its best track, and tracks that no fold has."""
+    merged = list(folded)
+    for track in tracks:
+        period, evidence = track.samples / grid.over, _evidence(track, grid)
+        place = next((i for i, each in enumerate(merged) if abs(np.log(each.period / period)) < RELATED), None)
+        if place is None:
+            even = folding.own(period) if FEWEST_FOLDED <= period <= folding.samples / FEWEST_CYCLES else 0.0
+            merged.append(_Hypothesis(period, max(0.0, even), evidence, track))
+        elif merged[place].track is None or evidence > merged[place].tracked:
+            merged[place] = replace(merged[place], tracked=evidence, track=track)
+    return merged
+
+
+def _evidence(track: Track, grid: Grid) -> float:
+    """What the cycles of a track predict of each other [nats], less what it costs to place their boundaries; 0 for one cycle.
+
+    Intervals are known to half a sixteenth of a period or half a bin: each costs what its scatter is more than that. Boundaries
+    that match badly, fill a part of the trace, or are few count less (`PeriodFit.quality`).
+    """
+    boundaries = (track.boundaries * track.size).astype(np.float64)
+    if boundaries.size < 3:
+        return 0.0
+    folding, period = stretched(grid.values, boundaries, int(track.samples / grid.over))
+    lengths = np.diff(boundaries)
+    scatter = max(float(lengths.std() / lengths.mean()), max(grid.over, track.size) / track.samples / 2)
+    cost = track.fit.intervals / 2 * max(0.0, float(np.log(2 * MOST_SAMPLES * scatter)))
+    return max(0.0, folding.own(period) - cost) * track.fit.quality**2
+
+
+def _chosen(hypotheses: list[_Hypothesis], folding: Folding) -> _Hypothesis:
+    """The shortest fraction of the best hypothesis that has about its evidence; or a cycle that holds many of these.
+
+    A cycle that holds others must have evidence of its own: any number of strict cycles repeats as strictly.
+    """
+    top = max(hypotheses, key=lambda each: each.evidence)
+    ratios = [(each, top.period / each.period) for each in hypotheses if each.evidence >= FRACTION * top.evidence]
+    parts = [each for each, ratio in ratios if _is_multiple(ratio) or ratio > MULTIPLES[-1]]
+    chosen = min((*parts, top), key=lambda each: each.period)
+    outer = [
+        each
+        for each in hypotheses
+        if each.period > (MULTIPLES[-1] - 1) * chosen.period and each.evidence >= max(OUTER, OUTER_SHARE * chosen.evidence)
+    ]
+    best = max(outer, key=lambda each: each.evidence, default=chosen)
+    if best is chosen or chosen.period > MOST_SAMPLES:
+        return best
+    beyond = folding.without(chosen.period)
+    return best if beyond.own(best.period) >= max(OUTER, FRACTION * best.evidence) else chosen
+
+
+def _is_multiple(ratio: float) -> bool:
+    nearest = round(ratio)
+    return nearest in MULTIPLES and abs(ratio / nearest - 1) < RELATED
+
+
+def _is_related(period: float, other: float, cycles: float) -> bool:
+    """Whether another period is no rival: as good as the same, a multiple, a simple fraction, or steps.
+
+    A fold of so many cycles does not tell periods apart that differ by 0.8 of a cycle over a window.
+    """
+    near = float(np.clip(0.8 / min(cycles, WINDOW), 0.03, 0.15))
+    ratio = other / period
+    if abs(np.log(ratio)) < near or ratio < 1 / 8:
+        return True
+    simple = ((a, b) for a in range(1, 13) for b in range(1, 13) if min(a, b) == 1 or max(a, b) <= 4)
+    return any(abs(ratio * a / b - 1) < max(RELATED, near) for a, b in simple)
+
+
+def _followed(values: Array, period: float, over: int, most: int | None = ENOUGH) -> Track | None:
     """The track of a period [samples of the grid] over `most` periods; of running means where it hardly stands out of noise."""
     piece = values if most is None else _middle(values, period)
     track = follow(piece, period)
@@ -162,60 +280,10 @@ def _followed(values: NDArray[np.float64], period: float, over: int, most: int |
     if width <= over or (track is not None and track.fit.quality >= CLEAR):
         return track
     smooth = follow(running_mean(piece, width), period)
-    if smooth is None or (track is not None and smooth.fit.quality <= track.fit.quality):
-        return track
-    return replace(smooth, smooth=True)
+    return track if smooth is None or (track is not None and smooth.fit.quality <= track.fit.quality) else smooth
 
 
-def _middle(values: NDArray[np.float64], period: float) -> NDArray[np.float64]:
+def _middle(values: Array, period: float) -> Array:
     """The middle `ENOUGH` periods, or all there is: more do not show better whether it is a cycle."""
     n, length = values.shape[1], round(ENOUGH * period)
     return values if n <= length else values[:, (n - length) // 2 : (n + length) // 2]
-
-
-def _folded(folded: Folded, tracks: list[Track], grid: Grid) -> TrackedCycle:
-    return TrackedCycle(
-        period=folded.period * grid.over * grid.step,
-        boundaries=folded.boundaries * grid.over,
-        match=np.full(folded.boundaries.size, np.sqrt(folded.explained)),
-        confidence=confidence(of_fold(folded, tracks, grid)),
-        rival=0.0,
-        halves=(),
-        curves={},
-    )
-
-
-def _tracked(best: Track, its: float, tracks: list[Track], sure: list[float], grid: Grid) -> TrackedCycle:
-    inner = refined(grid.values, best, grid.lag)
-    partial = inner.size > MANY and inner[-1] - inner[0] < FILLED * grid.values.shape[1]
-    boundaries, match = with_ends(grid, inner, best.match, best.samples, best.rows(grid.values.shape[0]))
-    return TrackedCycle(
-        # The ends are less exact than matched boundaries, and count where there are few of these.
-        period=typical(np.diff(inner if inner.size > FEW else boundaries), grid.quantum) * grid.step,
-        boundaries=boundaries,
-        match=match,
-        confidence=its / 2 if partial else its,
-        rival=max((own for own, other in zip(sure, tracks, strict=True) if _related(best, other)), default=0.0),
-        halves=tuple(half for i in (0, 1) if (half := _best_half([track.halves[i] for track in tracks if track.halves]))),
-        curves={
-            "similarity_at": np.asarray((np.arange(best.similarity.size) + 0.5) * best.size - 0.5, dtype=np.float64),
-            "similarity": best.similarity,
-            "candidate_period": np.array([track.samples * grid.step for track in tracks]),
-            "candidate_quality": np.array([track.fit.quality for track in tracks]),
-            "template": best.template[int(np.argmax(best.weights))] / np.sqrt(best.weights.max()),
-            "template_time": np.asarray(
-                (np.arange(best.template.shape[1]) - best.before) * best.size * grid.step, dtype=np.float64
-            ),
-        },
-    )
-
-
-def _related(first: Track, second: Track) -> bool:
-    ratio = float(np.log(second.samples / first.samples))
-    return is_multiple(ratio) or is_multiple(-ratio)
-
-
-def _best_half(halves: list[tuple[float, float]]) -> tuple[float, float] | None:
-    """The shortest period that fits about as well as any: several cycles together fit as well as one."""
-    most = max((quality for _, quality in halves), default=0.0)
-    return min((half for half in halves if half[1] >= AS_WELL * most), default=None)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from epochcast.detector.clock import ACTIVITY, Clock
 from epochcast.detector.filters import running_mean
+from epochcast.detector.methods.track.fold import Folding
 from epochcast.detector.signals import Signals
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
@@ -48,6 +49,9 @@ SLOWER = 2.5
 #: made up, and it might not fit into memory. By choice.
 MOST_STEPS_PER_ROW = 100
 
+#: Readings this many samples apart have a hole between them: one missing is none. By choice.
+HOLE = 2.5
+
 #: A device that is active for less than this share of the time does not train, despite short activity. Only ratios show this.
 #: By choice.
 IDLE = 0.01
@@ -72,7 +76,6 @@ class Grid:
         quantum: grid samples between two changes of the metric that changes most often: boundaries are known to that.
         values: (m, n) one row per varying metric, each of mean 0 and standard deviation 1.
         readings: (k,) places of the trace's own samples within the stretch, in samples of the grid.
-        raw: (m, k) the metrics there, as they are.
     """
 
     start: float
@@ -81,7 +84,6 @@ class Grid:
     quantum: float
     values: NDArray[np.float64]
     readings: NDArray[np.float64]
-    raw: NDArray[np.float64]
 
     def reading(self, index: NDArray[np.floating]) -> NDArray[np.float64]:
         """Clock readings at (fractional) sample indices."""
@@ -95,6 +97,14 @@ class Grid:
         """
         return (self.over + 1) / 2
 
+    def folding(self) -> Folding:
+        """The trace's samples on an even grid: one that is missing is interpolated, a hole is not."""
+        values = self.values[:, :: self.over]
+        at, places = self.readings / self.over, np.arange(values.shape[1])
+        after = np.searchsorted(at, places).clip(1, at.size - 1)
+        near = np.minimum(np.abs(at[after] - places), np.abs(at[after - 1] - places)) < 0.5
+        return Folding(values, near | (at[after] - at[after - 1] <= HOLE))
+
     def part(self, first: int, last: int) -> "Grid":
         """The grid from sample `first` up to `last`, excluded."""
         inside = (self.readings >= first) & (self.readings < last)
@@ -105,7 +115,6 @@ class Grid:
             self.quantum,
             self.values[:, first:last],
             self.readings[inside] - first,
-            self.raw[:, inside],
         )
 
 
@@ -151,7 +160,6 @@ def build(signals: Signals, clock: Clock, stretch: tuple[int, int]) -> Grid | No
         quantum=over * (raw.shape[1] - 1) / max(1, changes),
         values=np.array([channels[name] for name in names]),
         readings=(on.reading[rows] - even[0]) / step,
-        raw=raw,
     )
 
 

@@ -102,9 +102,9 @@ def same(period: float, other: float) -> bool:
     return abs(float(np.log(period / other))) <= SAME
 
 
-def is_new(period: float, others: Iterable[float]) -> bool:
-    """Whether a period is none of the others."""
-    return not any(same(period, other) for other in others)
+def is_new(period: float, others: Iterable[float], near: float = SAME) -> bool:
+    """Whether a period is none of the others, to a logarithm of `near`."""
+    return not any(abs(float(np.log(period / other))) <= near for other in others)
 
 
 def event_periods(values: NDArray[np.float64]) -> list[float]:

@@ -8,7 +8,8 @@ import numpy as np
 from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.filters import runs
 from epochcast.detector.methods.track.boundaries import EVEN, follow
-from epochcast.detector.methods.track.cycle import TrackedCycle, find
+from epochcast.detector.methods.track.cycle import TrackedCycle, again, find
+from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import Grid
 
 # "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
@@ -18,8 +19,8 @@ from epochcast.detector.methods.track.grid import Grid
 #: By choice; the simulator's class `changing` has 1.3 to 2.5.
 DIFFERENT, APART = float(np.log(1.25)), float(np.log(3.5))
 
-#: The halves of the trace hint at a change if their best cycles have this quality. By choice.
-GOOD = 0.3
+#: Of fewer cycles in half of a trace nobody can say whether they go on. By choice.
+FEWEST_CYCLES = 3
 
 #: The end of one part may lie behind the start of the other by this share of the shorter period. By choice.
 OVERLAP = 0.15
@@ -28,31 +29,31 @@ OVERLAP = 0.15
 def parts(grid: Grid, cycle: TrackedCycle) -> tuple[TrackedCycle, ...]:
     """The cycles of two parts of the grid where each has a period of its own, in the order of time; else none.
 
-    Where the halves of the trace have different periods, and the whole one like them, what comes before and after a change is
-    searched by itself. Nobody knows the place exactly: of the surest cycles before and after any place that it may have, those
-    two that do not overlap.
+    Where the cycle does not hold in both halves of the trace, what comes before and after a change is searched by itself.
+    Nobody knows the place exactly: of the surest cycles before and after any place that it may have, those two that do not
+    overlap.
     """
-    if len(cycle.halves) < 2 or min(quality for _, quality in cycle.halves) < GOOD:
+    n, period = grid.values.shape[1], cycle.period / grid.step
+    middle = n // 2
+    if middle < FEWEST_CYCLES * period:
         return ()
-    (early, _), (late, _) = cycle.halves
-    overall = cycle.period / grid.step
-    if (
-        not DIFFERENT < abs(np.log(early / late)) < APART
-        or np.log(max(early, late, overall) / min(early, late, overall)) > APART
-    ):
+    if all(again(half, cycle.period) is not None for half in (grid.part(0, middle), grid.part(middle, n))):
         return ()
-    n = grid.values.shape[1]
-    befores, afters = _before(grid, n // 2), _after(grid, n // 2)
+    befores, afters = _before(grid, middle), _after(grid, middle)
     sure = [half.period for half in befores + afters if half.confidence >= ANSWERS]
     # The change is in one half: the other half has a single period, different from the period of both.
     if not sure or (len(sure) > 1 and np.log(max(sure) / min(sure)) < DIFFERENT):
         return ()
-    for place in _places(grid, early, late):
+    for place in _places(grid, *(half.period / grid.step for half in (*befores, *afters))):
         befores, afters = befores + _before(grid, place), afters + _after(grid, place)
     pairs = [
         (before, after)
         for before, after in product(befores, afters)
         if before.confidence * after.confidence >= ANSWERS  # both must be right
+        # Evidence adds: two cycles explain more than one does, or hold it as their steps.
+        and (
+            before.evidence + after.evidence > cycle.evidence or min(before.period, after.period) > MULTIPLES[-1] * cycle.period
+        )
         and DIFFERENT < abs(np.log(before.period / after.period)) < APART
         and before.boundaries[-1] - after.boundaries[0] <= OVERLAP * min(before.period, after.period) / grid.step
     ]
@@ -71,18 +72,17 @@ def _after(grid: Grid, place: int) -> list[TrackedCycle]:
     return [] if cycle is None else [replace(cycle, boundaries=cycle.boundaries + place)]
 
 
-def _places(grid: Grid, early: float, late: float) -> list[int]:
-    """Samples at which the early cycle may end and the late one begin, next to the middle."""
+def _places(grid: Grid, *periods: float) -> list[int]:
+    """Samples at which a cycle ends or begins to be even, next to the middle."""
     n = grid.values.shape[1]
     places: list[int] = []
-    for period, step in ((early, 1), (late, -1)):
+    for period in periods:
         track = follow(grid.values, period)
         if track is None:
             continue
-        boundaries = (track.boundaries * track.size)[::step]
-        even = np.abs(np.abs(np.diff(boundaries)) / period - 1) <= EVEN
-        # The longest run of even intervals: where it ends on the side of the other half.
-        starts, ends = runs(even)
+        boundaries = track.boundaries * track.size
+        starts, ends = runs(np.abs(np.diff(boundaries) / period - 1) <= EVEN)
         if starts.size:
-            places.append(int(boundaries[ends[np.argmax(ends - starts)]]))
-    return [place for place in dict.fromkeys(places) if 0 < place < n and place != n // 2]
+            longest = int(np.argmax(ends - starts))
+            places += [int(boundaries[starts[longest]]), int(boundaries[ends[longest]])]
+    return [place for place in dict.fromkeys(places) if 0.1 * n < place < 0.9 * n and place != n // 2]

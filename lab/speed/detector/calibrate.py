@@ -1,342 +1,198 @@
-"""Fit the tracker's confidence: writes the weights that stand in detector/methods/track/confidence.json.
+"""Fit the confidence, and show how good answers are: OFFSET and SLOPE of detector/confidence.py.
 
-    EPOCHCAST_SHARED=../shared python -m lab.speed.detector.calibrate [--first 3000] [--traces 24] [--out FILE]
+    EPOCHCAST_SHARED=../shared python -m lab.speed.detector.calibrate [--crops]
 
-Rows: every track and every folded cycle of simulated traces of every class but `few` (of two or three epochs the true one is
-a matter of opinion), of the real traces of `../shared/data/real_traces`, and of every second MLPerf run (where the data is).
-Each simulated trace is changed at random as recorders would: other metrics absent, thinned, cropped, noisy; each real one is
-read whole and thinned. A cycle is right if its period is within 5 % of the truth; on a trace without training only as the steps
-of a step loop; on a trace whose period changes never, but its parts are traces of their own.
+Rows: every real trace of `../shared/data/real_traces`, MLPerf's runs, and negatives: idle GPUs, and real traces whose blocks
+are shuffled. A cycle is right if its period is within 5 % of the marks', or if it says that it may hold k epochs and a k-th is;
+evaluations after every fourth epoch are right as a cycle of these. Whole repositories leave the fit in turn (a system and a
+benchmark of MLPerf is one). CPU recordings and our own H200 are shown, not fitted. Inference has no true period, and two of a
+period that changes none; both are shown by their words.
 
-What it prints is for traces that no fold's network has seen: simulated ones leave the fit by seed, real ones by whole
-repositories. The figures in the documentation come from other seeds still.
+`--crops` searches each answered trace again without its first one and three rows, its last five, and a random twentieth.
 """
 
-import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from multiprocessing import Pool
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold
-from sklearn.neural_network import MLPClassifier
-from sklearn.preprocessing import StandardScaler
+from scipy.optimize import minimize
 
-from epochcast.detector import InputError
-from epochcast.detector import clock as clocks
-from epochcast.detector.confidence import ANSWERS, SURE
-from epochcast.detector.epochs import ClockName
-from epochcast.detector.methods.track import confidence
-from epochcast.detector.methods.track.cycle import followed
-from epochcast.detector.methods.track.folding import fold
-from epochcast.detector.methods.track.grid import build, busy_stretches
-from epochcast.detector.signals import Signals, clean
-from lab.evaluate.detection import RESOLVED, TOLERANCE
-from lab.simulator import CLASSES, simulate_class
-from lab.speed.detector.traces import REAL, THINNED, mlperf, real
-from lab.speed.page import options
+from epochcast.detector import Detection, detect
+from epochcast.detector.confidence import OFFSET, SLOPE, SURE
+from lab.evaluate.detection import TOLERANCE
+from lab.speed.detector.traces import CPU_TRAININGS, REAL, mlperf, real, recorded
+from lab.speed.page import ROOT, options
 
-#: A step loop's cycle is right if it is a step by name.
-SHORTEST_EPOCH_S = 4.0
-CANDIDATES = 6
-UNITS, PENALTY, NETWORKS = {"track": 32, "fold": 16}, 0.1, 10
+Array = NDArray[np.float64]
 
-#: Classes of which there are more traces: what real loggers write, and cycles within cycles, are rare in the others.
-MORE = {"sparse": 6, "logged": 2, "evaluations": 2, "sometimes_evaluated": 2, "hyperparameter_search": 2, "notebook": 2}
+#: Share of labels that say something else than telemetry shows (the marks of one job are 768 s apart, its GPU repeats every
+#: 426 s): without it these alone would set the slope.
+MISLABELLED = 0.02
 
-#: What recorders typically have: everything, the paper's best with three more, NVML only, one or two.
-SUBSETS: tuple[tuple[str, ...] | None, ...] = (
-    None,
-    ("dram_active", "sm_active", "pcie_rx", "power"),
-    ("dram_active", "sm_active", "pcie_rx", "power"),
-    ("gpu_utilization", "memory_utilization", "power", "power_average", "memory_used", "sm_clock", "temperature"),
-    ("gpu_utilization", "memory_utilization", "power", "power_average", "temperature"),
-    ("dram_active",),
-    ("sm_active", "power"),
-    ("power", "power_average"),
-)
+#: Traces that are shuffled, of each repository, and blocks as a share of the period.
+SHUFFLED, BLOCKS = 2, (0.15, 0.6)
 
-#: So many of these are full sets.
-FULL = 3
-
-#: A real trace, or MLPerf run, counts as much as so many simulated ones: there are few. Those of one repository share the
-#: weight of so many traces.
-RECORDED, REPOSITORY = 10.0, 6.0
-
-#: Real traces are read whole, and every second, fourth and eighth sample, while a cycle keeps so many samples.
-LEAST = 3.0
-
-#: Classes whose traces are also searched on the work clock, as the tracker does where the wall clock leaves it unsure; and one
-#: in so many traces of the others.
-EVERY = 4
-BOTH_CLOCKS = ("shared", "throttled", "unfreezing", "bursts", "serving", "notebook")
-
-Columns = dict[str, NDArray[np.float64]]
-Row = dict[str, Any]
+FITTED = ("wandb", "evaluations", "gtx970", "short", "h100_ckpt1", "titanx", "h100_dcgm t3", "mlperf", "shuffled", "idle")
 
 
-def rows_of(signals: Signals, clock: clocks.Clock, truths: list[float], steps: bool) -> list[Row]:
-    """One row per track, and one for what folds: its period [wall s], whether it is right, and its evidence."""
-    grid = build(signals, clock, busy_stretches(signals)[0])
-    if grid is None:
-        return []
-    rows = []
-    folded = fold(grid)
-    tracks = followed(grid, CANDIDATES, folded)
-    cycles = [
-        (track.samples * grid.step, track.boundaries * float(track.size), confidence.of_track(track, tracks, folded, grid))
-        for track in tracks
-    ]
-    if folded is not None:
-        cycles.append(
-            (folded.period * grid.over * grid.step, folded.boundaries * grid.over, confidence.of_fold(folded, tracks, grid))
-        )
-    for length, boundaries, evidence in cycles:
-        period = length
-        if clock.name == "work":
-            period = float(np.median(np.diff(clock.to_wall(grid.reading(boundaries)))))
-        right = any(abs(period / true - 1) < TOLERANCE for true in truths) or (steps and period < SHORTEST_EPOCH_S)
-        rows.append({"right": bool(right), "evidence": evidence, "shown": True})
-    return rows
+@dataclass(frozen=True)
+class Row:
+    """A trace, its group, the repository that leaves the fit together, and the true periods [s], none for a negative."""
+
+    group: str
+    repository: str
+    name: str
+    time: Array
+    metrics: dict[str, Array]
+    truths: tuple[float, ...]
+
+    def is_right(self, found: Detection) -> bool:
+        """Whether the period is right, or the cycle's number of epochs is open and includes the truth."""
+        if found.period_s is None:
+            return False
+        many = (1, *(found.cycle.k_open if found.cycle else ()), *((4,) if self.group == "evaluations" else ()))
+        # After every fourth epoch comes an evaluation, which makes the cycle a tenth of an epoch longer.
+        near = {4: 0.07} if self.group == "evaluations" else {}
+        return any(abs(found.period_s / k / true - 1) < near.get(k, TOLERANCE) for k in many for true in self.truths)
 
 
-def on_clocks(signals: Signals, names: tuple[ClockName, ...]) -> Iterator[tuple[ClockName, clocks.Clock]]:
-    """Those of the clocks that the metrics allow."""
-    for name in names:
-        with suppress(InputError):  # no activity among them
-            yield name, clocks.choose(signals, name)
-
-
-def simulated(cls: str, seed: int) -> list[Row]:
-    """The rows of one simulated trace, changed as its seed says."""
-    trace = simulate_class(cls, seed)
-    rng = np.random.default_rng([seed, len(cls)])
-    subset = SUBSETS[seed % len(SUBSETS)]
-    time, metrics = trace.time, {name: values for name, values in trace.metrics.items() if subset is None or name in subset}
-    metrics = metrics or trace.metrics  # a log of NVML's metrics may have none of the subset
-    all_starts = [starts for starts in (trace.epoch_starts, trace.epoch_starts2) if len(starts) > 1]
-    spans = [(time[0], time[-1])]
-    if cls == "changing":
-        lengths = np.diff(trace.epoch_starts)
-        split = min(range(3, lengths.size - 2), key=lambda k: np.abs(lengths[:k] - np.median(lengths[:k])).sum()
-                    + np.abs(lengths[k:] - np.median(lengths[k:])).sum())  # fmt: skip
-        spans += [(time[0], trace.epoch_starts[split]), (trace.epoch_starts[split], time[-1])]
-    rows = []
-    for part, (begin, end) in enumerate(spans):
-        starts = [own[(own >= begin) & (own <= end)] for own in all_starts]
-        truths = (
-            [float(np.median(np.diff(own))) for own in starts if len(own) > 1] if not (cls == "changing" and part == 0) else []
-        )
-        shown, columns = changed(cls, time, metrics, (begin, end), truths, rng)
-        if shown.size < 12:
-            continue
-        signals = clean(shown, columns)
-        weight = 2.0 if seed % len(SUBSETS) < FULL else 1.0
-        for name, clock in on_clocks(signals, ("wall", "work") if cls in BOTH_CLOCKS or seed % EVERY == 0 else ("wall",)):
-            label = {"trace": f"{cls} {seed} {part} {name}", "group": f"{cls} {seed}", "kind": cls, "weight": weight}
-            rows += [{**label, **row} for row in rows_of(signals, clock, truths, CLASSES[cls].steps)]
-    return rows
-
-
-def changed(
-    cls: str,
-    time: NDArray[np.float64],
-    metrics: Columns,
-    span: tuple[float, float],
-    truths: list[float],
-    rng: np.random.Generator,
-) -> tuple[NDArray[np.float64], Columns]:
-    """The rows of a span; every second time cropped at random, thinned or with noise added."""
-    begin, end = span
-    period = max(truths, default=(end - begin) / 10)
-    step = float(np.median(np.diff(time)))
-    if cls == "sparse" and rng.random() < 0.4:  # real ones are often of few epochs
-        begin += rng.uniform(0, max(0.0, end - begin - 6 * period))
-        end = min(end, begin + rng.uniform(3.2, 6.5) * period)
-    elif rng.random() < 0.25 and end - begin > 6 * period:
-        begin, end = begin + rng.uniform(0, 0.4) * (end - begin), end - rng.uniform(0, 0.3) * (end - begin)
-    inside = np.flatnonzero((time >= begin) & (time <= end))
-    if rng.random() < 0.4:
-        most = period / step / LEAST
-        if most > 2:
-            inside = inside[:: int(np.exp(rng.uniform(0, np.log(min(most, 300)))))]
-    columns = {name: values[inside] for name, values in metrics.items()}
-    if inside.size < len(time) / 2:  # slow metrics may have lost all their readings
-        filled = {name: np.asarray(pd.Series(values).ffill().bfill(), dtype=np.float64) for name, values in metrics.items()}
-        columns = {name: values[inside] for name, values in filled.items()}
-    if cls == "sparse" and rng.random() < 0.7:
-        columns = noisier(columns, rng)
-    elif rng.random() < 0.2:
-        share = np.exp(rng.uniform(np.log(0.02), np.log(0.3)))
-        columns = {
-            name: values + share * np.nanstd(values) * rng.standard_normal(inside.size) for name, values in columns.items()
-        }
-    columns = {name: values for name, values in columns.items() if not np.isnan(values).all()}
-    return time[inside], columns or {name: values[inside] for name, values in metrics.items()}
-
-
-def noisier(columns: Columns, rng: np.random.Generator) -> Columns:
-    """What one reading in many seconds sees of steps that wait for data: noise that most metrics share, as large as the cycle.
-
-    The temperature follows the mean of some readings.
-    """
-    count = len(next(iter(columns.values())))
-    shared, share = rng.standard_normal(count), np.exp(rng.uniform(np.log(0.3), np.log(2.5)))
-    slow = np.convolve(shared, np.exp(-np.arange(8) / 2.0))[:count] * 0.5
-    noisy = {}
-    for name, values in columns.items():
-        own = slow if name == "temperature" else 0.7 * shared + 0.7 * rng.standard_normal(count)
-        steady = name.startswith(("memory_used", "memory_clock"))
-        noisy[name] = values if steady else values + share * np.nanstd(values) * own
-    return noisy
-
-
-def of_real(name: str) -> list[Row]:
-    """The rows of one real trace, whole and thinned; of those whose period changes no period is right."""
-    whole, regimes = real(name), name.startswith("regimes")
-    group = f"repo {whole.labels.repo or whole.name.split('_')[0]}"
-    rows = []
-    for every in (1, *THINNED):
-        each = whole.thinned(every)
-        if whole.period_s / every < LEAST * whole.sample_s or each.time.size < 12:
-            break
-        signals = clean(each.time, each.metrics)
-        # The tracker parts a trace whose period changes, and a thinned one is no other trace: neither is shown.
-        label = {"trace": f"real {whole.name} {every}", "group": group, "kind": group, "weight": RECORDED}
-        label["shown"] = every == 1 and not regimes
-        for _, clock in on_clocks(signals, ("wall", "work")):
-            rows += [{**row, **label} for row in rows_of(signals, clock, [] if regimes else [whole.period_s], steps=False)]
-    return rows
-
-
-def of_mlperf() -> list[Row]:
-    """The rows of every second MLPerf run; none where the data is absent."""
-    rows = []
-    for number, run in enumerate(mlperf(resolved=False)):
-        if number % 2:
-            continue
-        signals = clean(run.time, run.metrics)
-        resolved = run.period_s >= RESOLVED * float(np.median(np.diff(signals.time)))
-        found = rows_of(signals, clocks.choose(signals, "wall"), [run.period_s] if resolved else [], steps=False)
+def rows() -> Iterator[Row]:
+    """All of them."""
+    gpus = [row for path in sorted(REAL.rglob("*.json")) for row in of_real(str(path.relative_to(REAL).with_suffix("")))]
+    yield from gpus
+    taken: Counter[str] = Counter()
+    rng = np.random.default_rng(7)
+    for row in gpus:
+        if row.truths and not row.group.startswith("h100_dcgm") and taken[row.repository] < SHUFFLED:
+            taken[row.repository] += 1
+            yield shuffled(row, rng)
+    for run in mlperf():
         system, benchmark, _ = run.name.split("/")
-        label = {"trace": f"mlperf {run.name}", "group": f"mlperf {system} {benchmark}", "kind": "mlperf", "weight": RECORDED}
-        rows += [{**label, **row} for row in found]
-    return rows
+        yield Row("mlperf", f"{system} {benchmark}", run.name, run.time, run.metrics, (run.period_s,))
+    cpu = {**CPU_TRAININGS, "process": ROOT / "data" / "process_training"}
+    for group, folder in (*((f"cpu {name}", path) for name, path in cpu.items()), ("h200", ROOT / "data/h200/record_epochs")):
+        for run in recorded(folder):
+            truths = (run.period_s,) if run.labels.training else ()
+            yield Row(group.split()[0] if truths else "server", group, run.name, run.time, run.metrics, truths)
 
 
-def network(kind: str, values: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64]) -> dict[str, Any]:
-    """A network of one layer, averaged over several beginnings by stacking their units.
-
-    Returns:
-        `mean`, `scale`, `hidden`, `bias`, `output` and `offset`, see `confidence.probability`.
-    """
-    scaler = StandardScaler().fit(values)
-    scaled = np.clip(scaler.transform(values), -confidence.FARTHEST, confidence.FARTHEST)
-    parts = [
-        MLPClassifier(
-            (UNITS[kind],),
-            activation="tanh",
-            alpha=PENALTY,
-            learning_rate_init=0.003,
-            max_iter=400,
-            random_state=seed,
-            early_stopping=True,
-        ).fit(scaled, right, sample_weight=weight)
-        for seed in range(NETWORKS)
-    ]
-    return {
-        "mean": scaler.mean_.tolist(),
-        "scale": scaler.scale_.tolist(),
-        "hidden": np.concatenate([part.coefs_[0].T for part in parts]).tolist(),
-        "bias": np.concatenate([part.intercepts_[0] for part in parts]).tolist(),
-        "output": np.concatenate(np.array([part.coefs_[1][:, 0] for part in parts]) / np.float64(NETWORKS)).tolist(),
-        "offset": float(np.mean([part.intercepts_[1][0] for part in parts])),
-    }
+def of_real(name: str) -> Iterator[Row]:
+    """The row of a real trace."""
+    trace = real(name)
+    folder, _, stem = name.rpartition("/")
+    group = folder or stem.split("_")[0]
+    group = {"more": "wandb", "more3": "wandb", "h100": "h100_ckpt1"}.get(group, group)
+    truths: tuple[float, ...] = (trace.period_s,) if trace.labels.training else ()
+    if group == "gtx970" and trace.period_s < 4:
+        group = "short"
+    if group == "h100_dcgm":
+        group = {"t3": "h100_dcgm t3", "i4": "inference", "b1": "idle"}[stem.split("_")[2]]
+        truths = (5.77,) if group == "h100_dcgm t3" else ()  # by the log and the spectrum of NVLink; marks are not known
+    yield Row(group, trace.labels.repo or group, stem, trace.time, trace.metrics, () if group == "regimes" else truths)
 
 
-def weights_of(rows: list[Row]) -> NDArray[np.float64]:
-    """Traces with many cycles count little more than others, repositories with many traces share a weight; mean 1."""
-    cycles = Counter(row["trace"] for row in rows)
-    traces = Counter(group for group, _ in {(row["group"], row["trace"]) for row in rows})
-    weight = np.array(
-        [row["weight"] / np.sqrt(cycles[row["trace"]]) * min(1.0, REPOSITORY / traces[row["group"]]) for row in rows]
-    )
-    return np.asarray(weight / weight.mean())
+def shuffled(row: Row, rng: np.random.Generator) -> Row:
+    """The row without any cycle: its blocks of less than a period, in another order."""
+    period = row.truths[0] / float(np.median(np.diff(row.time)))
+    cuts = [0]
+    while cuts[-1] < row.time.size:
+        cuts.append(cuts[-1] + max(2, int(rng.uniform(*BLOCKS) * period)))
+    blocks = [np.arange(first, min(last, row.time.size)) for first, last in pairwise(cuts)]
+    order = np.concatenate([blocks[place] for place in rng.permutation(len(blocks))])
+    metrics = {name: values[order] for name, values in row.metrics.items()}
+    return replace(row, group="shuffled", repository=f"shuffled {row.repository}", metrics=metrics, truths=())
 
 
-def show(rows: list[Row], sure: NDArray[np.float64]) -> None:
-    """Of the surest cycle of each trace: stated confidence and share of right answers, by tenths; then by class and repository.
-
-    Of real traces only those that are read whole, and have one period: the tracker parts the others.
-    """
-    table = pd.DataFrame([{key: row[key] for key in ("trace", "kind", "right", "shown")} for row in rows]).assign(stated=sure)
-    best = table.loc[table.groupby("trace", sort=False)["stated"].idxmax()].query("shown")
-    recorded = best["kind"].str.startswith(("repo", "mlperf"))
-    for title, part in (("simulated", best[~recorded]), ("real", best[recorded])):
-        print(f"{title}: {len(part)} traces; Brier score {((part['stated'] - part['right']) ** 2).mean():.4f}")
-        tenths = part.groupby((part["stated"] * 10).astype(int).clip(upper=9) / 10)
-        print(tenths.agg(n=("right", "size"), stated=("stated", "mean"), right=("right", "mean")).round(3).to_string())
-    counts = {"n": 1, "right": best["right"].astype(int)}
-    for least in (ANSWERS, SURE):
-        above = best["stated"] >= least
-        counts |= {f"at {least}": above.astype(int), f"wrong at {least}": (above & ~best["right"].astype(bool)).astype(int)}
-    print(pd.DataFrame(counts, index=best.index).groupby(best["kind"], sort=False).sum().to_string())
+def answer(row: Row, kept: NDArray[np.int64] | None = None) -> Detection:
+    """The detector's choice, however unsure, on all rows of the trace or those that are kept."""
+    part = slice(None) if kept is None else kept
+    metrics = {name: values[part] for name, values in row.metrics.items() if not np.isnan(values[part]).all()}
+    return replace(detect(row.time[part], metrics, abstain_below=0.0), scores={})
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return round(value, 4) if isinstance(value, float) else value
+def fit(scores: Array, right: NDArray[np.bool_]) -> tuple[float, float]:
+    """Offset and slope of the logistic of the score, by maximum likelihood with a share of wrong labels."""
+
+    def loss(weights: Array) -> float:
+        sure = MISLABELLED / 2 + (1 - MISLABELLED) / (1 + np.exp(-weights[0] - weights[1] * scores))
+        return -float(np.log(np.where(right, sure, 1 - sure)).sum())
+
+    best = minimize(loss, [OFFSET, SLOPE], method="Nelder-Mead").x
+    return float(best[0]), float(best[1])
+
+
+def show_calibration(found: list[tuple[Row, Detection]]) -> None:
+    """The fit, and stated against true confidence with whole repositories left out of it."""
+    kept = [(row, each) for row, each in found if row.group in FITTED and 0 < each.confidence < 1]
+    stated = np.array([each.confidence for _, each in kept])
+    scores = (np.log(stated / (1 - stated)) - OFFSET) / SLOPE
+    right = np.array([row.is_right(each) for row, each in kept])
+    repository = np.array([row.repository for row, _ in kept])
+    offset, slope = fit(scores, right)
+    print(f"offset {offset:.2f}, slope {slope:.2f}, {len(kept)} rows of {len(set(repository))} repositories")
+    for one in set(repository):
+        offset, slope = fit(scores[repository != one], right[repository != one])
+        stated[repository == one] = 1 / (1 + np.exp(-offset - slope * scores[repository == one]))
+    for low, high in ((0.0, 0.3), (0.3, 0.6), (0.6, 0.8), (0.8, 0.9), (0.9, 1.0)):
+        inside = (stated >= low) & (stated < high)
+        if inside.any():
+            each = [right[inside & (repository == one)].mean() for one in set(repository[inside])]
+            print(
+                f"  {low} to {high}: n {inside.sum()}, stated {stated[inside].mean():.2f}, true {right[inside].mean():.2f}, "
+                f"mean over {len(each)} repositories {np.mean(each):.2f}"
+            )
+    for group in dict.fromkeys(row.group for row, _ in kept):
+        sure = np.array([row.group == group for row, _ in kept]) & (stated >= SURE)
+        print(f"  left out: {group}: {right[sure].sum()} right, {(~right[sure]).sum()} wrong at {SURE}")
+
+
+def show_groups(found: list[tuple[Row, Detection]]) -> None:
+    """Right and wrong answers by group, and the words of sure ones."""
+    groups = defaultdict(list)
+    for row, each in found:
+        groups[row.group].append((each, row.is_right(each)))
+    for group, answers in groups.items():
+        sure = [(each, right) for each, right in answers if each.confidence >= SURE and each.period_s is not None]
+        words = Counter(f"{each.unit}{'' if right else ' (wrong)'}" for each, right in sure)
+        print(
+            f"{group}: n {len(answers)}, choice right {sum(right for _, right in answers)}, at {SURE} right "
+            f"{sum(right for _, right in sure)}, wrong {sum(not right for _, right in sure)}; {dict(words)}"
+        )
+
+
+def crops(row: Row) -> tuple[int, int, int]:
+    """How many crops of a sure answer there are, how many give another sure one, and how many none."""
+    before = answer(row)
+    if before.confidence < SURE or before.period_s is None:
+        return 0, 0, 0
+    places = np.arange(row.time.size)
+    rng = np.random.default_rng(row.time.size)
+    parts = (places[1:], places[3:], places[:-5], np.sort(rng.choice(places, round(0.95 * places.size), replace=False)))
+    after = [answer(row, part) for part in parts]
+    sure = [each for each in after if each.confidence >= SURE and each.period_s is not None]
+    other = sum(each.unit != before.unit or abs(each.period_s / before.period_s - 1) > TOLERANCE for each in sure)  # type: ignore[operator]
+    return len(parts), other, len(parts) - len(sure)
 
 
 def main() -> None:
-    """Fit, show, write the weights."""
+    """Search all rows; print the fit, the groups, and the crops."""
     parser = options(__doc__, page=False)
-    parser.add_argument("--first", type=int, default=3000, help="first seed")
-    parser.add_argument("--traces", type=int, default=24, help="per class")
-    parser.add_argument("--rows", type=Path, help="keep the rows here, and take them from here if they are there")
-    parser.add_argument("--out", type=Path, help="write the weights to this file")
+    parser.add_argument("--crops", action="store_true", help="search crops of the answered traces, too")
     chosen = parser.parse_args()
-    if chosen.rows is not None and chosen.rows.exists():
-        rows = json.loads(chosen.rows.read_text())
-    else:
-        seeds = range(chosen.first, chosen.first + chosen.traces)
-        jobs = [(cls, seed + 1000 * i) for cls in CLASSES if cls != "few" for seed in seeds for i in range(MORE.get(cls, 1))]
-        names = [str(path.relative_to(REAL).with_suffix("")) for path in sorted(REAL.rglob("*.json"))]
-        with Pool() as pool:
-            found = pool.starmap(simulated, jobs, chunksize=4)
-            found += pool.map(of_real, names, chunksize=2)
-        rows = [row for trace in found for row in trace] + of_mlperf()
-        if chosen.rows is not None:
-            chosen.rows.write_text(json.dumps(rows))
-    sure = np.zeros(len(rows))
-    final = {}
-    for kind in ("track", "fold"):
-        own = np.array([("explained" in row["evidence"]) == (kind == "fold") for row in rows])
-        part = [row for row, mine in zip(rows, own, strict=True) if mine]
-        names = list(part[0]["evidence"])
-        values = np.array([[row["evidence"][name] for name in names] for row in part])
-        right, weight = np.array([row["right"] for row in part]), weights_of(part)
-        stated = np.zeros(len(part))
-        for fitted, other in GroupKFold(5).split(values, right, [row["group"] for row in part]):
-            weights = {"names": names, **network(kind, values[fitted], right[fitted], weight[fitted])}
-            stated[other] = [confidence.probability(dict(zip(names, row, strict=True)), weights) for row in values[other]]
-        sure[own] = stated
-        final[kind] = {"names": names, **network(kind, values, right, weight)}
-    show(rows, sure)
-    if chosen.out is not None:
-        kinds = [
-            f'"{kind}": {{\n'
-            + ",\n".join(f'"{name}": {json.dumps(_rounded(value))}' for name, value in weights.items())
-            + "\n}"
-            for kind, weights in final.items()
-        ]
-        chosen.out.write_text("{\n" + ",\n".join(kinds) + "\n}\n")
+    found_rows = list(rows())
+    with Pool() as pool:
+        found = list(zip(found_rows, pool.map(partial(answer), found_rows, chunksize=1), strict=True))
+        show_groups(found)
+        show_calibration(found)
+        if chosen.crops:
+            gpus = [row for row in found_rows if row.truths and row.group in FITTED]
+            counts = np.sum(pool.map(crops, gpus, chunksize=1), axis=0)
+            print(f"crops of sure answers: {counts[0]}; sure of another period or word {counts[1]}, not sure {counts[2]}")
 
 
 if __name__ == "__main__":

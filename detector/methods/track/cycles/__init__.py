@@ -16,6 +16,7 @@ from epochcast.detector.methods.track.cycles.events import UNEVEN, CycleEvent, e
 from epochcast.detector.methods.track.cycles.mean_cycle import MeanCycle, mean_cycle, work_metrics
 from epochcast.detector.methods.track.cycles.recurrence import recurring, saves_of
 from epochcast.detector.methods.track.cycles.steps import step
+from epochcast.detector.methods.track.cycles.validation import LEAST, validation_of
 from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
@@ -35,14 +36,19 @@ SIMILAR = 0.2
 #: Steps of this autocorrelation are as sure as the cycle around them.
 SURE = 0.8
 
-#: Fewer short cycles may be epochs as well: 12 to 16 of 1 to 4 s are (GTX 970, MNIST). Decision 0038.
-FEWEST_STEPS = 30
-
 #: Metrics named as evidence, at most; a ratio beyond compares with next to nothing.
 NAMED, RATIO = 2, 100.0
 
+#: Links between GPUs, and how much more they carry at the boundary of a step than within it: gradients go once per step.
+LINKS, GRADIENTS = ("nvlink_tx", "nvlink_rx"), 10.0
 
-def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
+#: How often a kind is right where the period is, of real traces with known kinds and simulated jobs (docs/accuracy.md).
+RIGHT_KIND: dict[Kind, float] = {"step": 0.94, "epoch": 0.9, "checkpoint": 0.9, "evaluation": 0.8, "unknown": 0.0}
+
+
+def name_cycles(
+    signals: Signals, boundaries: Array, period: float, confidence: float, k_open: tuple[int, ...] = ()
+) -> tuple[Cycle, ...]:
     """The cycles of a job, from short to long, where one of them is known.
 
     Args:
@@ -50,6 +56,7 @@ def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: 
         boundaries: (k,) unix seconds of the cycle that is known, k >= 2.
         period: of it [s].
         confidence: of the period, 0..1; nested cycles have it at most.
+        k_open: how many epochs the known cycle may hold by what recurs in its parts.
     """
     inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
     does = activity(signals, inside)
@@ -64,13 +71,35 @@ def name_cycles(signals: Signals, boundaries: Array, period: float, confidence: 
         cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
         if not GPU_METRICS & signals.metrics.keys():
             cycles = [known]  # what a host does within an epoch may be anything
+    cycles = [_judged(cycle, signals, boundaries, mean, k_open if cycle.period_s == period else ()) for cycle in cycles]
     if steps is not None:
         outer = min(cycles, key=lambda cycle: cycle.period_s)
         text = (
             f"about {outer.period_s / steps[0]:.0f} in each {_noun(outer.kind)}, strictly even (autocorrelation {steps[1]:.2f})"
         )
-        cycles.append(Cycle("step", steps[0], confidence * min(1.0, steps[1] / SURE), text, share, None))
+        sure = confidence * min(1.0, steps[1] / SURE)
+        cycles.append(Cycle("step", steps[0], sure, text, share, None, RIGHT_KIND["step"]))
     return tuple(sorted(cycles, key=lambda cycle: cycle.period_s))
+
+
+def _judged(cycle: Cycle, signals: Signals, boundaries: Array, mean: MeanCycle | None, k_open: tuple[int, ...]) -> Cycle:
+    """The cycle with its kind where that is sure: an epoch only where its parts are refuted, or something says so."""
+    kind, text, open_ = cycle.kind, cycle.evidence, k_open
+    if kind == "epoch" and mean is not None:
+        share = sum(event.length for event in events_of(mean)) / mean.rests.size
+        if any(mean.changes.get(link, 0.0) > GRADIENTS for link in LINKS):
+            kind = "step"
+            text += ": gradients go between the GPUs once in it"
+        elif share < LEAST:
+            open_ = tuple(sorted({*open_, *(k for k in range(2, 13) if LEAST <= k * share <= 1 / 4)}))
+            text += f", {share:.0%} of it: it may come after several epochs"
+    elif kind == "unknown" and not open_:
+        validation = validation_of(signals, boundaries)
+        if validation is not None:
+            kind, text = "epoch", validation
+    if kind == "epoch" and open_:
+        kind = "unknown"
+    return replace(cycle, kind=kind, evidence=text, kind_confidence=RIGHT_KIND[kind], k_open=open_ if kind == "unknown" else ())
 
 
 def name_steps(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
@@ -79,10 +108,8 @@ def name_steps(signals: Signals, boundaries: Array, period: float, confidence: f
     inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
     idle = activity(signals, inside).idle
     share = None if idle is None else float(idle[inside].mean())
-    text = f"{lengths.size} short cycles, strictly even, and nothing longer around them"
-    if lengths.size < FEWEST_STEPS:
-        return (Cycle("unknown", period, confidence, f"{text}: epochs as short would look alike", share, None),)
-    return (Cycle("step", period, confidence, text, share, None),)
+    text = f"{lengths.size} short cycles and nothing longer around them: steps, inference or short epochs"
+    return (Cycle("unknown", period, confidence, text, share, None),)
 
 
 def _noun(kind: Kind) -> str:

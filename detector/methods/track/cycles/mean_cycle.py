@@ -63,12 +63,7 @@ def mean_cycle(signals: Signals, does: TraceActivity, boundaries: Array, step_s:
     bins = int(min(BINS, period / (SAMPLES * interval)))
     if bins < FEWEST_BINS:
         return None
-    middle = time - interval / 2  # a sample is the mean of the interval that ends at its time
-    cycle = np.searchsorted(boundaries, middle, side="right") - 1
-    inside = (cycle >= 0) & (cycle < lengths.size)
-    cycle = cycle.clip(0, lengths.size - 1)
-    inside &= np.abs(lengths[cycle] / period - 1) <= USUAL
-    place = ((middle - boundaries[cycle]) / lengths[cycle] * bins).astype(int).clip(0, bins - 1)
+    _, place, inside = places_in(time, boundaries, bins)
 
     def share(what: NDArray[np.bool_]) -> Array:
         return np.bincount(place[inside], what[inside], bins) / np.maximum(1, np.bincount(place[inside], minlength=bins))
@@ -112,6 +107,17 @@ def mean_cycle(signals: Signals, does: TraceActivity, boundaries: Array, step_s:
     ratio = raw[:, rare].mean(axis=1) / np.maximum(raw[:, ~rare].mean(axis=1), 1e-12)
     order = np.argsort(-np.abs(np.log(np.maximum(ratio, 1e-3))))
     return MeanCycle(bin_samples, step_bins, rests, saves, other, apart, {names[i]: float(ratio[i]) for i in order})
+
+
+def places_in(time: Array, boundaries: Array, bins: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each sample the cycle, its bin in it, and whether it is inside a cycle of about the usual length; (n,) each."""
+    lengths = np.diff(boundaries)
+    middle = time - float(np.median(np.diff(time))) / 2  # a sample is the mean of the interval that ends at its time
+    cycle = np.searchsorted(boundaries, middle, side="right") - 1
+    inside = (cycle >= 0) & (cycle < lengths.size)
+    cycle = cycle.clip(0, lengths.size - 1)
+    inside &= np.abs(lengths[cycle] / np.median(lengths) - 1) <= USUAL
+    return cycle, ((middle - boundaries[cycle]) / lengths[cycle] * bins).astype(int).clip(0, bins - 1), inside
 
 
 def work_metrics(signals: Signals) -> list[str]:
