@@ -110,7 +110,6 @@ def test_diagnostics_stay_when_it_abstains() -> None:
     trace, found = without_training("serving", 0)
     assert found.scores["similarity"].shape == trace.time.shape
     assert found.scores["candidate_period"].shape == found.scores["candidate_quality"].shape
-    assert found.scores["candidate_quality"].max() < 0.6
 
 
 def recorded(run: tuple[np.ndarray, dict[str, np.ndarray], dict[str, Any]]) -> tuple[Detection, float | None]:
@@ -119,13 +118,11 @@ def recorded(run: tuple[np.ndarray, dict[str, np.ndarray], dict[str, Any]]) -> t
     return found, score_trace("recorded", found, Labels.from_json(labels), time, metrics).error
 
 
-@pytest.mark.parametrize(("run", "verdict"), [("r3", "epochs"), ("r4", "steps"), ("r7", "steps")])
-def test_recorded_runs_on_the_work_clock(cpu_training: dict[str, Any], run: str, verdict: str) -> None:
-    """Runs whose epochs show in /proc; those of r4 and r7 last less than 4 s and are therefore called steps."""
-    found, error = recorded(cpu_training[run])
-    assert (found.clock, found.verdict) == ("work", verdict)
-    assert error is not None
-    assert error < 5
+@pytest.mark.parametrize("run", ["r2", "r4", "r7"])
+def test_a_short_cycle_in_a_hosts_counters_is_nobodys(cpu_training: dict[str, Any], run: str) -> None:
+    """Daemons and the kernel make some of 0.3, 1 and 3 s: of five such answers two were the job's."""
+    found, _ = recorded(cpu_training[run])
+    assert (found.clock, found.verdict) == ("work", "none")
 
 
 @pytest.mark.xfail(strict=True, reason="only the checkpoint of every second epoch shows: twice the period, confidently")

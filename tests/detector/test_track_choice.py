@@ -68,7 +68,7 @@ def test_what_was_found_in_work_is_told_in_seconds_of_the_clock_that_was_asked_f
 
 
 def test_a_job_that_was_stopped_is_found_again_where_it_resumes() -> None:
-    trace = simulate_class("resumed", 1)
+    trace = simulate_class("resumed", 2)
     found = detect(trace.time, {name: trace.metrics[name] for name in FOUR})
     starts = np.array([epoch.start for epoch in found.epochs])
     longest = int(np.argmax(np.diff(trace.epoch_starts)))  # the pause between both parts

@@ -17,6 +17,7 @@ from epochcast.detector.methods.track.fold import (
     WINDOW,
     Folding,
     even_boundaries,
+    exact_period,
     stretched,
 )
 from epochcast.detector.methods.track.fold import FEWEST_READINGS as FEWEST_FOLDED
@@ -49,12 +50,16 @@ PEAKS, FOLLOWED = 12, 8
 #: cycles of MLPerf's runs are sure, but fewer jobs of few cycles; 0.3 to 1 differ by a few answers on 245 rows.
 TRACKED = 0.5
 
-#: The shortest fraction with this share of the best evidence is the cycle; a cycle of more than `MULTIPLES` such cycles with
-#: this evidence, and share, holds them as its steps. ../shared/research/period_fold.md.
-FRACTION, OUTER, OUTER_SHARE = 0.35, 10.0, 0.1
+#: The shortest fraction with this share of the best evidence is the cycle; one of more than `MULTIPLES` of these with this
+#: evidence holds them as its steps. ../shared/research/period_fold.md.
+FRACTION, OUTER = 0.35, 10.0
 
-#: Periods whose ratio is this close to a whole number belong together.
-RELATED = 0.04
+#: Periods whose ratio is this close to a whole number belong together; so close to a number of steps, if there are fewer, that
+#: it is one. Of more steps a period is not exact enough. By choice.
+RELATED, WHOLE, MOST_STEPS = 0.04, 0.1, 100
+
+#: Harmonics of a short cycle that may beat with the readings, and how near to its place a beat is. By choice.
+HARMONICS, BEAT = 6, 0.05
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,14 @@ def find(grid: Grid, *, most: int = 6) -> TrackedCycle | None:
         grid: to search.
         most: candidate periods of the autocorrelation to follow; 6 by choice.
     """
-    folding = grid.folding()
+    folding, values = grid.folding(), grid.values[:, :: grid.over]
     folded = _folds(folding)
     tracks = followed(grid, most, [each.period for each in folded])
     hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
+    hypotheses = _without_beats(hypotheses, values)
     if not hypotheses:
         return None
-    best = _chosen(hypotheses, folding)
+    best = _chosen(hypotheses, values)
     cycles = folding.samples / best.period
     rival = max((each.evidence for each in hypotheses if not _is_related(best.period, each.period, cycles)), default=0.0)
     is_beat = folding.is_beat(best.period)
@@ -124,7 +130,7 @@ def find(grid: Grid, *, most: int = 6) -> TrackedCycle | None:
     }
     cycle = TrackedCycle(
         period=best.period * grid.over * grid.step,
-        boundaries=even_boundaries(grid.values[:, :: grid.over], best.period) * grid.over,
+        boundaries=even_boundaries(values, best.period) * grid.over,
         match=np.ones(0),
         confidence=0.0 if is_beat else confidence(best.evidence, rival),
         evidence=best.evidence,
@@ -233,25 +239,43 @@ def _evidence(track: Track, grid: Grid) -> float:
     return max(0.0, folding.own(period) - cost) * track.fit.quality**2
 
 
-def _chosen(hypotheses: list[_Hypothesis], folding: Folding) -> _Hypothesis:
-    """The shortest fraction of the best hypothesis that has about its evidence; or a cycle that holds many of these.
+def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypothesis]:
+    """The hypotheses that are no beat of the readings with a shorter one that has about their evidence."""
+    short = [each for each in hypotheses if each.period <= MOST_SAMPLES and each.folded >= OUTER]
+    strict = [(exact_period(values, each.period), each.folded) for each in short]
+    return [
+        each
+        for each in hypotheses
+        if not any(own >= FRACTION * each.folded and _is_beat(each.period, step) for step, own in strict)
+    ]
 
-    A cycle that holds others must have evidence of its own: any number of strict cycles repeats as strictly.
-    """
+
+def _chosen(hypotheses: list[_Hypothesis], values: Array) -> _Hypothesis:
+    """The shortest fraction of the best hypothesis that has about its evidence; or a cycle that holds many of these."""
     top = max(hypotheses, key=lambda each: each.evidence)
     ratios = [(each, top.period / each.period) for each in hypotheses if each.evidence >= FRACTION * top.evidence]
     parts = [each for each, ratio in ratios if _is_multiple(ratio) or ratio > MULTIPLES[-1]]
     chosen = min((*parts, top), key=lambda each: each.period)
-    outer = [
-        each
-        for each in hypotheses
-        if each.period > (MULTIPLES[-1] - 1) * chosen.period and each.evidence >= max(OUTER, OUTER_SHARE * chosen.evidence)
-    ]
-    best = max(outer, key=lambda each: each.evidence, default=chosen)
-    if best is chosen or chosen.period > MOST_SAMPLES:
-        return best
-    beyond = folding.without(chosen.period)
-    return best if beyond.own(best.period) >= max(OUTER, FRACTION * best.evidence) else chosen
+    outer = [each for each in hypotheses if each.period > (MULTIPLES[-1] - 1) * chosen.period and each.evidence >= OUTER]
+    if outer:
+        step = exact_period(values, chosen.period)
+        outer = [each for each in outer if not _is_superperiod(each.period / step)]
+    return max(outer, key=lambda each: each.evidence, default=chosen)
+
+
+def _is_beat(period: float, step: float) -> bool:
+    """Whether a long period is one, two or three beats of the readings with a harmonic of a strict short one; both in samples."""
+    harmonics = np.arange(2, HARMONICS + 1) / step
+    beats = np.abs(harmonics - np.rint(harmonics)) * period
+    near = (np.abs(beats - np.rint(beats)) < BEAT) & (beats > 0.5) & (beats < 3.5)
+    return 2 * step < period <= MULTIPLES[-1] * step and bool(near.any())  # longer ones: `_is_superperiod`
+
+
+def _is_superperiod(steps: float) -> bool:
+    """Whether a long period is a whole number of strict steps: any such number repeats as strictly as one, and beats with the
+    readings make some stand out. An epoch has something between its steps, and is one by chance in a fifth of cases.
+    """
+    return steps < MOST_STEPS and abs(steps - round(steps)) < WHOLE
 
 
 def _is_multiple(ratio: float) -> bool:

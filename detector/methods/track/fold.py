@@ -119,19 +119,6 @@ class Folding:
         scores = [self._folded(each, LONG_WINDOW, 0, FEW_BINS) for each in shorter if 1.05 < each < FEWEST_READINGS]
         return max(scores, default=0.0) > BEAT + max(0.0, self._folded(period, LONG_WINDOW, 0, FEW_BINS))
 
-    def without(self, period: float) -> "Folding":
-        """These samples less the mean cycle of every window: what a longer cycle has beyond its steps."""
-        values, seen = self._levels[0]
-        rest = np.zeros_like(values)
-        size = int(2 * WINDOW * period)
-        for first in range(0, self.samples, size):
-            part = slice(first, first + size)
-            place = (np.arange(values[:, part].shape[1]) / period % 1 * MOST_SAMPLES).astype(int)
-            members = np.eye(MOST_SAMPLES)[place]
-            counts = np.maximum(1, seen[part] @ members)
-            rest[:, part] = values[:, part] - ((values[:, part] @ members) / counts)[:, place]
-        return Folding(rest, seen > 0)
-
     def _folded(self, period: float, window: int, apart: int, bins: int = 0) -> float:
         level = 0
         while not bins and period / 2**level > MOST_SAMPLES and level + 1 < len(self._levels):
@@ -197,24 +184,39 @@ def stretched(values: Array, boundaries: Array, samples: int) -> tuple[Folding, 
     return Folding(np.diff(sums, axis=1) / widths * seen, seen), float(bins)
 
 
+def exact_period(values: Array, period: float) -> float:
+    """A strict period [samples], known to a per cent, made exact by the power of its first two harmonics in ever longer parts.
+
+    Args:
+        values: (m, n) channels on an even grid.
+        period: samples.
+    """
+    n = values.shape[1]
+    size = min(n, int(32 * period))
+    while True:
+        part = values[:, (n - size) // 2 : (n + size) // 2]
+        near = 1 / period + np.arange(-16, 17) / (16 * size)
+        waves = np.exp(-2j * np.pi * np.outer(np.arange(part.shape[1]), np.concatenate([near, 2 * near])))
+        power = (np.abs(part @ waves) ** 2).sum(axis=0).reshape(2, -1).sum(axis=0)
+        period = 1 / float(near[int(np.argmax(power))])
+        if size == n:
+            return period
+        size = min(n, 2 * size)
+
+
 def even_boundaries(values: Array, period: float) -> Array:
     """Boundaries [samples], (k,), of a strict cycle: where it begins in its mean, as far as the samples go.
 
     Args:
         values: (m, n) channels on an even grid.
-        period: samples, to a per cent; it is made exact by what all cycles add up to.
+        period: samples, to a per cent.
     """
-    n = values.shape[1]
-    time = np.arange(n)
-    near = 1 / period + np.arange(-16, 17) / (16 * n)
-    waves = np.exp(-2j * np.pi * np.outer(time, np.concatenate([near, 2 * near])))
-    power = (np.abs(values @ waves) ** 2).sum(axis=0).reshape(2, -1).sum(axis=0)
-    exact = 1 / float(near[int(np.argmax(power))])
-    place = (time / exact % 1 * MOST_SAMPLES).astype(int)
+    period = exact_period(values, period)
+    place = (np.arange(values.shape[1]) / period % 1 * MOST_SAMPLES).astype(int)
     members = np.eye(MOST_SAMPLES)[place]
     mean = values @ members / np.maximum(members.sum(axis=0), 1)
-    begin = boundary_phase(mean) / MOST_SAMPLES * exact
-    return np.asarray(begin + exact * np.arange(int((n - 1 - begin) / exact) + 1))
+    begin = boundary_phase(mean) / MOST_SAMPLES * period
+    return np.asarray(begin + period * np.arange(int((values.shape[1] - 1 - begin) / period) + 1))
 
 
 def _gain(values: Array, template: Array, seen: Array) -> Array:

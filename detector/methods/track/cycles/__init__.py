@@ -71,7 +71,9 @@ def name_cycles(
         cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
         if not GPU_METRICS & signals.metrics.keys():
             cycles = [known]  # what a host does within an epoch may be anything
-    cycles = [_judged(cycle, signals, boundaries, mean, k_open if cycle.period_s == period else ()) for cycle in cycles]
+    # Where a cycle within is another, what recurs in it is no epoch.
+    open_ = k_open if len(cycles) == 1 else ()
+    cycles = [_judged(cycle, signals, boundaries, mean, open_) for cycle in cycles]
     if steps is not None:
         outer = min(cycles, key=lambda cycle: cycle.period_s)
         text = (
