@@ -53,6 +53,29 @@ def test_readings_every_10_to_30_seconds_are_searched_and_no_confident_answer_is
     assert sum(sure and not correct for correct, sure in outcomes.values()) <= 1, outcomes
 
 
+@pytest.mark.parametrize("run", ["1it23vkb", "1ngznr7o", "2n19ssc3", "6wxknkhw"])
+def test_the_cycle_of_evaluations_is_no_epoch(answered: Any, run: str) -> None:
+    """An evaluation after every fourth epoch was sold as an epoch at 0.97."""
+    found, true = answered(f"evaluations/wandb_boostcampaitech2_object-detection-level2-cv-11_{run}")
+    assert found.period_s == pytest.approx(4.11 * true, rel=0.03)
+    assert (found.unit, 4 in found.cycle.k_open) == ("cycle", True)
+
+
+@pytest.mark.parametrize(("name", "unit"), [("t3_gpu0", "step"), ("t3_gpu5", "step"), ("i4_gpu1", "cycle")])
+def test_steps_of_a_language_model_and_its_inference_are_no_epochs(real_trace: Any, name: str, unit: str) -> None:
+    """52 optimiser steps of 5.8 s were "51 epochs at 0.99", bursts of generation "steps" at 0.99."""
+    time, metrics, _ = real_trace(f"h100_dcgm/h100_dcgm_{name}")
+    assert detect(time, metrics).unit == unit
+
+
+def test_an_answer_survives_a_crop(real_trace: Any) -> None:
+    """One trace was silent, right, or sure of 17 times the period by its first or last rows."""
+    time, metrics, _ = real_trace("wandb_boostcampaitech2_object-detection-level2-cv-15_19s5w4br")
+    for part in (slice(None), slice(1, None), slice(3, None), slice(None, -5)):
+        found = detect(time[part], {name: values[part] for name, values in metrics.items()})
+        assert (found.unit, found.period_s) == ("epoch", pytest.approx(997.5, rel=0.02))
+
+
 @pytest.mark.parametrize("every", [4, 8])
 def test_thinned_traces_have_the_same_period(answered: Any, real_trace: Any, every: int) -> None:
     wrong = {}

@@ -16,7 +16,7 @@ from epochcast.detector.confidence import ANSWERS, confidence
 from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
 from epochcast.detector.errors import InputError
 from epochcast.detector.methods.track.boundaries import CLOSE, change, typical
-from epochcast.detector.methods.track.cycle import TrackedCycle, again, find
+from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, find
 from epochcast.detector.methods.track.cycles import name_cycles, name_steps
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from epochcast.detector.methods.track.periods import SAME, same
@@ -261,7 +261,10 @@ def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, .
 def shows(signals: Signals, clock: Clock, period_s: float) -> bool:
     """Whether a trace has evidence of its own for a strict cycle [wall s]."""
     grid = build(signals, clock, busy_stretches(signals)[0])
-    return grid is not None and grid.folding().own(period_s / (grid.step * grid.over)) > 0
+    if grid is None:
+        return False
+    period, window = grid.folding.refined(period_s / (grid.step * grid.over))
+    return grid.folding.own(period, window) > 0
 
 
 def _again(signals: Signals, clock: Clock, grid: Grid, period: float) -> list[Epoch]:
@@ -301,5 +304,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
 def _second(grid: Grid, first: TrackedCycle) -> TrackedCycle | None:
     """The cycle of another job in what the first one leaves."""
     rest = remainder(grid, first.boundaries)
-    second = None if rest is None else find(rest, most=FEW)
+    if rest is None or not any(rest.folding.evidence(period) >= OUTER for period in rest.folding.peaks()[:FEW]):
+        return None
+    second = find(rest, most=FEW)
     return second if second is not None and drifts(first.boundaries, second.boundaries) else None

@@ -108,7 +108,7 @@ def find(grid: Grid, *, most: int = 6) -> TrackedCycle | None:
         grid: to search.
         most: candidate periods of the autocorrelation to follow; 6 by choice.
     """
-    folding, values = grid.folding(), grid.values[:, :: grid.over]
+    folding, values = grid.folding, grid.values[:, :: grid.over]
     folded = _folds(folding)
     tracks = followed(grid, most, [each.period for each in folded])
     hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
@@ -264,7 +264,7 @@ def _chosen(hypotheses: list[_Hypothesis], values: Array) -> _Hypothesis:
 
 
 def _is_beat(period: float, step: float) -> bool:
-    """Whether a long period is one, two or three beats of the readings with a harmonic of a strict short one; both in samples."""
+    """Whether a period is one, two or three beats of the readings with a harmonic of a strict short one; both in samples."""
     harmonics = np.arange(2, HARMONICS + 1) / step
     beats = np.abs(harmonics - np.rint(harmonics)) * period
     near = (np.abs(beats - np.rint(beats)) < BEAT) & (beats > 0.5) & (beats < 3.5)
@@ -292,7 +292,8 @@ def _is_related(period: float, other: float, cycles: float) -> bool:
     ratio = other / period
     if abs(np.log(ratio)) < near or ratio < 1 / 8:
         return True
-    simple = ((a, b) for a in range(1, 13) for b in range(1, 13) if min(a, b) == 1 or max(a, b) <= 4)
+    most = 6 if period <= MOST_SAMPLES else 4  # strict cycles of few readings share more beats with them
+    simple = ((a, b) for a in range(1, 13) for b in range(1, 13) if min(a, b) == 1 or max(a, b) <= most)
     return any(abs(ratio * a / b - 1) < max(RELATED, near) for a, b in simple)
 
 

@@ -5,6 +5,7 @@ or with its times stretched, is the same grid.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +98,7 @@ class Grid:
         """
         return (self.over + 1) / 2
 
+    @cached_property
     def folding(self) -> Folding:
         """The trace's samples on an even grid: one that is missing is interpolated, a hole is not."""
         values = self.values[:, :: self.over]
