@@ -158,7 +158,7 @@ class Detection:
                 {name: _number(value) for name, value in vars(stretch).items()} | {"epochs": stretch.epochs}
                 for stretch in self.stretches
             ],
-            "cycles": [asdict(cycle) for cycle in self.cycles],
+            "cycles": [asdict(cycle) | {"k_open": list(cycle.k_open)} for cycle in self.cycles],
         }
 
 

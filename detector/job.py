@@ -12,6 +12,7 @@ from epochcast.detector.confidence import ANSWERS
 from epochcast.detector.epochs import Detection, Epoch, JobEpochs
 from epochcast.detector.errors import InputError
 from epochcast.detector.methods import track
+from epochcast.detector.methods.track.cycles import RIGHT_KIND
 from epochcast.detector.methods.track.cycles.activity import RESTING
 from epochcast.detector.methods.track.periods import SAME, same
 from epochcast.detector.signals import Signals, clean
@@ -202,11 +203,10 @@ def _share(signals: Signals, clock: ClockChoice, mean: Detection | None) -> Dete
     epochs = _followed(signals, clock, mean)
     if not epochs:
         return None
-    period = float(np.median([epoch.end - epoch.start for epoch in epochs]))
-    own = JobEpochs(period, epochs, mean.confidence)
-    if not same(period, mean.period_s):
+    if not same(float(np.median([epoch.end - epoch.start for epoch in epochs])), mean.period_s):
         return None
-    return replace(mean, period_s=period, epochs=epochs, jobs=(own,), stretches=(), scores={})
+    own = JobEpochs(mean.period_s, epochs, mean.confidence)
+    return replace(mean, epochs=epochs, jobs=(own,), stretches=(), scores={})
 
 
 def _followed(signals: Signals, clock: ClockChoice, job: Detection) -> tuple[Epoch, ...]:
@@ -319,6 +319,14 @@ def _with_waits(job: Detection, time: Array, waits: NDArray[np.bool_]) -> Detect
         if cycle.kind == "unknown" and share >= OFTEN:
             seconds = share * cycle.period_s
             text = f"for {seconds:.3g} s one GPU rests while all others spin and draw little power: they wait for it"
-            cycle = replace(cycle, kind="checkpoint", evidence=text, idle_share=share, boundary_idle_s=seconds)
+            cycle = replace(
+                cycle,
+                kind="checkpoint",
+                evidence=text,
+                idle_share=share,
+                boundary_idle_s=seconds,
+                kind_confidence=RIGHT_KIND["checkpoint"],
+                k_open=(),
+            )
         cycles.append(cycle)
     return replace(job, cycles=tuple(cycles))

@@ -12,6 +12,9 @@ from epochcast.detector import Cycle, Detection
 LEAST_SHARE = 0.01
 """A share of the time below this is not worth a sentence. By choice; the alert on the hardware's slowdown begins here, too."""
 
+LONGEST_STEP_S = 4.0
+"""A cycle of unknown kind that is shorter than this has no epochs, see `track.detect`."""
+
 _NAMES = {
     "step": "steps",
     "checkpoint": "what looks like checkpoints",
@@ -108,8 +111,12 @@ def rates_text(owner: Any, step_s: float) -> str:
 
 
 def throughput(cycles: Sequence[Cycle], samples_per_step: float | None, tokens_per_step: float | None) -> Throughput | None:
-    """Samples and tokens per second, where a step is among the cycles; None where none is, or nobody gave their number."""
-    step = next((cycle for cycle in cycles if cycle.kind == "step"), None)
+    """Samples and tokens per second, where a step is among the cycles; None where none is, or nobody gave their number.
+
+    A short cycle with nothing longer around it is a step if somebody says what is in one.
+    """
+    short = cycles[0] if len(cycles) == 1 and cycles[0].period_s < LONGEST_STEP_S else None
+    step = next((cycle for cycle in cycles if cycle.kind == "step"), short)
     if step is None or (samples_per_step is None and tokens_per_step is None):
         return None
     samples, tokens = (None if many is None else many / step.period_s for many in (samples_per_step, tokens_per_step))

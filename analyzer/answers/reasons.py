@@ -7,7 +7,7 @@ from epochcast.detector import Detection, Reason
 REASONS: dict[Reason, str] = {
     "too_few_samples": "no epochs found: too few samples. Record for longer, or at a shorter interval.",
     "no_cycle": "no epochs found: no cycle stands out.",
-    "rival_cycles": "no epochs found: two cycles are about equally likely. Record for longer, or with more metrics.",
+    "rival_cycles": "no epochs found: two cycles are equally likely. Record for longer, or with more metrics.",
     "undersampled": "no epochs found: what repeats takes less than three readings. Record at a shorter interval.",
     "period_changes": "no single epoch length: the period changes.",
 }

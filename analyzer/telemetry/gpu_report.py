@@ -228,7 +228,7 @@ class Report:
         try:
             values["device"] = _device_from_json(values["device"])
             values["epochs"] = tuple(epoch_from_json(epoch) for epoch in values["epochs"])
-            values["cycles"] = tuple(Cycle(**cycle) for cycle in values["cycles"])
+            values["cycles"] = tuple(Cycle(**cycle | {"k_open": tuple(cycle["k_open"])}) for cycle in values["cycles"])
             values["profile"] = None if values["profile"] is None else Profile.from_json(values["profile"])
             values["owners"] = tuple(Owner(**owner) for owner in values["owners"])
             report = cls(**values)

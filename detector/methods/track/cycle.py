@@ -218,8 +218,10 @@ def _merged(folding: Folding, folded: list[_Hypothesis], tracks: list[Track], gr
         if place is None:
             even = folding.own(period) if FEWEST_FOLDED <= period <= folding.samples / FEWEST_CYCLES else 0.0
             merged.append(_Hypothesis(period, max(0.0, even), evidence, track))
-        elif merged[place].track is None or evidence > merged[place].tracked:
-            merged[place] = replace(merged[place], tracked=evidence, track=track)
+        else:  # the evidence is the best track's, the boundaries are of the one that fits best
+            known = merged[place].track
+            best = track if known is None or track.fit.quality > known.fit.quality else known
+            merged[place] = replace(merged[place], tracked=max(evidence, merged[place].tracked), track=best)
     return merged
 
 

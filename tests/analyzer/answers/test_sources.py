@@ -75,7 +75,7 @@ def test_a_stall_of_the_trace_is_found_and_left_out(catalog: Catalog) -> None:
 def test_steps_have_seconds_but_no_epochs(catalog: Catalog) -> None:
     profile, found = profile_of(_trace(simulate_class("llm_steps", 3)), catalog)
     assert found.verdict == "steps"
-    assert (profile.unit, profile.epoch_s, profile.first_epoch_s) == ("step", found.step_s, None)
+    assert (profile.unit, profile.epoch_s, profile.first_epoch_s) == ("cycle", found.step_s, None)
     assert profile.epoch_s_low is not None and profile.epoch_s is not None and profile.epoch_s_low < profile.epoch_s
 
 

@@ -68,8 +68,7 @@ def test_steps_say_samples_per_cycle(printed: Printed) -> None:
         ("no_cycle", "no epochs found: no cycle stands out."),
         (
             "rival_cycles",
-            "no epochs found: two cycles are equally likely, one a multiple of the other. "
-            "Record for longer, or with more metrics.",
+            "no epochs found: two cycles are equally likely. Record for longer, or with more metrics.",
         ),
     ],
 )

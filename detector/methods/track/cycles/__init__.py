@@ -95,10 +95,12 @@ def _judged(cycle: Cycle, signals: Signals, boundaries: Array, mean: MeanCycle |
         elif share < LEAST:
             open_ = tuple(sorted({*open_, *(k for k in range(2, 13) if LEAST <= k * share <= 1 / 4)}))
             text += f", {share:.0%} of it: it may come after several epochs"
-    elif kind == "unknown" and not open_:
+        else:
+            open_ = ()  # what recurs within is its steps
+    elif kind == "unknown":
         validation = validation_of(signals, boundaries)
         if validation is not None:
-            kind, text = "epoch", validation
+            kind, text, open_ = "epoch", validation, ()
     if kind == "epoch" and open_:
         kind = "unknown"
     return replace(cycle, kind=kind, evidence=text, kind_confidence=RIGHT_KIND[kind], k_open=open_ if kind == "unknown" else ())
