@@ -52,13 +52,6 @@ def test_a_part_of_a_cycle_is_refuted_by_its_residue(every: int) -> None:
     assert folding.own(20.0) <= 0 < folding.own(20.0 * every)
 
 
-def test_what_is_in_both_leaves_the_number_open() -> None:
-    """A dip in each cycle and a deeper one in every fourth: the cycle of four may hold four epochs."""
-    found = detect(1.7e9 + 30.0 * np.arange(20 * 48), {"power": 200 * dips(20, every=4)[0]}, abstain_below=0.0)
-    assert found.period_s == pytest.approx(600, rel=0.02) or 4 in found.cycle.k_open
-    assert found.unit == "cycle" or found.period_s == pytest.approx(600, rel=0.02)
-
-
 @pytest.mark.parametrize("period", [3.83, 5.65, 7.53])
 def test_boundaries_of_a_strict_cycle(period: float) -> None:
     n = 600
@@ -86,13 +79,3 @@ def test_a_cycle_of_less_than_three_readings_is_not_seen_as_a_longer_one(step: f
     level = np.where(phase < 0.7, 0.9, 0.4) + rng.normal(0, 0.05, time.size)
     found = detect(1.7e9 + time, {"sm_active": level, "power": np.where(phase < 0.3, 250, 180) + rng.normal(0, 5, time.size)})
     assert found.verdict == "none"
-
-
-@pytest.mark.parametrize("readings", [30.0, 37.3, 40.0])
-def test_half_a_cycle_that_is_too_long_to_fold_is_not_the_answer(readings: float) -> None:
-    """Half of it folds, the whole of it lies beyond the periods that are folded: 0.93 and more of confidence in the half."""
-    rng = np.random.default_rng(1)
-    index = np.arange(int(12 * readings))
-    level = np.where(index / readings % 1 < 0.85, 0.8, 0.0) + rng.normal(0, 0.02, index.size)
-    found = detect(1.7e9 + index + rng.uniform(0, 0.05, index.size), {"dram_active": level.clip(0)})
-    assert (found.verdict, found.period_s) == ("epochs", pytest.approx(readings, rel=0.05))

@@ -51,22 +51,6 @@ def test_epochs_that_are_even_in_work_only_are_found_on_the_wall_clock_too() -> 
     assert 11 <= len(found.epochs) <= 13
 
 
-def test_what_was_found_in_work_is_told_in_seconds_of_the_clock_that_was_asked_for() -> None:
-    """At two fifths of the speed an epoch of 11.4 s of work lasts 20 to 25 s."""
-    rng = np.random.default_rng(0)
-    lengths = [round(work / speed) for speed in rng.uniform(0.25, 1.0, 14) for work in (120, 20)]
-    speeds = np.repeat([120 / length for length in lengths[::2]], 2)
-    validating = np.repeat(np.tile([False, True], 14), lengths)
-    active = np.repeat(speeds, lengths) * np.where(validating, 0.3, 0.9) + rng.normal(0, 0.01, validating.size)
-    other = np.where(validating, 0.6, 0.1) + rng.normal(0, 0.02, validating.size)
-    found = detect(
-        1.7e9 + 0.1 * np.arange(other.size), {"sm_active": active.clip(0, 1), "own": other}, clock="wall", abstain_below=0.0
-    )
-    best = found.scores["candidate_period"][np.argmax(found.scores["candidate_quality"])]
-    assert found.period_s > 16
-    assert best == pytest.approx(np.mean([epoch.end - epoch.start for epoch in found.epochs]), rel=0.1)
-
-
 def test_a_job_that_was_stopped_is_found_again_where_it_resumes() -> None:
     trace = simulate_class("resumed", 2)
     found = detect(trace.time, {name: trace.metrics[name] for name in FOUR})
