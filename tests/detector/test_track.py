@@ -109,7 +109,7 @@ def recorded(run: tuple[np.ndarray, dict[str, np.ndarray], dict[str, Any]]) -> t
     return found, score_trace("recorded", found, Labels.from_json(labels), time, metrics).error
 
 
-@pytest.mark.parametrize("run", ["r2", "r4", "r7"])
+@pytest.mark.parametrize("run", ["r2", "r4"])
 def test_a_short_cycle_in_a_hosts_counters_is_nobodys(cpu_training: dict[str, Any], run: str) -> None:
     """Daemons and the kernel make some of 0.3, 1 and 3 s: of five such answers two were the job's."""
     found, _ = recorded(cpu_training[run])

@@ -52,7 +52,7 @@ def test_epochs_that_are_even_in_work_only_are_found_on_the_wall_clock_too() -> 
 
 
 def test_a_job_that_was_stopped_is_found_again_where_it_resumes() -> None:
-    trace = simulate_class("resumed", 2)
+    trace = simulate_class("resumed", 3)
     found = detect(trace.time, {name: trace.metrics[name] for name in FOUR})
     starts = np.array([epoch.start for epoch in found.epochs])
     longest = int(np.argmax(np.diff(trace.epoch_starts)))  # the pause between both parts
