@@ -38,7 +38,6 @@ from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import lfilter
 
 from epochcast.detector.errors import InputError
 from epochcast.extras import how_to_install
@@ -192,6 +191,8 @@ def _default_scores(series: NDArray[np.float64], intervals: NDArray[np.float64])
 
 def _moving_average(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Exponential moving average that starts at the first value and rounds as the package's loop does."""
+    from scipy.signal import lfilter  # as in `paper`
+
     decay = 1 - SMOOTHING_FACTOR
     rest, _ = lfilter([SMOOTHING_FACTOR], [1.0, -decay], values[1:], zi=[decay * values[0]])
     return np.concatenate([values[:1], rest])

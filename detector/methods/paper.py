@@ -21,7 +21,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import find_peaks, savgol_filter
 
 from epochcast.detector import luminol
 from epochcast.detector.clock import Clock
@@ -82,6 +81,8 @@ def detect(
     Raises:
         InputError: too short a series for the filter, a parameter out of bounds, or a package that is not installed.
     """
+    from scipy.signal import find_peaks, savgol_filter  # longer to import than `track` takes for a trace
+
     _check(passes, polyorder, window_divisor, distance)
     for name, value, choices in (
         ("window_rounding", window_rounding, ("up", "down")),

@@ -9,14 +9,10 @@ from numpy.typing import NDArray
 
 from epochcast.detector.clock import Clock
 from epochcast.detector.epochs import Detection, Epoch, JobEpochs
-from epochcast.detector.errors import InputError
 from epochcast.detector.signals import Signals
 
 #: Distances of boundaries within this share of their mean are even. By choice, as wide as in ../shared/research/detector.md, 4.
 EVEN = 0.15
-
-#: Phases that a cycle is divided into, at most, when it is laid over a series. By choice.
-MOST_PHASES = 64
 
 
 @dataclass(frozen=True)
@@ -31,26 +27,6 @@ class MetricSeries:
     values: NDArray[np.float64]
     reading: NDArray[np.float64]
 
-    @property
-    def step(self) -> float:
-        """Mean distance of the samples, seconds of the clock."""
-        return float(self.reading[-1] - self.reading[0]) / (self.reading.size - 1)
-
-    def pooled(self, most_samples: int) -> "MetricSeries":
-        """As it is, or, if it has more samples, the means of as many consecutive ones as bring it to at most that number.
-
-        A mean is placed at the reading of its first sample; a remainder at the end that fills no mean is dropped.
-
-        Raises:
-            InputError: fewer than 4 samples wanted.
-        """
-        if most_samples < 4:
-            raise InputError(f"most_samples is {most_samples}: choose at least 4")
-        width = -(-self.values.size // most_samples)
-        count = self.values.size // width
-        means = self.values[: count * width].reshape(count, width).mean(axis=1)
-        return MetricSeries(means, self.reading[: count * width : width])
-
 
 def sampled(signals: Signals, clock: Clock, name: str) -> MetricSeries:
     """The metric's samples as they are; on the work clock as many samples, evenly spaced in work."""
@@ -63,31 +39,6 @@ def even(signals: Signals, clock: Clock, name: str) -> MetricSeries:
     """As many samples as the trace has, evenly spaced on the clock."""
     reading = np.linspace(clock.reading[0], clock.reading[-1], signals.time.size)
     return MetricSeries(clock.resample(name, signals.metrics[name], reading), reading)
-
-
-def laid(series: MetricSeries, period: float) -> tuple[NDArray[np.float64], float]:
-    """Boundaries a period apart, for methods that find a period but no phase.
-
-    They are where the mean cycle rises most: after validation or a pause the next epoch's training begins.
-
-    Args:
-        series: to fold.
-        period: seconds of the clock, at most the series' length.
-
-    Returns:
-        (k,) readings of the boundaries within the series, and the share of the series' variance that its mean cycle
-        explains, 0..1.
-    """
-    start = series.reading[0]
-    phases = int(np.clip(period / series.step, 2, MOST_PHASES))
-    phase = ((series.reading - start) / period % 1 * phases).astype(int).clip(0, phases - 1)
-    count = np.bincount(phase, minlength=phases)
-    cycle = np.bincount(phase, series.values, phases) / np.maximum(count, 1)
-    steepest = int(np.argmax(cycle - np.roll(cycle, 1)))
-    boundaries = np.arange(start + steepest / phases * period, series.reading[-1], period)
-    spread = float(np.var(series.values))
-    explained = float(np.average((cycle - series.values.mean()) ** 2, weights=count)) / spread if spread > 0 else 0.0
-    return boundaries, min(explained, 1.0)
 
 
 def answer(

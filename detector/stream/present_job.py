@@ -185,6 +185,8 @@ class PresentJob:
         detection, parts, course = searched.detection, searched.detection.stretches, self.course
         if course.follower is not None and len(parts) > 1 and same(parts[-1].period_s, course.period * self._heard.step_s):
             return
+        if self._is_coarser(searched):
+            return
         self.answer = self._latest = detection
         self._searched, self._agreed, self._lost = self._heard.now - self._work.start, 2, None
         if detection.verdict == "epochs":
@@ -193,6 +195,11 @@ class PresentJob:
             self.answer = replace(self.answer, period_s=detection.period_s)
         else:
             course.clear()
+
+    def _is_coarser(self, searched: Search) -> bool:
+        """Whether the answer is steps, and was seen in finer bins than a search that shows no epochs: it may be their alias."""
+        steps = self.answer is not None and self.answer.verdict == "steps"
+        return steps and searched.width > 1 and searched.detection.verdict != "epochs"
 
     def _search(self, *, thorough: bool = False) -> None:
         """Let the tracker search the job; the answer is given if the search before agrees, or confirmed."""
@@ -208,8 +215,8 @@ class PresentJob:
         before, self._latest = self._latest, detection
         if detection.verdict == "steps" and self._searched < STEPS_AFTER:
             return
-        if self.answer is not None and detection.verdict == "none" and (self.course.follower is not None or searched.width > 1):
-            return  # boundaries still come, or steps were seen in finer bins
+        if self._is_coarser(searched) or (detection.verdict == "none" and self.course.follower is not None):
+            return  # boundaries still come
         if alike(self.answer, detection):
             self._agreed += 1
         elif alike(before, detection):

@@ -82,8 +82,6 @@ def test_any_trace_gives_one_shape_of_answer(method: str, clock: str, n: int, se
 def test_where_nothing_recurs_nothing_is_found(method: str) -> None:
     time = 1.7e9 + 0.1 * np.arange(2400)
     shapes = [np.full(2400, 0.4), idle(2400)]
-    if method == "jenks":
-        shapes += [one_step(2400)]
     if method != "paper":  # which says how many it needs
         shapes.append(np.arange(3.0) % 2)
     for values in shapes:
@@ -112,14 +110,6 @@ def test_where_nothing_recurs_nothing_is_found(method: str) -> None:
         ("paper", {"window_rounding": "best"}, "window_rounding is 'best': choose from "),
         ("paper", {"edges": "best"}, "edges is 'best': choose from "),
         ("paper", {"average": "best"}, "average is 'best': choose from "),
-        ("jenks", {"classes": 1}, "classes is 1"),
-        ("jenks", {"trim_share": 1}, "trim_share is 1"),
-        ("jenks", {"most_samples": 2}, "most_samples is 2"),
-        ("pelt", {"cost": "l1"}, "cost is 'l1': choose l2"),
-        ("pelt", {"penalty": 0}, "penalty is 0"),
-        ("pelt", {"every": 0}, "every is 0"),
-        ("dynp", {"most": 0}, "most is 0"),
-        ("binseg", {"most_samples": 2}, "most_samples is 2"),
     ],
 )
 def test_refuses(method: str, settings_: dict[str, object], words: str) -> None:

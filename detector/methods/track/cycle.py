@@ -261,7 +261,8 @@ def _chosen(hypotheses: list[_Hypothesis], values: Array) -> _Hypothesis:
     outer = [each for each in hypotheses if each.period > (MULTIPLES[-1] - 1) * chosen.period and each.evidence >= OUTER]
     if outer:
         step = exact_period(values, chosen.period)
-        outer = [each for each in outer if not _is_superperiod(each.period / step)]
+        super_ = [each for each in outer if each.evidence < chosen.evidence and _is_superperiod(each.period / step)]
+        outer = [each for each in outer if not any(each is one or _is_multiple(each.period / one.period) for one in super_)]
     return max(outer, key=lambda each: each.evidence, default=chosen)
 
 

@@ -1,8 +1,14 @@
 """Detection methods to compare with; importing this makes them known to `epochcast.detector.detect`."""
 
 from epochcast.detector import METHODS
-from lab.rivals.detection import autocorrelation, harmonic, notebook
+from lab.rivals.detection import autocorrelation, binseg, dynp, harmonic, jenks, notebook, pelt
 
-METHODS.register("notebook", notebook.detect)
-METHODS.register("autocorrelation", autocorrelation.detect)
-METHODS.register("harmonic", harmonic.detect)
+METHODS |= {
+    "autocorrelation": autocorrelation.detect,
+    "binseg": binseg.detect,
+    "dynp": dynp.detect,
+    "harmonic": harmonic.detect,
+    "jenks": jenks.detect,
+    "notebook": notebook.detect,
+    "pelt": pelt.detect,
+}

@@ -7,6 +7,7 @@ from epochcast.detector.clock import Clock
 from epochcast.detector.epochs import Detection
 from epochcast.detector.methods import univariate
 from epochcast.detector.signals import Signals
+from lab.rivals.detection.series import laid, mean_step
 
 
 def detect(signals: Signals, clock: Clock) -> Detection:
@@ -33,12 +34,12 @@ def detect(signals: Signals, clock: Clock) -> Detection:
     if not power > (1e-9 * np.abs(series.values).max()) ** 2 or lags < 3:
         return univariate.answer("autocorrelation", clock, np.empty(0))
     similarity = correlate(centred, centred, method="fft")[centred.size - 1 :][:lags] / power
-    scores = {"candidate_period": series.step * np.arange(lags), "candidate_quality": similarity}
+    scores = {"candidate_period": mean_step(series) * np.arange(lags), "candidate_quality": similarity}
     below = similarity <= 0
     peaks = find_peaks(similarity)[0]
     peaks = peaks[peaks > np.argmax(below)] if below.any() else peaks[:0]
     if not peaks.size:
         return univariate.answer("autocorrelation", clock, np.empty(0), scores=scores)
-    period = series.step * float(peaks[np.argmax(similarity[peaks])])
-    boundaries, explained = univariate.laid(series, period)
+    period = mean_step(series) * float(peaks[np.argmax(similarity[peaks])])
+    boundaries, explained = laid(series, period)
     return univariate.answer("autocorrelation", clock, boundaries, confidence=explained, scores=scores)

@@ -14,6 +14,7 @@ from epochcast.detector.epochs import Detection
 from epochcast.detector.errors import InputError
 from epochcast.detector.methods import univariate
 from epochcast.detector.signals import Signals
+from lab.rivals.detection.series import laid, mean_step
 
 #: Zeros appended, in lengths of the series: few epochs must not round the period to a whole part of the trace. By choice.
 PADDING = 7
@@ -54,7 +55,7 @@ def detect(signals: Signals, clock: Clock, *, harmonics: int = 3) -> Detection:
     product = np.prod([amplitude[bins * multiple] / amplitude.max() for multiple in range(1, harmonics + 1)], axis=0)
     if not product.max() > 0:
         return univariate.answer("harmonic", clock, np.empty(0))
-    periods = series.step * padded / bins
+    periods = mean_step(series) * padded / bins
     scores = {"candidate_period": periods[::-1], "candidate_quality": product[::-1] / product.max()}
-    boundaries, explained = univariate.laid(series, float(periods[np.argmax(product)]))
+    boundaries, explained = laid(series, float(periods[np.argmax(product)]))
     return univariate.answer("harmonic", clock, boundaries, confidence=explained, scores=scores)

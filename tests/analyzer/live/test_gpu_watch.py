@@ -132,7 +132,6 @@ def test_a_restart_loses_no_epoch_and_tells_none_twice(play: Play, cut_s: float)
     assert len(report.epochs) == 12
 
 
-@pytest.mark.xfail(reason="since step 4 the first boundary after it is 1.5 s early")
 def test_a_restart_without_any_history_leaves_out_what_it_did_not_see_whole(play: Play) -> None:
     trace, played = job(), play()
     played.played(trace, last=1000)
@@ -200,7 +199,6 @@ def test_a_backlog_is_told_of_as_if_it_had_been_heard_live(play: Play) -> None:
         assert (one.start, one.end, one.job_since) == pytest.approx((other.start, other.end, other.job_since), abs=0.3)
 
 
-@pytest.mark.xfail(reason="since step 4 the stream is not sure of steps in two parts with a pause")
 def test_steps_give_seconds_without_epochs(play: Play) -> None:
     trace, played = joined(of(simulate_class("llm_steps", 3)), pause_s=30.0), play()
     report = played.played(trace, portion=50)

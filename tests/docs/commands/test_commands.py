@@ -26,7 +26,6 @@ from ..pages import ROOT, Block, blocks
 RUN_ELSEWHERE = {
     "docs/tutorial.md": "tests/docs/test_tutorial.py",
     "docs/llm-jobs.md": "tests/docs/test_tutorial.py",
-    "docs/how-to/add-a-detection-method.md": "tests/docs/commands/test_how_to_add.py",
     "docs/how-to/add-a-predictor.md": "tests/docs/commands/test_how_to_add.py",
 }
 # Programs that are not ours.

@@ -101,20 +101,6 @@ def test_a_gpu_is_one_file(checkout: Path, examples: Path) -> None:
     assert (gpu["name"], gpu["architecture"], gpu["tensor_cores"], gpu["max_warps_per_sm"]) == ("My GPU", "Ada", 400, 48)
 
 
-def test_a_method_is_two_files(checkout: Path, examples: Path) -> None:
-    before = state(checkout)
-    page = of_page("add-a-detection-method.md")
-    for block in page:
-        if not block.is_commands:
-            write(block, checkout)
-    assert changed(before, state(checkout)) == {"detector/methods/spectrum.py", "detector/methods/__init__.py"}
-    said = {command: run(command, examples, checkout) for block in page if block.is_commands for command in block.commands}
-    detected, scored, tested = said.values()
-    assert "method spectrum" in detected and re.search(r"period 8\.\d+ s", detected)
-    assert {"n: 2", "answered: 2", "within_5: 1"} <= set(scored.splitlines()), "both traces answered, within 5 %"
-    assert re.search(r"[1-9] passed", tested)
-
-
 def test_a_predictor_is_one_folder(tmp_path: Path) -> None:
     page = of_page("add-a-predictor.md")
     folder = tmp_path / "epochcast-staging"

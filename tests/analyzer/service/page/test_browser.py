@@ -49,8 +49,19 @@ ROW = """rows => rows.map(row => [
 
 # A page that asks for news when the test does, and not when the service tells of some too.
 NO_STREAM = "events.close()"
-# Whether it no longer scrolls.
-AT_REST = "() => new Promise(done => { const before = scrollY; setTimeout(() => done(scrollY === before), 200); })"
+# The page's policy refuses the `eval` with which wait_for_function looks again: these wait by themselves.
+CLOSED = """new Promise(done => {
+  const look = () => events.readyState === EventSource.CLOSED && done();
+  events.addEventListener('error', look);
+  look();
+})"""
+AT_REST = """async () => {
+  for (let before = null; before !== scrollY; await new Promise(done => setTimeout(done, 200))) before = scrollY;
+}"""
+LOST, BACK = (
+    f"async () => {{ do await refresh(); while (document.getElementById('lost').hidden === {lost}); }}"
+    for lost in ("true", "false")
+)
 
 # Where `docs/images/page/` shall be written again: the folder. Else the pictures go to the test's own.
 IMAGES = os.environ.get("EPOCHCAST_PAGE_IMAGES")
@@ -200,7 +211,7 @@ def test_a_page_without_a_stream_fetches_itself_now_and_then(desktop: Watched, m
     page = desktop.page
     page.clock.install()
     desktop.open("/jobs/slurm-1234")
-    page.wait_for_function("events.readyState === EventSource.CLOSED")
+    page.evaluate(CLOSED)
     before = desktop.service.parts.store.reports()["GPU-node-1-0"].confidence
     try:
         sure_by(desktop.service, 0.83)
@@ -221,7 +232,7 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
     tab_to(page, "All ")
     page.keyboard.press("Enter")
     tab_to(page, "/gpus/GPU-node-1-3")
-    page.wait_for_function(AT_REST)
+    page.evaluate(AT_REST)
     scrolled = page.evaluate("scrollY")
     parts = desktop.service.parts
     before = parts.store.reports()["GPU-node-1-0"]
@@ -236,7 +247,7 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
         parts.store.write_gpus([GpuChange(before)])
         parts.analysis.round()
     assert focused(page) == "/gpus/GPU-node-1-3"
-    page.wait_for_function(AT_REST)
+    page.evaluate(AT_REST)
     assert page.evaluate("scrollY") == scrolled
     assert page.locator(".ranked").is_visible()
 
@@ -265,7 +276,7 @@ def test_a_service_that_hangs_is_said_and_ages_go_on(desktop: Watched) -> None:
         assert page.locator(".facts time, dd time").first.text_content() != age
     finally:
         page.unroute("**/*")
-    page.wait_for_function("async () => { await refresh(); return document.getElementById('lost').hidden; }")
+    page.evaluate(BACK)
     desktop.complaints[:] = [one for one in desktop.complaints if "ERR_" not in one]
 
 
@@ -275,10 +286,10 @@ def test_a_service_that_does_not_answer_is_said(desktop: Watched) -> None:
     page.route("**/*", lambda route: route.abort())
     try:
         # Again and again: an answer that was on its way may come after the one that is lost.
-        page.wait_for_function("async () => { await refresh(); return !document.getElementById('lost').hidden; }")
+        page.evaluate(LOST)
     finally:
         page.unroute("**/*")  # the other tests have the same window
-    page.wait_for_function("async () => { await refresh(); return document.getElementById('lost').hidden; }")
+    page.evaluate(BACK)
     desktop.complaints[:] = [one for one in desktop.complaints if "ERR_FAILED" not in one]  # as requested
 
 

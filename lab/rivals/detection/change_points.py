@@ -17,6 +17,7 @@ from epochcast.detector.errors import InputError
 from epochcast.detector.methods import univariate
 from epochcast.detector.signals import Signals
 from epochcast.extras import how_to_install
+from lab.rivals.detection.series import pooled
 
 Cost = Literal["l2", "rbf"]
 
@@ -29,7 +30,7 @@ def library() -> Any:
     try:
         import ruptures
     except ImportError as error:
-        raise InputError(f"this method needs the package ruptures; {how_to_install('paper')}") from error
+        raise InputError(f"this method needs the package ruptures; {how_to_install('dev')}") from error
     return ruptures
 
 
@@ -43,7 +44,7 @@ def standardised(signals: Signals, clock: Clock, cost: Cost, every: int, most_sa
         raise InputError(f"cost is {cost!r}: choose l2 (shifts of the mean) or rbf (any change of the distribution)")
     if every < 1:
         raise InputError(f"every is {every}: choose 1 for each change point, 2 for every second, ...")
-    series = univariate.sampled(signals, clock, signals.main()).pooled(most_samples)
+    series = pooled(univariate.sampled(signals, clock, signals.main()), most_samples)
     spread = series.values.std()
     if not spread > 1e-9 * np.abs(series.values).max() or series.values.size < 2 * SHORTEST:
         return None

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from epochcast.detector.clock import Clock
 from epochcast.detector.epochs import Detection
 from epochcast.detector.errors import InputError
-from epochcast.detector.methods import change_points
 from epochcast.detector.signals import Signals
+from lab.rivals.detection import change_points
 
 #: The price in the library's own introduction, for a cost that is at most 1 per sample.
 RBF_PENALTY = 3.0

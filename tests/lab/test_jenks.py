@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+import lab.rivals.detection  # noqa: F401 - registers the method
 from epochcast.detector import detect
 
-pytest.importorskip("jenkspy", reason="install epochcast[paper]")
+pytest.importorskip("jenkspy", reason="install epochcast[dev]")
 
 TIME = 1.7e9 + 0.1 * np.arange(700)
 CYCLE = np.arange(700) % 100

@@ -48,7 +48,7 @@ def detect(
     try:
         import jenkspy
     except ImportError as error:
-        raise InputError(f"this method needs the package jenkspy; {how_to_install('paper')}") from error
+        raise InputError(f"this method needs the package jenkspy; {how_to_install('dev')}") from error
     series = univariate.sampled(signals, clock, signals.main())
     busy = np.flatnonzero(series.values > trim_share * np.percentile(series.values, 90))
     if not busy.size:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from epochcast.detector import InputError, detect
-from epochcast.detector.methods.change_points import most_likely
+from lab.rivals.detection.change_points import most_likely
 
-pytest.importorskip("ruptures", reason="install epochcast[paper]")
+pytest.importorskip("ruptures", reason="install epochcast[dev]")
 
 METHODS = ("pelt", "dynp", "binseg")
 TIME = 1.7e9 + 0.1 * np.arange(600)
@@ -72,5 +72,5 @@ def test_schwarz_takes_no_change_for_noise_and_one_for_a_step() -> None:
 @pytest.mark.parametrize(("method", "package"), [*((method, "ruptures") for method in METHODS), ("jenks", "jenkspy")])
 def test_says_which_extra_is_missing(method: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"needs the package {package}; .*'\.\[paper\]'"):
+    with pytest.raises(InputError, match=rf"needs the package {package}; .*'\.\[dev\]'"):
         detect(TIME, {"x": LEVEL}, method=method)

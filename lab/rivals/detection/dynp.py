@@ -1,6 +1,6 @@
 """Dynp of `ruptures`: dynamic programming for the cheapest segmentation with a given number of change points."""
 
-from epochcast.detector.methods import change_points
+from lab.rivals.detection import change_points
 
 # One call finds the best segmentations of up to k change points.
 detect = change_points.by_number("dynp", change_points.kernel_search)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.detector.methods import change_points
+from lab.rivals.detection import change_points
 
 
 def _search(ruptures: Any, cost: change_points.Cost, values: NDArray[np.float64]) -> Any:
