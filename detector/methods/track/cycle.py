@@ -258,11 +258,17 @@ def _chosen(hypotheses: list[_Hypothesis], values: Array) -> _Hypothesis:
     ratios = [(each, top.period / each.period) for each in hypotheses if each.evidence >= FRACTION * top.evidence]
     parts = [each for each, ratio in ratios if _is_multiple(ratio) or ratio > MULTIPLES[-1]]
     chosen = min((*parts, top), key=lambda each: each.period)
-    outer = [each for each in hypotheses if each.period > (MULTIPLES[-1] - 1) * chosen.period and each.evidence >= OUTER]
-    if outer:
-        step = exact_period(values, chosen.period)
-        super_ = [each for each in outer if each.evidence < chosen.evidence and _is_superperiod(each.period / step)]
-        outer = [each for each in outer if not any(each is one or _is_multiple(each.period / one.period) for one in super_)]
+    step, own = exact_period(values, chosen.period), list[_Hypothesis]()
+    for each in sorted(hypotheses, key=lambda each: each.period):
+        if each is not chosen and not any(one.evidence > each.evidence and _is_multiple(each.period / one.period) for one in own):
+            own.append(each)
+    outer = [
+        each
+        for each in own
+        if each.period > (MULTIPLES[-1] - 1) * chosen.period
+        and each.evidence >= OUTER
+        and (each.evidence > chosen.evidence or not _is_superperiod(each.period / step))
+    ]
     return max(outer, key=lambda each: each.evidence, default=chosen)
 
 
