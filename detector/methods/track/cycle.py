@@ -258,18 +258,24 @@ def _chosen(hypotheses: list[_Hypothesis], values: Array) -> _Hypothesis:
     ratios = [(each, top.period / each.period) for each in hypotheses if each.evidence >= FRACTION * top.evidence]
     parts = [each for each, ratio in ratios if _is_multiple(ratio) or ratio > MULTIPLES[-1]]
     chosen = min((*parts, top), key=lambda each: each.period)
-    step, own = exact_period(values, chosen.period), list[_Hypothesis]()
-    for each in sorted(hypotheses, key=lambda each: each.period):
-        if each is not chosen and not any(one.evidence > each.evidence and _is_multiple(each.period / one.period) for one in own):
-            own.append(each)
+    step = exact_period(values, chosen.period)
     outer = [
         each
-        for each in own
+        for each in _without_multiples(each for each in hypotheses if each is not chosen)
         if each.period > (MULTIPLES[-1] - 1) * chosen.period
         and each.evidence >= OUTER
         and (each.evidence > chosen.evidence or not _is_superperiod(each.period / step))
     ]
     return max(outer, key=lambda each: each.evidence, default=chosen)
+
+
+def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
+    """The hypotheses that are no multiple of another one with more evidence."""
+    own: list[_Hypothesis] = []
+    for each in sorted(hypotheses, key=lambda each: each.period):
+        if not any(one.evidence > each.evidence and _is_multiple(each.period / one.period) for one in own):
+            own.append(each)
+    return own
 
 
 def _is_beat(period: float, step: float) -> bool:
