@@ -1,4 +1,4 @@
-"""Epoch tracking: candidate periods, template matching, dynamic programming, and a confidence that knows when to abstain.
+"""Epoch tracking: folds, template matching, dynamic programming, and a confidence that knows when to abstain.
 
 Unlike the paper's recipe it needs neither a cropped trace nor a fitting number of epochs, fuses every metric that follows the
 job without delay, tolerates jitter, missing samples and drift, separates two jobs, and abstains when unsure.
@@ -34,10 +34,6 @@ SURER = 0.1
 #: no answer itself can still contradict.
 CONTRADICTS = 0.45
 
-#: Candidate periods that are followed for a second job, and in a stream's searches while the job runs: with six of them it
-#: answers 30 traces as well, in 1.8 times the time. Decision 0039.
-FEW = 2
-
 #: Where equal work takes two times, this share of the epochs before and after the change is close to its median. By choice.
 STEADY = 0.6
 
@@ -65,8 +61,7 @@ def detect(
         clock: the clock to answer on, and to search first; the other one is searched where this one leaves it unsure.
         abstain_below: verdict `none` for a lower confidence, 0..1.
         shortest_epoch_s: wall seconds; for the verdict only, nothing else depends on it. 4 by choice (decision 0004).
-        thorough: look for a second job, on the other clock where this one leaves it unsure, and follow all likely periods.
-            False takes a quarter of the time.
+        thorough: look for a second job, and on the other clock where this one leaves it unsure.
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
@@ -292,7 +287,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
             break
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)
-        cycle = None if grid is None else find(grid) if thorough else find(grid, most=FEW)
+        cycle = None if grid is None else find(grid)
         if on is None or grid is None or cycle is None:
             continue
         search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
@@ -304,7 +299,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
 def _second(grid: Grid, first: TrackedCycle) -> TrackedCycle | None:
     """The cycle of another job in what the first one leaves."""
     rest = remainder(grid, first.boundaries)
-    if rest is None or not any(rest.folding.evidence(period) >= OUTER for period in rest.folding.peaks()[:FEW]):
+    if rest is None or not any(rest.folding.evidence(period) >= OUTER for period in rest.folding.peaks()[:1]):
         return None
-    second = find(rest, most=FEW)
+    second = find(rest)
     return second if second is not None and drifts(first.boundaries, second.boundaries) else None

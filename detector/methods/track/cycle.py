@@ -1,5 +1,6 @@
 """The best cycle of a grid: two scorers, an even fold and a track of boundaries, share their candidates and one choice."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ from epochcast.detector.methods.track.fold import (
 )
 from epochcast.detector.methods.track.fold import FEWEST_READINGS as FEWEST_FOLDED
 from epochcast.detector.methods.track.grid import Grid
-from epochcast.detector.methods.track.periods import SAME, candidates, is_new, same
+from epochcast.detector.methods.track.periods import SAME, is_new, same
 
 Array = NDArray[np.float64]
 
@@ -30,9 +31,6 @@ Array = NDArray[np.float64]
 
 #: A cycle of fewer readings is not followed. By choice; `boundaries.follow` needs as many bins.
 FEWEST_READINGS = 6
-
-#: The best tracks are also tried as so many epochs in one. Research notes.
-FRACTIONS = (2, 3, 4, 5)
 
 #: A track of less quality is also tried on running means over so small a part of the period. By choice (decision 0036).
 CLEAR, SMOOTHED = 0.6, 16
@@ -43,8 +41,9 @@ AGAIN = 0.3
 #: Periods of a trace that are followed until a cycle is chosen. By choice.
 ENOUGH = 200
 
-#: Folds that are refined, and of these the periods that are also followed. By choice.
-PEAKS, FOLLOWED = 12, 8
+#: Folds of each octave of periods that are refined and followed: the many of a short step must not crowd out a long epoch. By
+#: choice.
+PER_OCTAVE = 2
 
 #: What the evidence of a track weighs next to that of a fold: boundaries are put where they match. With less, fewer wrong
 #: cycles of MLPerf's runs are sure, but fewer jobs of few cycles; 0.3 to 1 differ by a few answers on 245 rows.
@@ -54,9 +53,8 @@ TRACKED = 0.5
 #: evidence holds them as its steps. ../shared/research/period_fold.md.
 FRACTION, OUTER = 0.35, 10.0
 
-#: Periods whose ratio is this close to a whole number belong together; so close to a number of steps, if there are fewer, that
-#: it is one. Of more steps a period is not exact enough. By choice.
-RELATED, WHOLE, MOST_STEPS = 0.04, 0.1, 100
+#: Periods whose ratio is this close to a whole number belong together. By choice.
+RELATED = 0.04
 
 #: Harmonics of a short cycle that may beat with the readings, and how near to its place a beat is. By choice.
 HARMONICS, BEAT = 6, 0.05
@@ -101,21 +99,18 @@ class _Hypothesis:
         return self.folded + TRACKED * self.tracked
 
 
-def find(grid: Grid, *, most: int = 6) -> TrackedCycle | None:
-    """The best cycle of a grid, however unsure; None if nothing repeats.
-
-    Args:
-        grid: to search.
-        most: candidate periods of the autocorrelation to follow; 6 by choice.
-    """
+def find(grid: Grid) -> TrackedCycle | None:
+    """The best cycle of a grid, however unsure; None if nothing repeats."""
     folding, values = grid.folding, grid.values[:, :: grid.over]
     folded = _folds(folding)
-    tracks = followed(grid, most, [each.period for each in folded])
+    # Interpolated between too few readings, the curve is not the cycle's: only the fold sees it.
+    long = [each.period * grid.over for each in folded if each.period >= FEWEST_READINGS]
+    tracks = [track for period in long if (track := _followed(grid.values, period, grid.over)) is not None]
     hypotheses = [each for each in _merged(folding, folded, tracks, grid) if each.evidence > 0]
     hypotheses = _without_beats(hypotheses, values)
     if not hypotheses:
         return None
-    best = _chosen(hypotheses, values)
+    best = _chosen(hypotheses)
     cycles = folding.samples / best.period
     rival = max((each.evidence for each in hypotheses if not _is_related(best.period, each.period, cycles)), default=0.0)
     is_beat = folding.is_beat(best.period)
@@ -174,28 +169,10 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
 
-def followed(grid: Grid, most: int, others: Iterable[float]) -> list[Track]:
-    """Tracks of the candidate periods, of other ones [samples of the trace], and of fractions of the best."""
-    # Interpolated between too few readings, the curve is not the cycle's: only the fold sees it.
-    fewest = FEWEST_READINGS * grid.over
-    periods = candidates(grid.values, most)
-    periods += [period * grid.over for period in others if is_new(period * grid.over, periods)]
-    tracks = [
-        track for period in periods if period >= fewest and (track := _followed(grid.values, period, grid.over)) is not None
-    ]
-    for long in sorted(tracks, key=lambda track: -track.fit.quality)[: most // 2]:
-        for count in FRACTIONS:
-            period = long.samples / count
-            if period >= fewest and is_new(period, [other.samples for other in tracks]):
-                part = _followed(grid.values, period, grid.over)
-                tracks += [part] if part is not None else []
-    return tracks
-
-
 def _folds(folding: Folding) -> list[_Hypothesis]:
     """The periods with the most evidence, and fractions and multiples of the best; the surest first."""
     periods: list[float] = []
-    seeds = folding.peaks()[:PEAKS]
+    seeds = _best_of_octaves(folding.peaks())
     for count in MULTIPLES:
         seeds += [each for seed in seeds[:1] for each in (seed / count, seed * count)]
     folds = []
@@ -206,7 +183,20 @@ def _folds(folding: Folding) -> list[_Hypothesis]:
         if folding.evidence(period, window) > 0 and is_new(period, periods, SAME / 3):
             periods.append(period)
             folds.append(_Hypothesis(period, max(0.0, folding.own(period, window))))
-    return sorted((each for each in folds if each.folded > 0), key=lambda each: -each.folded)[:FOLLOWED]
+    folds = sorted((each for each in folds if each.folded > 0), key=lambda each: -each.folded)
+    kept = _best_of_octaves([each.period for each in folds])
+    return [each for each in folds if each.period in kept]
+
+
+def _best_of_octaves(periods: Iterable[float]) -> list[float]:
+    """The first few periods of each octave."""
+    many: Counter[int] = Counter()
+    best = []
+    for period in periods:
+        octave = int(np.log2(period))
+        many[octave] += 1
+        best += [period] if many[octave] <= PER_OCTAVE else []
+    return best
 
 
 def _merged(folding: Folding, folded: list[_Hypothesis], tracks: list[Track], grid: Grid) -> list[_Hypothesis]:
@@ -242,38 +232,42 @@ def _evidence(track: Track, grid: Grid) -> float:
 
 
 def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypothesis]:
-    """The hypotheses that are no beat of the readings with a shorter one that has about their evidence."""
+    """The hypotheses that are no beat of the readings with a shorter one, where the short ones have about their evidence."""
     short = [each for each in hypotheses if each.period <= MOST_SAMPLES and each.folded >= OUTER]
-    strict = [(exact_period(values, each.period), each.folded) for each in short]
+    steps = [exact_period(values, each.period) for each in short]
+    most = max((each.folded for each in short), default=0.0)
     return [
-        each
-        for each in hypotheses
-        if not any(own >= FRACTION * each.folded and _is_beat(each.period, step) for step, own in strict)
+        each for each in hypotheses if most < FRACTION * each.evidence or not any(_is_beat(each.period, step) for step in steps)
     ]
 
 
-def _chosen(hypotheses: list[_Hypothesis], values: Array) -> _Hypothesis:
-    """The shortest fraction of the best hypothesis that has about its evidence; or a cycle that holds many of these."""
-    top = max(hypotheses, key=lambda each: each.evidence)
-    ratios = [(each, top.period / each.period) for each in hypotheses if each.evidence >= FRACTION * top.evidence]
+def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
+    """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many of these."""
+    chosen = _shortest_fraction(max(hypotheses, key=lambda each: each.evidence), hypotheses)
+    own = _without_multiples(each for each in hypotheses if each is not chosen and each.evidence >= OUTER)
+    while outer := [each for each in own if _holds(each, chosen)]:
+        chosen = max(outer, key=lambda each: each.evidence)
+    return chosen
+
+
+def _holds(outer: _Hypothesis, step: _Hypothesis) -> bool:
+    """Whether a cycle may hold many of another one, or has more evidence and is no multiple of it."""
+    ratio = outer.period / step.period
+    return ratio > MULTIPLES[-1] * (1 - RELATED) or (ratio > 1 and not _is_multiple(ratio) and outer.evidence > step.evidence)
+
+
+def _shortest_fraction(of: _Hypothesis, hypotheses: list[_Hypothesis]) -> _Hypothesis:
+    """The shortest part of a cycle, or of many in it, that has about its evidence; itself without any."""
+    ratios = [(each, of.period / each.period) for each in hypotheses if each.evidence >= FRACTION * of.evidence]
     parts = [each for each, ratio in ratios if _is_multiple(ratio) or ratio > MULTIPLES[-1]]
-    chosen = min((*parts, top), key=lambda each: each.period)
-    step = exact_period(values, chosen.period)
-    outer = [
-        each
-        for each in _without_multiples(each for each in hypotheses if each is not chosen)
-        if each.period > (MULTIPLES[-1] - 1) * chosen.period
-        and each.evidence >= OUTER
-        and (each.evidence > chosen.evidence or not _is_superperiod(each.period / step))
-    ]
-    return max(outer, key=lambda each: each.evidence, default=chosen)
+    return min((*parts, of), key=lambda each: each.period)
 
 
 def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
-    """The hypotheses that are no multiple of another one with more evidence."""
+    """The hypotheses that are no multiple of another one with about their evidence."""
     own: list[_Hypothesis] = []
     for each in sorted(hypotheses, key=lambda each: each.period):
-        if not any(one.evidence > each.evidence and _is_multiple(each.period / one.period) for one in own):
+        if not any(one.evidence > FRACTION * each.evidence and _is_multiple(each.period / one.period) for one in own):
             own.append(each)
     return own
 
@@ -283,14 +277,7 @@ def _is_beat(period: float, step: float) -> bool:
     harmonics = np.arange(2, HARMONICS + 1) / step
     beats = np.abs(harmonics - np.rint(harmonics)) * period
     near = (np.abs(beats - np.rint(beats)) < BEAT) & (beats > 0.5) & (beats < 3.5)
-    return 2 * step < period <= MULTIPLES[-1] * step and bool(near.any())  # longer ones: `_is_superperiod`
-
-
-def _is_superperiod(steps: float) -> bool:
-    """Whether a long period is a whole number of strict steps: any such number repeats as strictly as one, and beats with the
-    readings make some stand out. An epoch has something between its steps, and is one by chance in a fifth of cases.
-    """
-    return steps < MOST_STEPS and abs(steps - round(steps)) < WHOLE
+    return period > 2 * step and bool(near.any())
 
 
 def _is_multiple(ratio: float) -> bool:

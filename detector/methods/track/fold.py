@@ -114,7 +114,7 @@ class Folding:
         Read at even times, a short cycle shows the same values again after some of its cycles, in another order: folded at
         its own length, they make a smooth course, which few bins predict better.
         """
-        if period > 3 * MOST_SAMPLES:  # folded at a scale where nothing so short is left
+        if period > 2 * MOST_SAMPLES:  # folded at a scale where nothing so short is left
             return False
         shorter = [period / count for count in range(2, int(period) + 1)]
         # A harmonic, too, may come back at a multiple of the reading rate plus or minus the period's.
