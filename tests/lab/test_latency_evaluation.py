@@ -12,7 +12,7 @@ from epochcast.regressor.scoring import absolute_percentage_errors, conformal_qu
 from lab.evaluate.latency import evaluate, evaluate_split
 from lab.rivals.latency import RECIPES
 
-FAST = DefaultRecipe(trees=20)
+FAST = DefaultRecipe(iterations=50)
 
 
 def test_scores_by_hand() -> None:
@@ -85,7 +85,7 @@ def test_wrong_names(made_up_profiles: list[Profile], catalog: Catalog) -> None:
 
 def test_split_learns_from_the_first_file_only(made_up_profiles: list[Profile], catalog: Catalog) -> None:
     cut = 3 * 18
-    recipe = DefaultRecipe(trees=5)
+    recipe = DefaultRecipe(iterations=5)
     whole = evaluate_split(made_up_profiles[:cut], made_up_profiles[cut:], catalog, recipe=recipe)
     assert whole.settings["workloads_in_both"] == 0 and whole.n == 36 and whole.mape < 15
     assert whole.inside >= 0.7
