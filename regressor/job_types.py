@@ -1,6 +1,7 @@
 """What a job is: its type and its family, from the names that people give networks."""
 
 import re
+from functools import lru_cache
 from typing import Literal, get_args
 
 JobType = Literal["cnn", "transformer", "llm", "diffusion", "recsys", "speech", "rnn"]
@@ -35,6 +36,7 @@ def job_type_of(name: str) -> JobType | None:
     return next((job_type for job_type, words in _TYPES if re.search(words, name.lower())), None)
 
 
+@lru_cache(1000)
 def network_family(name: str) -> str:
     """The network in a name, without what a collection adds to it ("PyTorch/LanguageModeling/BERT": bert)."""
     plain = "".join(letter for letter in name.lower().rpartition("/")[2] if letter.isalnum())

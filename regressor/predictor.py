@@ -34,9 +34,9 @@ SHIPPED = Path(__file__).parent / "models" / "default"
 
 # From the middle to either end of a 90 % interval, in standard deviations. The 95 % quantile of a normal distribution.
 _TAIL = 1.645
-# Of a job's log speed, by the log of its batch on each GPU: on average it changes little, by job as much as this. The most
-# likely value of the rates of ../shared/data/cross_gpu.
-_BATCH = 0.30
+# Of a job's log speed by the log of its batch on each GPU, mean and standard deviation: on average it changes little, by job it
+# differs much. From the hierarchical model of the rates of ../shared/data/cross_gpu that decision 0074 replaced.
+_OF_BATCH, _OF_BATCH_BY_JOB = 0.038, 0.30
 # Within a work of the origin `lambda`, where batches are as large as memory allows, the log of the batch on each GPU rises by
 # 1.15 with that of its memory (384 rates; 0.94 to 1.53 by network).
 _BATCH_BY_MEMORY = 1.15
@@ -139,8 +139,9 @@ class LatencyPredictor:
         if batch == 1:
             return prediction
         log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, gpus)
+        log_factor -= _OF_BATCH * math.log(batch)
         why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
-        return prediction.changed(log_factor, _TAIL * _BATCH * math.log(batch), batch=batch, why=why)
+        return prediction.changed(log_factor, _TAIL * _OF_BATCH_BY_JOB * math.log(batch), batch=batch, why=why)
 
     def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
         """The log ratios in each precision that is likely, shape (n,); nothing where only one is."""
@@ -210,7 +211,7 @@ class LatencyPredictor:
         profile = pair.source
         used = set(precision_metrics(profile, pair.source_gpu))
         if self.recipe.uses_telemetry(pair) or (route == CALIBRATED and has_telemetry(profile)):
-            used |= set(METRICS if "power" in profile.metrics else (*METRICS, "power_average")) & set(profile.metrics)
+            used |= set(METRICS)
         elif busy := busy_share(profile)[1]:
             used.add(busy)
         return tuple(sorted(used))

@@ -156,15 +156,21 @@ class BlockedRidge:
         here, there = np.split(np.array([place[end] for end in ends], dtype=np.intp), 2)
         distinct = [(gpu, work) for (_, work), gpu in gpu_of.items()]
         Z = self._columns([gpu for gpu, _ in distinct], [work for _, work in distinct])
-        change = Z[here] - Z[there]
-        used = np.flatnonzero(change.any(axis=0))
-        change = change[:, used]
-        variance = ((change @ self._covariance[np.ix_(used, used)]) * change).sum(axis=1)
+        mean, variance = np.empty(len(works)), np.empty(len(works))
+        by_work: dict[Work, list[int]] = defaultdict(list)
+        for row, work in enumerate(works):
+            by_work[work].append(row)
+        for rows in by_work.values():  # whose rows use few of the columns
+            change = Z[here[rows]] - Z[there[rows]]
+            used = np.flatnonzero(change.any(axis=0))
+            change = change[:, used]
+            mean[rows] = change @ self._coefficients[used]
+            variance[rows] = ((change @ self._covariance[np.ix_(used, used)]) * change).sum(axis=1)
         for block, scale in _LEVELS.items():
             keys = [_level(block, gpu, work) for gpu, work in distinct]
             unseen, named = np.array([key not in self.levels_[block] for key in keys], dtype=float), np.array(keys)
             variance += np.where(named[here] == named[there], 0.0, unseen[here] + unseen[there]) * scale**2
-        return Ratios(change @ self._coefficients[used], variance)
+        return Ratios(mean, variance)
 
     def noise(self, origin: str | None) -> float:
         """Standard deviation of one measured log rate of an origin."""

@@ -228,7 +228,9 @@ def _counts(pairs: Sequence[Pair]) -> dict[tuple[str, str], int]:
 
 
 def _same(ours: NDArray[np.str_], theirs: NDArray[np.str_]) -> Matrix:
-    same: NDArray[np.bool_] = ours[:, None] == theirs[None]
+    codes = {name: code for code, name in enumerate({*ours.tolist(), *theirs.tolist()})}  # texts compare slowly
+    left, right = (np.array([codes[name] for name in names.tolist()]) for names in (ours, theirs))
+    same: NDArray[np.bool_] = left[:, None] == right[None]
     return same.astype(np.float64)
 
 

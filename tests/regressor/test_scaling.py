@@ -121,11 +121,11 @@ def test_a_larger_batch_is_what_the_rates_say_of_it(shipped: LatencyPredictor, m
     source = shipped.catalog["T4"]
     large, small, same = (shipped.predict(make_profile("T4"), [name])[0] for name in ("H100 SXM5", "K80", "T4"))
     grown = shipped.with_larger_batch(large, source)
-    assert grown.batch == pytest.approx(5.0**1.15, rel=1e-6) and grown.ratio == large.ratio
+    assert grown.batch == pytest.approx(5.0**1.15, rel=1e-6) and 0.85 < grown.ratio / large.ratio < 1
     assert grown.ratio_high / grown.ratio_low > 2 * large.ratio_high / large.ratio_low, "by job it differs much"
     assert [shipped.with_larger_batch(one, source).batch for one in (small, same)] == [1, 1]
     on_eight = shipped.with_larger_batch(shipped.on_gpus(large, 8), source)
-    assert on_eight.ratio < shipped.on_gpus(large, 8).ratio, "and it has less to exchange"
+    assert on_eight.ratio / shipped.on_gpus(large, 8).ratio < grown.ratio / large.ratio, "and it has less to exchange"
 
 
 def test_what_is_measured_has_the_width_of_the_change_alone() -> None:
