@@ -83,7 +83,7 @@ def _basis(pair: Pair, route: str, new: Sequence[str], recipe: DefaultRecipe, ca
     if new:
         return sheets
     count = recipe.ridge_.jobs_on_both(pair.source_gpu, pair.target_gpu)
-    return f"other jobs between these GPUs: {count} families of networks" if count else _ON_NEITHER
+    return f"other jobs between these GPUs: {count} famil{'y' if count == 1 else 'ies'} of networks" if count else _ON_NEITHER
 
 
 def _kind(pair: Pair) -> str:

@@ -7,7 +7,7 @@ busy the GPU and its memory were, power and clock; the share of memory traffic m
     covariance = a²·(1 + k(φ, φ'))·([same source and target] + ([same source] + [same target] + x·x'/7)/10)
 
 with k a Matérn 5/2 kernel of the source's statistics φ and x the log ratios of the data sheets, so that pairs of GPUs that were
-recorded are told by their own rows, and a new GPU by those that are like it.
+recorded have their own rows, and a new GPU those of GPUs like it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -143,7 +143,7 @@ def test_what_is_not_known_is_the_mean_over_what_is_likely(
 def test_there_and_back_is_where_it_began(
     by_rates: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
-    """Of the same job without telemetry, whatever is known of it: A to B and B to A never contradict."""
+    """Of one job without telemetry A to B and B to A never contradict."""
     rng = np.random.default_rng(0)
     for _ in range(30):
         here, there = (str(name) for name in rng.choice(list(catalog), 2, replace=False))

@@ -42,7 +42,7 @@ def test_is_what_training_on_the_public_files_gives(
 
 
 def test_more_than_ten_percent_better_is_faster(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
-    """Whatever the job says: the order of the data sheets, where they are clear."""
+    """The order of the data sheets, where they are clear, for jobs of any type."""
     for told in ({}, {"type": "llm"}, {"type": "cnn", "precision": "mixed"}, {"type": "llm", "precision": "fp8"}):
         job = make_profile("A100 SXM4 80GB", metrics={}, feature_set="none", **told)
         ratios = {one.gpu: one.ratio for one in shipped.predict(job)}
