@@ -185,6 +185,10 @@ class BlockedRidge:
         """Whether the GPU was measured."""
         return gpu.name in self.levels_["gpu"]
 
+    def knows_family(self, family: str | None, *gpus: Gpu) -> bool:
+        """Whether jobs of a family were measured on each of the GPUs."""
+        return all(family in self._families[gpu.name] for gpu in gpus)
+
     def jobs_on_both(self, source: Gpu, target: Gpu) -> int:
         """How many families of jobs were measured on both GPUs."""
         return len(self._families[source.name] & self._families[target.name])

@@ -41,6 +41,8 @@ Members = Literal["stack", "ridge", "catboost"]
 class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Two thirds of the ridge and a third of CatBoost, in log ratios; telemetry where jobs like this one were recorded.
 
+    The ridge alone answers for a family between GPUs that it was measured on.
+
     Where the precision or the type is not known, the answer is the mean over what is likely, and its scale covers how far they
     differ. Without telemetry, A to B and B to A of one job are exact inverses.
 
@@ -147,7 +149,9 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return ratios
         both = np.concatenate([_features(rows), _features(rows, back=True)])
         there, back = np.split(self.boosting_.predict(both), 2)
-        share = 1.0 if self.members == "catboost" else SHARE
+        # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
+        measured = [self.ridge_.knows_family(work.family, pair.source_gpu, pair.target_gpu) for pair, work in rows]
+        share = 1.0 if self.members == "catboost" else np.where(measured, 0.0, SHARE)
         return ratios._replace(mean=(1 - share) * ratios.mean + share * (there - back) / 2)
 
     def _likely(self, pair: Pair) -> list[tuple[Work, float]]:
