@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from epochcast.regressor.calibration import Calibration
 from epochcast.regressor.intervals import ScaledInterval
 from epochcast.regressor.model_folder import Manifest
 from epochcast.regressor.scaling import GpuCountScaling
@@ -10,7 +11,7 @@ from epochcast.regressor.scaling import GpuCountScaling
 class RegressorManifest(Manifest):
     """The whole of ``model.json`` of recipe ``default``."""
 
-    SCHEMA = "epochcast.regressor/v6"
+    SCHEMA = "epochcast.regressor/v7"
     COMMAND = "epochcast fit regressor"
     OTHERWISE = "name another model, or with `epochcast predict` and `epochcast recommend` the other --recipe"
 
@@ -20,8 +21,7 @@ class RegressorManifest(Manifest):
     intervals: dict[str, ScaledInterval]
     training: dict[str, Any]
     accuracy: dict[str, dict[str, Any]]
-    anchoring: dict[str, Any] | None
-    calibrations: list[dict[str, Any]]
+    calibrations: list[Calibration]
 
 
 class PaperManifest(Manifest):

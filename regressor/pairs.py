@@ -94,11 +94,6 @@ def gpu_names(pairs: Sequence[Pair]) -> tuple[NDArray[np.str_], NDArray[np.str_]
     return np.array(sources, dtype=np.str_), np.array(targets, dtype=np.str_)
 
 
-def origins(pairs: Sequence[Pair]) -> NDArray[np.str_]:
-    """The collection of each source profile, shape (n,); empty where it has none."""
-    return np.array([pair.source.origin or "" for pair in pairs], dtype=np.str_)
-
-
 def source_seconds(pairs: Sequence[Pair]) -> NDArray[np.float64]:
     """Epoch or step seconds on the source GPU, shape (n,).
 

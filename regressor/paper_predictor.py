@@ -16,7 +16,7 @@ from epochcast.regressor.gpus import Catalog, Gpu, load_catalog
 from epochcast.regressor.intervals import ScaledInterval, half_widths
 from epochcast.regressor.manifest import PaperManifest
 from epochcast.regressor.model_folder import load, save
-from epochcast.regressor.pairs import Pair, gpu_names, make_pairs, origins, source_seconds, target_seconds
+from epochcast.regressor.pairs import Pair, make_pairs, source_seconds, target_seconds
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.predictor import LatencyPredictor, training_of, with_epoch
 from epochcast.regressor.profile import METRICS, STATISTICS, Profile
@@ -226,11 +226,8 @@ class PaperPredictor:
 def _answers(pairs: Sequence[Pair], seconds: NDArray[np.float64], known: Sequence[str], within: bool = True) -> Answers:
     """The stack's seconds as answers; it has no uncertainty of its own, so each has the same scale."""
     routes: list[Route] = ["stack" if set(pair.gpus) <= set(known) else "new-gpu" for pair in pairs]
+    named = np.array(routes, dtype=np.str_)
+    groups = np.array([pair.source.group or "" for pair in pairs], dtype=np.str_)
     return Answers(
-        np.log(seconds / source_seconds(pairs)),
-        np.ones(len(pairs)),
-        np.full(len(pairs), float(within)),
-        np.array(routes, dtype=np.str_),
-        gpu_names(pairs)[0],
-        origins(pairs),
+        np.log(seconds / source_seconds(pairs)), np.ones(len(pairs)), np.full(len(pairs), float(within)), named, named, groups
     )

@@ -1,6 +1,6 @@
 """The arithmetic of a job: which precision it computes in, and how fast a GPU is in that."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ Precision = Literal["fp32", "tf32", "mixed", "fp8"]
 - ``fp8``: FP8 where the GPU has it, else as ``mixed``; no measurement covers it yet.
 """
 
-Kind = Literal["single", "half", "unknown"]
+Kind = Literal["single", "half"]
 _KINDS: Mapping[Precision, Kind] = {"fp32": "single", "tf32": "single", "mixed": "half", "fp8": "half"}
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -100,17 +100,9 @@ def precision_metrics(profile: "Profile", gpu: "Gpu") -> tuple[str, ...]:
     return tuple(name for name in ("tensor_active", "fp16_active") if name in profile.metrics)
 
 
-def arithmetic_kind(profile: "Profile", gpu: "Gpu") -> Kind:
-    """Return what kind of arithmetic a profile shows on ``gpu``, ``unknown`` where more than one is likely."""
-    likely = list(likely_precisions(profile, gpu)[0])
-    return _KINDS[likely[0]] if len(likely) == 1 else "unknown"
-
-
-def share_of_kinds(kinds: Set[Kind], profile: "Profile", gpu: "Gpu") -> float:
-    """Return how likely the job of a profile is one of these kinds; a job of unknown arithmetic is like others of that kind."""
-    if arithmetic_kind(profile, gpu) in kinds:
-        return 1.0
-    return sum(share for precision, share in likely_precisions(profile, gpu)[0].items() if _KINDS[precision] in kinds)
+def kind_of(precision: Precision) -> Kind:
+    """Return what kind of arithmetic a precision is."""
+    return _KINDS[precision]
 
 
 def likely_precisions(profile: "Profile", gpu: "Gpu") -> tuple[dict[Precision, float], str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 # Routes of predictions that rest on measurements of both GPUs; the others take one of them, or both, from the data sheet.
-_BOTH_MEASURED = frozenset({"measured", "scaled", "ensemble", "incomplete", "calibrated", "job", "speeds", "stack"})
+_BOTH_MEASURED = frozenset({"measured", "scaled", "telemetry", "calibrated", "speeds", "stack"})
 
 # Below, less than half of what was learnt from telemetry like this counts. By choice.
 _LIKE_TRAINING = 0.5

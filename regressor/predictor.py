@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from epochcast.regressor.anchored import Anchoring
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.calibration import ROUTE as CALIBRATED
 from epochcast.regressor.calibration import Calibration, calibrate
-from epochcast.regressor.derived import usable_metrics
 from epochcast.regressor.evidence import why
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.gpus import Catalog, Gpu, load_catalog
@@ -29,13 +27,19 @@ from epochcast.regressor.profile import Profile
 from epochcast.regressor.recipes.default import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
 from epochcast.regressor.scaling import GpuCountScaling, growths_in
-from epochcast.regressor.speeds import batch_growth
+from epochcast.regressor.telemetry import METRICS, has_telemetry
 
 SHIPPED = Path(__file__).parent / "models" / "default"
 """The model that comes with the package."""
 
 # From the middle to either end of a 90 % interval, in standard deviations. The 95 % quantile of a normal distribution.
 _TAIL = 1.645
+# Of a job's log speed by the log of its batch on each GPU, mean and standard deviation: on average it changes little, by job it
+# differs much. From the hierarchical model of the rates of ../shared/data/cross_gpu that decision 0074 replaced.
+_OF_BATCH, _OF_BATCH_BY_JOB = 0.038, 0.30
+# Within a work of the origin `lambda`, where batches are as large as memory allows, the log of the batch on each GPU rises by
+# 1.15 with that of its memory (384 rates; 0.94 to 1.53 by network).
+_BATCH_BY_MEMORY = 1.15
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ class LatencyPredictor:
         recipe = DefaultRecipe() if recipe is None else clone(recipe)
         pairs = make_pairs(profiles, catalog)
         reliability = Reliability.measure(pairs, recipe, progress)
-        fitted, scaling = recipe.fit(pairs).forgetting_jobs(), GpuCountScaling.fit(growths_in(profiles, catalog))
-        return cls(catalog, fitted, reliability, scaling, training_of(profiles, pairs))
+        progress("fit")
+        scaling = GpuCountScaling.fit(growths_in(profiles, catalog))
+        return cls(catalog, recipe.fit(pairs), reliability, scaling, training_of(profiles, pairs))
 
     def calibrate(self, profiles: Sequence[Profile]) -> "LatencyPredictor":
         """Correct the answers for GPUs that training has not seen by a few workloads measured there and on a known GPU.
@@ -130,13 +135,13 @@ class LatencyPredictor:
     def with_larger_batch(self, prediction: Prediction, source: Gpu) -> Prediction:
         """The prediction with a batch that grows with the memory of its GPU above that of ``source``."""
         gpu, gpus = self.catalog[prediction.gpu], prediction.gpus
-        batch = batch_growth(source, gpu)
+        batch = max(gpu.memory / source.memory, 1.0) ** _BATCH_BY_MEMORY
         if batch == 1:
             return prediction
-        of_batch = self.recipe.speeds_.speeds_.batch_effect(math.log(batch))
-        log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, gpus) - of_batch.mean
+        log_factor = self.scaling.log_seconds(gpu, gpus, batch) - self.scaling.log_seconds(gpu, gpus)
+        log_factor -= _OF_BATCH * math.log(batch)
         why = f"a batch {batch:.1f} times as large, for its memory: {math.exp(-log_factor):.2f} times as fast as the same batch"
-        return prediction.changed(log_factor, _TAIL * of_batch.deviation, batch=batch, why=why)
+        return prediction.changed(log_factor, _TAIL * _OF_BATCH_BY_JOB * math.log(batch), batch=batch, why=why)
 
     def _by_precision(self, profile: Profile, pairs: Sequence[Pair]) -> dict[str, NDArray[np.float64]]:
         """The log ratios in each precision that is likely, shape (n,); nothing where only one is."""
@@ -185,9 +190,8 @@ class LatencyPredictor:
             why=why(
                 pair,
                 route,
-                float(answers.support[row]),
                 recipe=self.recipe,
-                protocol=self.reliability.intervals[route].protocol,
+                protocol=self.reliability.intervals[str(answers.cells[row])].protocol,
                 calibrations=self.calibrations,
                 by_precision=by_precision,
                 moved=log_ratio - float(answers.log_ratio[row]),
@@ -204,10 +208,10 @@ class LatencyPredictor:
 
     def _features(self, pair: Pair, route: str) -> tuple[str, ...]:
         """The metrics of the profile that an answer of this route uses."""
-        profile, correction = pair.source, self.recipe.correction_
+        profile = pair.source
         used = set(precision_metrics(profile, pair.source_gpu))
-        if correction is not None and (route == CALIBRATED or self.recipe.corrects([pair])[0]):
-            used |= usable_metrics(profile) & set(correction.features_.metrics)
+        if self.recipe.uses_telemetry(pair) or (route == CALIBRATED and has_telemetry(profile)):
+            used |= set(METRICS)
         elif busy := busy_share(profile)[1]:
             used.add(busy)
         return tuple(sorted(used))
@@ -225,8 +229,7 @@ class LatencyPredictor:
             "training": self.training,
             "accuracy": self.reliability.accuracy,
             "scaling": self.scaling,
-            "anchoring": None if self.reliability.anchoring is None else self.reliability.anchoring.state(),
-            "calibrations": [calibration.state() for calibration in self.calibrations],
+            "calibrations": [asdict(calibration) for calibration in self.calibrations],
         }
         save(Path(folder), RegressorManifest, state, self.recipe.arrays())
 
@@ -242,14 +245,10 @@ class LatencyPredictor:
         return cls(
             catalog=load_catalog() if catalog is None else catalog,
             recipe=DefaultRecipe(**manifest.parameters).restore(manifest.recipe, arrays),
-            reliability=Reliability(
-                manifest.accuracy,
-                manifest.intervals,
-                None if manifest.anchoring is None else Anchoring.from_state(manifest.anchoring),
-            ),
+            reliability=Reliability(manifest.accuracy, manifest.intervals),
             scaling=manifest.scaling,
             training=manifest.training,
-            calibrations=tuple(Calibration.from_state(calibration) for calibration in manifest.calibrations),
+            calibrations=tuple(manifest.calibrations),
         )
 
 

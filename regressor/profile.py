@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from epochcast.regressor.errors import InputError
+from epochcast.regressor.job_types import JOB_TYPES, JobType
 from epochcast.regressor.precision import Precision
 
 SCHEMA = "epochcast.profile/v1"
@@ -107,6 +108,8 @@ class Profile:
         throttled: reason (of :data:`THROTTLED`) -> share of time in which it held the clocks down, 0..1, mean over the samples;
             several may hold at once. ``None`` if the telemetry has no reasons.
         held_idle_s: seconds of the job in which memory was held and nothing ran; ``None`` if that is not known.
+        type: what kind of job it is; ``None`` where nobody said.
+        inference: the job answers, and does not train.
         wait_share: 0..1, the part of its time in which the job waits for its checkpoints, which another GPU does not shorten.
 
     Raises:
@@ -137,6 +140,8 @@ class Profile:
     tensor_clock: float | None = None
     throttled: Mapping[str, float] | None = None
     held_idle_s: float | None = None
+    type: JobType | None = None
+    inference: bool = False
 
     def __post_init__(self) -> None:
         if not (isinstance(self.gpu, str) and 1 <= len(self.gpu) <= LONGEST_NAME):
@@ -157,6 +162,8 @@ class Profile:
         if self.precision not in (*get_args(Precision), None):
             known = ", ".join(get_args(Precision))
             raise InputError(f"the profile's precision is {self.precision!r:.60}; it must be one of {known}, or null")
+        if self.type not in (*JOB_TYPES, None):
+            raise InputError(f"the profile's type is {self.type!r:.60}; it must be one of {', '.join(JOB_TYPES)}, or null")
         if self.batch is not None and not (_is_number(self.batch) and 0 < self.batch <= _LARGEST):
             raise InputError(f"the profile's batch is {self.batch!r:.60}; it must be a number above 0, or null")
         if not _is_integer(self.gpus, 1, MOST_GPUS):
@@ -174,7 +181,7 @@ class Profile:
                 raise InputError(
                     f"the profile's {key} is {value!r:.60}; it must be text of 1 to {LONGEST_NAME} letters, or null"
                 )
-        for key in ("first_epoch_excluded", "simulated"):
+        for key in ("first_epoch_excluded", "simulated", "inference"):
             if not isinstance(getattr(self, key), bool):
                 raise InputError(f"the profile's {key} is {getattr(self, key)!r}; it must be true or false")
         self._check_epoch_interval()
@@ -212,7 +219,7 @@ class Profile:
         """Return the profile as JSON values under schema ``epochcast.profile/v1``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in _LEFT_OUT:  # older profiles, and the fingerprints of models fitted on them, stay as they were
-            if plain[name] is None:
+            if plain[name] is None or plain[name] is False:
                 del plain[name]
         return {"schema": SCHEMA} | plain | {"metrics": {name: dict(values) for name, values in self.metrics.items()}}
 
@@ -239,7 +246,7 @@ class Profile:
         return profile
 
 
-_LEFT_OUT = ("tensor_clock", "throttled", "held_idle_s")
+_LEFT_OUT = ("tensor_clock", "throttled", "held_idle_s", "type", "inference")
 _OPTIONAL = {f.name for f in fields(Profile) if f.default is not MISSING}
 
 

@@ -1,6 +1,7 @@
 """Which pairs train and which are tested: the protocols that accuracy is measured by (design: "Error figures", black box)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -8,10 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
-from epochcast.regressor.anchored import chosen_anchors
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.errors import InputError
+from epochcast.regressor.job_types import network_family
 from epochcast.regressor.pairs import Pair, at, gpu_names, source_seconds
+from epochcast.regressor.profile import Profile
 from epochcast.regressor.recipes import Recipe
 
 ANCHORED = "P4-anchors"
@@ -33,6 +35,11 @@ _FOLDS = 5
 # shipped model have 51 groups. By choice.
 _MOST_FOLDS = 60
 Rows = NDArray[np.intp]
+Anchors = Callable[[str], Sequence[str]]
+
+
+def _no_anchors(gpu: str) -> Sequence[str]:
+    return ()
 
 
 @runtime_checkable
@@ -45,7 +52,7 @@ class AnsweringRecipe(Recipe, Protocol):
 
 
 def splits(
-    pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: int = 0, families: bool = False
+    pairs: Sequence[Pair], protocol: str, seed: int = 0, anchors: Anchors = _no_anchors, families: bool = False
 ) -> Iterator[tuple[Rows, Rows]]:
     """Yield (training rows, test rows) per fold.
 
@@ -53,8 +60,10 @@ def splits(
         pairs: measured pairs.
         protocol: a name of :data:`PROTOCOLS`.
         seed: shuffles the folds of P1 and P2; the others have only one order.
-        anchors: how many workloads were measured on the new GPU, of P4-anchors; their pairs with it are training rows.
-        families: of new-workload: equal networks of all origins leave together (:func:`network_family`).
+        anchors: GPU -> workloads that were measured on it although it is new, of P4-anchors; their pairs with it are training
+            rows.
+        families: of new-workload and P3: equal networks of all origins leave together
+            (:func:`~epochcast.regressor.job_types.network_family`).
 
     Raises:
         InputError: the protocol is unknown, or the pairs are too few or too alike for it.
@@ -85,33 +94,23 @@ def splits(
         for group in sorted(set(groups)):
             yield np.flatnonzero(groups != group), np.flatnonzero(groups == group)
     elif protocol in ("P4", "new-gpu", ANCHORED):
-        yield from _by_gpu(pairs, anchors if protocol == ANCHORED else 0)
+        yield from _by_gpu(pairs, anchors if protocol == ANCHORED else _no_anchors)
     else:
         raise InputError(f"unknown protocol {protocol!r}; known are {', '.join(PROTOCOLS)}")
 
 
-_NETWORKS = ("resnext", "resnet", "rn50", "transformerxl", "electra", "bert", "ncf", "maskrcnn", "unet", "efficientnet", "rnnt")
-
-
-def network_family(group: str) -> str:
-    """The network in a group's name, without what an origin adds to it ("PyTorch/LanguageModeling/BERT": bert)."""
-    plain = "".join(letter for letter in group.lower() if letter.isalnum())
-    network = next((name for name in _NETWORKS if name in plain), plain)
-    return "resnet" if network == "rn50" else network
-
-
-def _by_gpu(pairs: Sequence[Pair], anchors: int) -> Iterator[tuple[Rows, Rows]]:
-    """Leave one GPU out but for its anchors, which are chosen from the other GPUs' profiles alone."""
+def _by_gpu(pairs: Sequence[Pair], anchors: Anchors) -> Iterator[tuple[Rows, Rows]]:
+    """Leave one GPU out but for its anchors."""
     sources, targets = gpu_names(pairs)
     workloads = np.array([pair.source.workload for pair in pairs])
     for gpu in np.unique(targets).tolist():
         others = (sources != gpu) & (targets != gpu)
         if not others.any():
             raise InputError(f"protocol P4 needs pairs among other GPUs without {gpu}; give data of at least 3 GPUs")
-        is_anchor = np.isin(workloads, chosen_anchors(pairs, gpu)[:anchors] if anchors else [])
+        is_anchor = np.isin(workloads, list(measured := anchors(gpu)))
         test = np.flatnonzero((targets == gpu) & ~is_anchor)
         if not test.size:
-            raise InputError(f"{anchors} anchors leave no workload to test on {gpu}; use fewer")
+            raise InputError(f"{len(measured)} anchors leave no workload to test on {gpu}; use fewer")
         yield np.flatnonzero(others | is_anchor), test
 
 
@@ -122,8 +121,9 @@ def out_of_fold(
     seed: int = 0,
     progress: Callable[[int, int], object] = lambda done, folds: None,
     also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
-    anchors: int = 0,
+    anchors: Anchors = _no_anchors,
     families: bool = False,
+    told: Callable[[Profile], Profile] = lambda profile: profile,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
     """Predict every test pair by a clone of the recipe that was fitted without its fold.
 
@@ -135,6 +135,7 @@ def out_of_fold(
         progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
         also: called with each fitted recipe and the rows that it was fitted without: further rows need no second fit.
         anchors, families: as in :func:`splits`.
+        told: what a tested job says of itself; training knows all.
 
     Returns:
         Predicted seconds, NaN where the recipe has no answer; the fold of each pair, −1 where it is not tested, both of shape
@@ -148,7 +149,7 @@ def out_of_fold(
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit(at(pairs, train))
-        held_out = at(pairs, test)
+        held_out = [replace(pair, source=told(pair.source)) for pair in at(pairs, test)]
         folds[test] = fold
         if isinstance(recipe, AnsweringRecipe):
             answers.append(recipe.answer(held_out))

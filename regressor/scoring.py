@@ -51,10 +51,15 @@ def absolute_percentage_errors(actual: NDArray[np.float64], predicted: NDArray[n
     return errors
 
 
-def conformal_quantile(errors: NDArray[np.float64]) -> float:
+def conformal_quantile(errors: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
     """The split-conformal quantile of absolute errors at :data:`LEVEL`: the ⌈(n + 1) · 0.9⌉-th smallest.
 
-    With fewer than :data:`FEWEST_ERRORS` no finite quantile is valid; the largest error is returned then.
+    With weights, shape (n,), errors count by them, and the new one as much as they do on average (Tibshirani et al. 2019). With
+    fewer than :data:`FEWEST_ERRORS` no finite quantile is valid; the largest error is returned then.
     """
-    ordered = np.sort(np.abs(errors))
-    return float(ordered[min(math.ceil((len(ordered) + 1) * LEVEL), len(ordered)) - 1])
+    sizes = np.abs(errors)
+    counts = np.ones(len(sizes)) if weights is None else weights / weights.mean()
+    order = np.argsort(sizes)
+    # A hair below, as sums of equal weights are not exact.
+    enough = np.cumsum(counts[order]) >= LEVEL * (len(sizes) + 1) * (1 - 1e-12)
+    return float(sizes[order[np.argmax(enough) if enough.any() else -1]])

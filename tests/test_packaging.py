@@ -198,7 +198,7 @@ def test_the_units_come_with_the_wheel(installed: Path, root: Path, tmp_path: Pa
 
 
 # What only the paper's methods use: nothing may need it to start, or to answer as it does by default.
-ASIDE = {"catboost", "luminol", "future"}
+ASIDE = {"luminol", "future"}
 
 
 def test_node_and_service_start_without_the_packages_of_the_paper(

@@ -19,15 +19,16 @@ from epochcast.analyzer.answers.question_schema import (
     ProfileJson,
     example_profile,
 )
-from epochcast.analyzer.answers.sources import read_sources, with_precision
+from epochcast.analyzer.answers.sources import Told, read_sources, with_told
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.question import Body, Http, Option, Question, body_of
 from epochcast.analyzer.recommendation import Work
 from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog
+from epochcast.regressor.job_types import JobType
 from epochcast.regressor.precision import Precision
-from epochcast.regressor.profile import MOST_GPUS
+from epochcast.regressor.profile import LONGEST_NAME, MOST_GPUS
 
 if TYPE_CHECKING:
     from epochcast.analyzer.answers.advisor import Advisor
@@ -92,6 +93,17 @@ class PredictionQuestion(Question):
         Option(default="what the telemetry shows, else unknown"),
         Field(description="Precision of the job's matrix products; tf32: FP32 code; fp32: FP32 with TF32 off."),
     ] = None
+    job_type: Annotated[
+        JobType | None,
+        Option(name="--type", default="that of the family, else unknown"),
+        Field(description="What kind of job it is."),
+    ] = None
+    family: Annotated[
+        str | None,
+        Option(metavar="NAME"),
+        Field(min_length=1, max_length=LONGEST_NAME, description="Its network, such as resnet50."),
+    ] = None
+    inference: Annotated[bool, Field(description="The job answers, and does not train.")] = False
     recipe: Annotated[
         Recipe, Field(description="Epochcast's own predictor, or the black-box paper's (none is shipped: train it).")
     ] = "default"
@@ -142,7 +154,8 @@ class BlackBox(Plugin):
     \b
     Example: epochcast predict run.parquet --target A10G --epochs 90
              epochcast predict run.gpu0.parquet run.gpu1.parquet
-             epochcast predict runs/ --tokens-per-step 524288
+             epochcast predict runs/ --type llm --tokens-per-step 524288
+             epochcast predict run.parquet --family resnet50 --inference
              epochcast predict run.parquet --plot ratios.png
              epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
              epochcast predict run.parquet --recipe paper --model my-paper
@@ -156,7 +169,8 @@ class BlackBox(Plugin):
         read, of_sources = read_sources([str(path) for path in question.sources], catalog, question.gpu)
         predictor = load_predictor(question.recipe, question.model or self._settings.model, catalog)
         instances, _ = load_instances(self._settings.prices, catalog)
-        sources = [with_precision(source, question.precision) for source in read]
+        told = Told(question.precision, question.job_type, question.family, question.inference)
+        sources = [with_told(source, told) for source in read]
         result = answer_job(sources, predictor, instances, question.of_job(), of_job=of_sources)
         return prediction_answer(result)
 

@@ -17,6 +17,7 @@ from epochcast.analyzer.answers.predictions import (
     Answer,
     comparable,
     of_gpus_and_batch,
+    of_kind,
     of_memory,
     of_precision,
     of_sensors,
@@ -168,7 +169,10 @@ def answer_job(
     answers = predict_job(
         predictor, catalog, sources, names, epochs, target_gpus=question.target_gpus, batch_may_grow=grows, need=need
     )
-    notes.append(of_precision(slowest, answers) if isinstance(predictor, LatencyPredictor) else predictor.note(slowest.profile))
+    if isinstance(predictor, LatencyPredictor):
+        notes += [of_precision(slowest, answers), of_kind(slowest)]
+    else:
+        notes.append(predictor.note(slowest.profile))
     notes.append(of_gpus_and_batch(sources, answers, batch_may_grow=grows))
     notes += of_memory(sources, answers, need)
     recommended = None

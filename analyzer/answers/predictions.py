@@ -192,6 +192,15 @@ def of_precision(job: Source, answers: Sequence[Answer]) -> str:
     return f"precision not known{shown}{differ}; say which with --precision{assumed}"
 
 
+def of_kind(job: Source) -> str:
+    """A sentence on what kind of job the answers are of."""
+    profile = job.profile
+    if profile.type is None:
+        return "the type of the job is not known, so the answers are the mean over types; say which with --type"
+    of = f"{'inference' if profile.inference else 'training'} of type {profile.type}"
+    return f"the job is taken for {of}, of the family {profile.group}" if profile.group else f"the job is taken for {of}"
+
+
 def of_gpus_and_batch(sources: Sequence[Source], answers: Sequence[Answer], *, batch_may_grow: bool) -> str:
     """A sentence on what is assumed of the number of GPUs and of the batch."""
     profile = sources[0].profile

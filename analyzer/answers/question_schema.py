@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
+from epochcast.regressor.job_types import JOB_TYPES
 from epochcast.regressor.precision import PRECISIONS
 from epochcast.regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, THROTTLED, Profile, Unit
 
@@ -60,6 +61,8 @@ def _schema() -> dict[str, Any]:
             "enum": [*PRECISIONS, None],
             "description": "Of the job's matrix products; null if unknown.",
         },
+        "type": {"enum": [*JOB_TYPES, None], "description": "What kind of job it is; null if unknown."},
+        "inference": {"type": "boolean", "default": False, "description": "The job answers, and does not train."},
         "batch": {**positive, "description": "Samples in one step."},
         "origin": name,
         "gpus": {"type": "integer", "minimum": 1, "maximum": MOST_GPUS, "default": 1, "description": "Of the job."},

@@ -19,6 +19,7 @@ from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Cycle, Detection, detect
 from epochcast.regressor import Catalog, Gpu, Profile
+from epochcast.regressor.job_types import JobType, job_type_of
 from epochcast.regressor.precision import Precision
 
 
@@ -168,19 +169,51 @@ def _naming(name: str) -> Iterator[None]:
         raise InputError(f"{name!r}: {error}") from error
 
 
-def with_precision(source: Source, precision: Precision | None) -> Source:
-    """The source of a job in the precision that the user says; None leaves what the profile says.
+@dataclass(frozen=True)
+class Told:
+    """What a user says of a job; what is None, or false, is left to its profile.
 
-    Raises InputError where the profile says another one.
+    Attributes:
+        precision: of its matrix products.
+        type: of the job; None: that of the family, where its name is known.
+        family: its network.
+        inference: it answers, and does not train.
     """
-    if precision is None:
-        return source
-    if source.profile.precision not in (None, precision):
-        raise InputError(
-            f"{source.name!r} has precision {source.profile.precision!r}, and --precision is {precision!r}; leave --precision "
-            "out, or correct the profile"
-        )
-    return replace(source, profile=replace(source.profile, precision=precision))
+
+    precision: Precision | None = None
+    type: JobType | None = None
+    family: str | None = None
+    inference: bool = False
+
+
+def with_told(source: Source, told: Told) -> Source:
+    """The source of a job with what the user says of it.
+
+    Raises InputError where the profile says something else.
+    """
+    profile = source.profile
+    for option, said, held in (
+        ("precision", told.precision, profile.precision),
+        ("type", told.type, profile.type),
+        ("family", told.family, profile.group),
+    ):
+        if None not in (said, held) and said != held:
+            raise InputError(
+                f"{source.name!r} has {option} {held!r}, and --{option} is {said!r}; leave --{option} "
+                "out, or correct the profile"
+            )
+    family = told.family or profile.group
+    named = None if family is None else job_type_of(family)
+    return replace(
+        source,
+        profile=replace(
+            profile,
+            precision=told.precision or profile.precision,
+            type=told.type or profile.type or named,
+            group=family,
+            inference=told.inference or profile.inference,
+        ),
+    )
 
 
 def on_gpus(sources: Sequence[Source], gpus: int | None = None) -> list[Source]:

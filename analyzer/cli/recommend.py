@@ -11,7 +11,7 @@ from epochcast.analyzer.answers.answer_schema import Recipe
 from epochcast.analyzer.answers.black_box import PredictionQuestion, load_predictor
 from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import read_sources, with_precision
+from epochcast.analyzer.answers.sources import Told, read_sources, with_told
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.backend_command import options_of
 from epochcast.analyzer.cli.quantities import Duration, MemorySize
@@ -31,6 +31,7 @@ from epochcast.analyzer.recommendation import JobLimits, MemoryNeed, Objective, 
 from epochcast.analyzer.recommendation.memory_fit import GIB
 from epochcast.analyzer.recommendation.skypilot import resources_yaml
 from epochcast.regressor import load_catalog
+from epochcast.regressor.job_types import JobType
 from epochcast.regressor.precision import Precision
 
 
@@ -102,6 +103,9 @@ def recommend(
     tokens_per_step: float | None,
     carbon_intensity: float | None,
     precision: Precision | None,
+    job_type: JobType | None,
+    family: str | None,
+    inference: bool | None,
     recipe: Recipe | None,
     startup: float | None,
     idle_share: float | None,
@@ -141,7 +145,7 @@ def recommend(
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
     instances, of_prices = load_instances(prices, catalog)
     result = answer_job(
-        [with_precision(source, precision) for source in read],
+        [with_told(source, Told(precision, job_type, family, bool(inference))) for source in read],
         load_predictor(recipe or "default", model, catalog),
         instances,
         JobQuestion(
@@ -180,7 +184,9 @@ def recommend(
 
 # Those that it shares with `epochcast predict`, after the traces.
 recommend.params[1:1] = options_of(
-    PredictionQuestion, "gpu", "model", "recipe", "precision", "samples_per_step", "tokens_per_step", "batch_may_grow"
+    PredictionQuestion,
+    *("gpu", "model", "recipe", "precision", "job_type", "family", "inference"),
+    *("samples_per_step", "tokens_per_step", "batch_may_grow"),
 )
 recommend.params += options_of(PredictionQuestion, "carbon_intensity")
 

@@ -18,9 +18,11 @@ from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.question import Option, Question
 from epochcast.regressor import Catalog, LatencyPredictor, PaperPredictor, Profile, load_catalog
+from epochcast.regressor.job_types import job_type_of
 from epochcast.regressor.manifest import PaperManifest, RegressorManifest
 from epochcast.regressor.model_folder import require_place
 from epochcast.regressor.precision import Precision
+from epochcast.regressor.telemetry import METRICS
 
 _NEW = {"P2": "on a new workload", "P3": "on a new model", "P4": "on a new GPU"}
 
@@ -71,7 +73,7 @@ class FitQuestion(Question):
 
 
 class FitAnswer(Answer):
-    """What was fitted, and where it is; errors by protocol, percent, and metrics that are not used with the reason.
+    """What was fitted, and where it is; errors by protocol, percent; features of the paper that are not used, with the reason.
 
     ``corrected``: with ``--onto``, the GPUs that are corrected now, each with the number of workloads measured on it.
     """
@@ -88,7 +90,7 @@ class FitAnswer(Answer):
 
     @property
     def text(self) -> str:
-        """Why metrics are not used is said of ours alone: the paper's are features, a hundred of them."""
+        """What was fitted, or corrected, and how well it does."""
         if self.corrected:
             return "\n".join(
                 f"{self.out}: predictions for {gpu} are corrected by {workloads} workloads measured on it"
@@ -101,10 +103,7 @@ class FitAnswer(Answer):
         ]
         if not self.metrics:
             return "\n".join([*lines, "metrics: none, because too few profiles have telemetry; only GPU speeds were learnt"])
-        lines.append(f"metrics: {', '.join(self.metrics)}")
-        if self.recipe == "default":
-            lines += [f"not used: {name} ({reason})" for name, reason in self.excluded.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, f"metrics: {', '.join(self.metrics)}"])
 
 
 class RegressorFit(Plugin):
@@ -145,7 +144,14 @@ class RegressorFit(Plugin):
         if question.onto is not None:
             return self._correct(question, question.onto, catalog, began)
         profiles = self._profiles(question, catalog)
-        profiles = [replace(profile, precision=profile.precision or question.precision) for profile in profiles]
+        profiles = [
+            replace(
+                profile,
+                precision=profile.precision or question.precision,
+                type=profile.type or job_type_of(profile.group or ""),
+            )
+            for profile in profiles
+        ]
         kind = LatencyPredictor if ours else PaperPredictor
         predictor = kind.fit(profiles, catalog, progress=self._settings.report)
         predictor.save(question.out)
@@ -155,9 +161,8 @@ class RegressorFit(Plugin):
         if isinstance(predictor, PaperPredictor):
             measured, metrics, excluded = predictor.accuracy, predictor.metrics, predictor.recipe.excluded_
         else:
-            measured, correction = predictor.reliability.accuracy, predictor.recipe.correction_
-            if correction is not None:
-                metrics, excluded = correction.features_.metrics, correction.features_.excluded
+            measured, telemetry = predictor.reliability.accuracy, predictor.recipe.telemetry_
+            metrics = [] if telemetry is None else METRICS
         return FitAnswer(
             rows=len(profiles),
             gpus=sorted({profile.gpu for profile in profiles}),
@@ -185,7 +190,7 @@ class RegressorFit(Plugin):
             mape={},
             metrics=[],
             excluded={},
-            corrected={calibration.gpu: calibration.workloads for calibration in new},
+            corrected={calibration.gpu: calibration.count for calibration in new},
             recipe=question.recipe,
             out=question.out,
         )

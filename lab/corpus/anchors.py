@@ -1,9 +1,8 @@
 """Choose the workloads to measure on a new GPU before running `epochcast fit regressor --onto MODEL`.
 
-The built-in model's workloads come from cloud-hw-trainpred (TensorFlow): CNN, batch size and image size in pixels.
 Measure each one on the new GPU and on a GPU that the model knows.
 
-python -m lab.corpus anchors --gpu L4 --k 5
+python -m lab.corpus anchors --gpu L4 --k 5 --data cloud_hw_trainpred.csv
 """
 
 from __future__ import annotations
@@ -15,20 +14,19 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.corpus.training_data import load_training_data
-from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Profile, load_catalog
-from epochcast.regressor.anchors import Anchor, anchor_order
 from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.profile import STATISTICS
 from lab.commands import gpus_option, note
+from lab.corpus.anchor_order import Anchor, anchor_order
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """For which GPU, how many, and from what."""
     parser.add_argument("--gpu", required=True, help="new GPU to choose workloads for")
     parser.add_argument("--k", type=int, default=10, help="number of workloads")
-    parser.add_argument("--data", type=Path, help="corpus to choose from (default: the model's own list)")
+    parser.add_argument("--data", type=Path, required=True, help="corpus to choose from")
     parser.add_argument("--regressor", type=Path, help="folder of the fitted model (default: the one that is shipped)")
     gpus_option(parser)
 
@@ -38,18 +36,19 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     this one; ``expected_s`` is from utilisation and data sheets alone."""
     catalog = load_catalog(asked.gpus)
     target = catalog.resolve(asked.gpu)
-    predictor = LatencyPredictor.load(asked.regressor, catalog)
+    profiles, left_out = load_training_data([asked.data], catalog)
+    for sentence in left_out:
+        note(sentence)
+    telemetry = LatencyPredictor.load(asked.regressor, catalog).recipe.telemetry_
     chosen = [
         {**anchor, "expected_s": _expected_seconds(anchor, target, catalog)}
-        for anchor in _order(predictor, asked.data, asked.k)
+        for anchor in anchor_order(make_pairs(profiles, catalog), asked.k)
     ]
-    correction, anchoring = predictor.recipe.correction_, predictor.reliability.anchoring
     return {
         "gpu": target.name,
-        "known": correction is not None and target.name in correction.gpus,
+        "known": telemetry is not None and target.name in telemetry.gpus,
         "anchors": chosen,
         "seconds": sum(anchor["expected_s"] for anchor in chosen),
-        "mape_by_anchors": {} if anchoring is None else {str(number): error for number, error in anchoring.mape.items()},
     }
 
 
@@ -59,15 +58,3 @@ def _expected_seconds(anchor: Anchor, target: Gpu, catalog: Catalog) -> float:
     profile = Profile(anchor["gpu"], anchor["epoch_s"], "epoch", 1, activity, "nvml", False)
     pair = Pair(profile, catalog.resolve(anchor["gpu"]), target)
     return anchor["epoch_s"] * float(np.exp(prior_log_ratio([pair])[0]))
-
-
-def _order(predictor: LatencyPredictor, data: Path | None, count: int) -> list[Anchor]:
-    if data is not None:
-        profiles, left_out = load_training_data([data], predictor.catalog)
-        for sentence in left_out:
-            note(sentence)
-        return anchor_order(make_pairs(profiles, predictor.catalog), count)
-    listed = [] if predictor.reliability.anchoring is None else predictor.reliability.anchoring.anchors
-    if count > len(listed):
-        raise InputError(f"the model lists {len(listed)} anchors, not {count}; choose fewer or give the corpus (--data)")
-    return listed[:count]

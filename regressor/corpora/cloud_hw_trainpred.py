@@ -76,6 +76,7 @@ def load(path: Path) -> list[Profile]:
             precision="tf32",
             batch=float(table["batchsize"].iloc[row]),
             origin="cloud_hw_trainpred",
+            type="cnn",
         )
         for row in range(len(table))
     ]

@@ -7,12 +7,14 @@ leave-one-out goes by, ``source`` the origin. An epoch is one unit of work: ``ep
 Telemetry is mostly missing. Where only the mean of the power is given, its statistics are those of a constant.
 """
 
+import re
 from pathlib import Path
 
 import pandas as pd
 
 from epochcast.regressor.corpora.csv_table import check_filled, positive, read_table
 from epochcast.regressor.errors import InputError
+from epochcast.regressor.job_types import JobType, job_type_of
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.profile import STATISTICS, Profile, Unit, feature_set
 
@@ -22,6 +24,9 @@ SIGNATURE = ("work", "rate")
 _NEEDED = ["source", "group", "precision", "gpu", "unit", "work"]
 _METRICS = ("gpu_utilization", "memory_used", "temperature")
 _BATCH_OF_ALL = ("lambda", "mlperf")  # their batch is that of all GPUs together, of other sources that of each
+_ITEMS = ("items/s", "images/s")  # what a batch counts; of tokens, frames and samples of sound it does not
+_TOKENS = re.compile(r"transformer-?xl|gnmt|tacotron|fastpitch|hifigan|waveglow", re.I)
+_TYPES: dict[str, JobType] = {"megatron_bridge": "llm"}  # where groups are no names of networks
 _UNITS: dict[str, Unit] = {"epochs/s": "epoch", "iterations/s": "step"}  # items/s are neither
 
 
@@ -47,6 +52,9 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
         watts = float(row["power_mean"])
         metrics["power"] = dict.fromkeys(STATISTICS, watts) | {"std": 0.0}
     gpus = int(row["gpus"]) if _holds(row, "gpus") else 1
+    origin = str(row["source"])
+    batch = float(row["batch"]) / (gpus if origin in _BATCH_OF_ALL else 1) if _holds(row, "batch") else None
+    counts_items = str(row["unit"]) in _ITEMS and not _TOKENS.search(str(row["group"]))
     return Profile(
         gpu=str(row["gpu"]),
         epoch_s=1 / float(row["rate"]),
@@ -57,10 +65,13 @@ def _profile(row: "pd.Series[float]", where: str) -> Profile:
         first_epoch_excluded=False,
         workload=str(row["work"]).replace(f"|{row['precision']}|{gpus}|", f"|{row['precision']}|*|"),
         group=str(row["group"]),
-        precision=_precision(str(row["precision"]), str(row["source"]), where),
-        batch=float(row["batch"]) / (gpus if str(row["source"]) in _BATCH_OF_ALL else 1) if _holds(row, "batch") else None,
-        origin=str(row["source"]),
+        precision=_precision(str(row["precision"]), origin, where),
+        batch=batch,
+        origin=origin,
         gpus=gpus,
+        step_s=batch * gpus / float(row["rate"]) if batch and counts_items else None,
+        type=_TYPES.get(origin) or job_type_of(f"{row['group']} {row.get('workload', '')}"),
+        inference=origin.endswith("_infer"),
     )
 
 
@@ -69,8 +80,8 @@ def _holds(row: "pd.Series[float]", column: str) -> bool:
 
 
 def _precision(word: str, origin: str, where: str) -> Precision:
-    if word not in ("mixed", "single"):
-        raise InputError(f"{where}: precision is {word!r:.60}; it must be 'mixed' or 'single'")
-    if word == "mixed":
-        return "mixed"
+    if word not in ("mixed", "single", "fp8"):
+        raise InputError(f"{where}: precision is {word!r:.60}; it must be 'mixed', 'single' or 'fp8'")
+    if word != "single":
+        return word  # type: ignore[return-value]
     return "fp32" if origin == "gavel" else "tf32"

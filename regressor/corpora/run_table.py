@@ -28,7 +28,10 @@ STATISTIC_COLUMNS = {
 """Column -> metric and statistic."""
 
 # From labels, what is the same for every run of a campaign, and what no model learns from.
-_NOT_IN_TABLE = {"metrics", "precision", "batch", "origin", "gpus", "wait_share", "tensor_clock", "throttled", "held_idle_s"}
+_NOT_IN_TABLE = {
+    *("metrics", "precision", "batch", "origin", "gpus", "wait_share", "tensor_clock", "throttled", "held_idle_s"),
+    *("type", "inference"),
+}
 FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name not in _NOT_IN_TABLE)
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.recipes.default import DefaultRecipe
 from epochcast.regressor.recipes.paper import PaperRecipe
-from epochcast.regressor.recipes.speeds import SpeedsRecipe
 
 
 class Recipe(Protocol):
@@ -32,4 +31,4 @@ class Recipe(Protocol):
         ...
 
 
-__all__ = ["DefaultRecipe", "PaperRecipe", "Recipe", "SpeedsRecipe"]
+__all__ = ["DefaultRecipe", "PaperRecipe", "Recipe"]

@@ -1,116 +1,278 @@
-"""The recipe behind every answer: measured speeds of GPUs, and what telemetry adds where training has telemetry."""
+"""The recipe behind every answer: a ridge on rates of equal work and CatBoost, and telemetry of jobs like this one."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from epochcast.regressor.answers import Answers
-from epochcast.regressor.arrays import Arrays, under
-from epochcast.regressor.pairs import Pair, at, source_seconds
-from epochcast.regressor.recipes.speeds import SpeedsRecipe
-from epochcast.regressor.speeds import Speeds
-from epochcast.regressor.telemetry_correction import TelemetryCorrection, has_telemetry
+from epochcast.regressor.arrays import Arrays, part, under
+from epochcast.regressor.boosting import SHARE, Boosting
+from epochcast.regressor.features import busy_share
+from epochcast.regressor.gpus import Gpu
+from epochcast.regressor.job_types import JOB_TYPES, JobType, network_family
+from epochcast.regressor.pairs import Pair, actual_ratio, at, source_seconds
+from epochcast.regressor.precision import PRECISIONS, likely_precisions
+from epochcast.regressor.profile import Profile
+from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures, log_step, shortness
+from epochcast.regressor.telemetry import TelemetryModel, has_telemetry
 
-Route = Literal["ensemble", "incomplete", "residual", "job", "speeds", "specifications"]
+Route = Literal["telemetry", "speeds", "specifications"]
 """What an answer rests on:
 
-- ``ensemble``: jobs like this one, recorded with telemetry on both GPUs: the process of that pair, and trees.
-- ``incomplete``: the same, with metrics that the profile lacks filled by what the others let expect.
-- ``residual``: a GPU was never measured: its data sheet, corrected by part of what trees learnt from telemetry on other GPUs.
-- ``job``: the job itself, known by its name, was measured on some GPUs; only where accuracy is measured, files know no jobs.
-- ``speeds``: other jobs were measured on both GPUs, without telemetry like this one's or with other arithmetic.
+- ``telemetry``: jobs like this one, recorded with telemetry on both GPUs.
+- ``speeds``: other jobs were measured on both GPUs.
 - ``specifications``: a GPU was never measured: its data sheet.
 """
+
+# A job that hardly uses the GPU says nothing of its speed. By choice.
+_LEAST_BUSY = 0.02
+
+Members = Literal["stack", "ridge", "catboost"]
 
 
 @dataclass(eq=False, repr=False)
 class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Speeds at equal work for every pair, and on top of them what telemetry adds (decision 0040, 0013).
+    """Two thirds of the ridge and a third of CatBoost, in log ratios; telemetry where jobs like this one were recorded.
+
+    The ridge alone answers for a family between GPUs that it was measured on.
+
+    Where the precision or the type is not known, the answer is the mean over what is likely, and its scale covers how far they
+    differ. Without telemetry, A to B and B to A of one job are exact inverses.
 
     Args:
-        trees: extra trees; 200 by choice (decision 0006).
-        min_samples_leaf: 2 keeps every leaf an average, so that no training row's latency is stored in a model file.
-        forest_share: weight of the trees next to the processes; a third by choice (decision 0013).
-        residual_step: how much of what the trees learnt a new GPU gets; half, fixed a priori
-            (decision 0006).
-        random_state: seed of the trees.
+        iterations: trees of CatBoost.
+        members: which of them answer; one alone is for comparison.
 
     Attributes:
-        speeds_: learnt from every pair.
-        correction_: learnt from the pairs with telemetry; ``None`` where fewer than two have it.
+        ridge_, boosting_: the members.
+        telemetry_: learnt from the pairs with telemetry; ``None`` where fewer than two have it.
+        types_: type -> share of the families that were learnt from.
     """
 
-    trees: int = 200
-    min_samples_leaf: int = 2
-    forest_share: float = 1 / 3
-    residual_step: float = 0.5
-    random_state: int = 0
+    iterations: int = 300
+    members: Members = "stack"
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:
-        """Fit on measured pairs.
+        """Learn from measured pairs.
 
         Raises:
-            InputError: a pair is not measured, or the pairs hold telemetry of which no feature varies.
+            InputError: a pair is not measured.
         """
-        self.speeds_ = SpeedsRecipe().fit(pairs)
-        self.correction_ = None
+        works = _works(pairs)
+        self.ridge_ = BlockedRidge().fit(_rates(pairs, works))
+        families = {(work.type, work.family) for work in works.values() if work.type}
+        self.types_: dict[JobType | None, float] = {
+            job_type: count / len(families) for job_type, count in sorted(Counter(job_type for job_type, _ in families).items())
+        }
+        rows = [(pair, works[_key(pair.source)]) for pair in pairs]
+        sizes = Counter(work.family for _, work in rows)
+        weights = np.array([1 / math.sqrt(sizes[work.family]) for _, work in rows])
+        self.boosting_ = Boosting(self.iterations, rising=7).fit(_features(rows), np.log(actual_ratio(pairs)), weights)
         recorded = [pair for pair in pairs if has_telemetry(pair.source)]
-        if len(recorded) > 1:
-            base = self.speeds_.forgetting_jobs().answer(recorded).log_ratio
-            forest = ExtraTreesRegressor(self.trees, min_samples_leaf=self.min_samples_leaf, random_state=self.random_state)
-            self.correction_ = TelemetryCorrection(self.forest_share, self.residual_step).fit(recorded, base, forest)
+        self.telemetry_ = TelemetryModel(self.iterations).fit(recorded) if len(recorded) > 1 else None
         return self
 
     def answer(self, pairs: Sequence[Pair]) -> Answers:
-        """Answer each pair with its route, scale and support; needs no epoch seconds."""
-        check_is_fitted(self, "speeds_")
-        answers = self.speeds_.answer(pairs)
-        rows = np.flatnonzero(self.corrects(pairs))
-        if self.correction_ is not None and rows.size:
-            recorded = at(pairs, rows)
-            corrected = self.correction_.correct(recorded, self.speeds_.forgetting_jobs().answer(recorded))
-            answers = answers.updated(rows, corrected)
-        return answers
-
-    def corrects(self, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
-        """Which answers telemetry corrects, by a part or as a whole, shape (n,)."""
-        if self.correction_ is None:
-            return np.zeros(len(pairs), dtype=bool)
-        return self.correction_.applies(pairs, self.speeds_.measured(pairs))
+        """Answer each pair with its route and scale; needs no epoch seconds."""
+        check_is_fitted(self, "ridge_")
+        by_source = {(id(pair.source), pair.source_gpu.name): pair for pair in pairs}
+        of_source = {key: self._likely(pair) for key, pair in by_source.items()}
+        likely = [of_source[id(pair.source), pair.source_gpu.name] for pair in pairs]
+        owner = np.repeat(np.arange(len(pairs)), [len(works) for works in likely])
+        rows = [(pair, work) for pair, works in zip(pairs, likely, strict=True) for work, _ in works]
+        share = np.array([share for works in likely for _, share in works])
+        ratios = self._compare(rows)
+        noise = np.array([self.ridge_.noise(pair.source.origin) for pair in pairs])
+        # The time that the GPU waits for its host stays what it is on the source: 0.1 points worse on the visible rates, where
+        # no job waits for long, but a job that mostly waits is promised nothing.
+        busy = np.array([max(busy_share(pair.source)[0], _LEAST_BUSY) for pair, _ in rows])
+        moved = busy * np.exp(ratios.mean)
+        mean = np.log(1 - busy + moved)
+        variance = (ratios.variance + 2 * noise[owner] ** 2) * (moved / (1 - busy + moved)) ** 2
+        routes = np.array(["speeds" if self._new(pair) == 0 else "specifications" for pair in pairs], dtype="<U14")
+        recorded = np.flatnonzero([self.uses_telemetry(pair) for pair in pairs])
+        if self.telemetry_ is not None and recorded.size:
+            shown = self.telemetry_.compare(at(pairs, recorded))
+            # It takes the place of the others, as a mean by how sure both are is worse; of its own arithmetic and type.
+            place = np.full(len(pairs), -1)
+            place[recorded] = np.arange(len(recorded))
+            like = np.flatnonzero(
+                [
+                    place[row] >= 0 and self.telemetry_.covers(pair.source, work.precision)
+                    for row, (pair, work) in zip(owner, rows, strict=True)
+                ]
+            )
+            mean[like], variance[like] = shown.mean[place[owner[like]]], shown.variance[place[owner[like]]]
+            inside = [set(pairs[row].gpus) <= set(self.telemetry_.gpus) for row in recorded.tolist()]
+            routes[recorded[inside]] = "telemetry"
+        log_ratio: NDArray[np.float64] = np.bincount(owner, share * mean, len(pairs)).astype(np.float64)
+        spread = np.bincount(owner, share * (variance + mean**2), len(pairs)) - log_ratio**2
+        return Answers(
+            log_ratio,
+            np.sqrt(spread),
+            (routes != "specifications").astype(np.float64),
+            routes,
+            np.array([self._cell(pair, route) for pair, route in zip(pairs, routes.tolist(), strict=True)], dtype="<U29"),
+            np.array([family_of(pair.source) or "" for pair in pairs], dtype=np.str_),
+        )
 
     def predict(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return seconds on the target, shape (n,)."""
         seconds: NDArray[np.float64] = source_seconds(pairs) * np.exp(self.answer(pairs).log_ratio)
         return seconds
 
-    def forgetting_jobs(self) -> Self:
-        """The same without what is known of each job: a user's job may have the name of another one of training."""
-        other = type(self)(**self.get_params())
-        other.speeds_, other.correction_ = self.speeds_.forgetting_jobs(), self.correction_
-        return other
+    def uses_telemetry(self, pair: Pair) -> bool:
+        """Whether telemetry of jobs like this one answers: between GPUs that were recorded, or if nobody measured the other."""
+        model = self.telemetry_
+        if model is None or not has_telemetry(pair.source):
+            return False
+        # With the ridge alone a T4 that nobody measured is told 55 % wrong, from its telemetry 15.
+        new = [gpu for gpu in (pair.source_gpu, pair.target_gpu) if gpu.name not in model.gpus]
+        alike = not new or (len(new) == 1 and not self.ridge_.knows(new[0]))
+        return alike and any(
+            model.covers(pair.source, precision) for precision in likely_precisions(pair.source, pair.source_gpu)[0]
+        )
+
+    def _compare(self, rows: Sequence[tuple[Pair, Work]]) -> Ratios:
+        """What the members say of pairs as jobs of these kinds."""
+        ratios = self.ridge_.compare(
+            [pair.source_gpu for pair, _ in rows], [pair.target_gpu for pair, _ in rows], [work for _, work in rows]
+        )
+        if self.members == "ridge":
+            return ratios
+        both = np.concatenate([_features(rows), _features(rows, back=True)])
+        there, back = np.split(self.boosting_.predict(both), 2)
+        # CatBoost knows no family: between GPUs that this one ran on it only blurs what the ridge knows.
+        measured = [self.ridge_.knows_family(work.family, pair.source_gpu, pair.target_gpu) for pair, work in rows]
+        share = 1.0 if self.members == "catboost" else np.where(measured, 0.0, SHARE)
+        return ratios._replace(mean=(1 - share) * ratios.mean + share * (there - back) / 2)
+
+    def _likely(self, pair: Pair) -> list[tuple[Work, float]]:
+        """What the job of a pair may be, and how likely each is."""
+        source, gpu = pair.source, pair.source_gpu
+        types = {source.type: 1.0} if source.type else self.types_ or {None: 1.0}
+        work = work_of(source, gpu)
+        return [
+            (work._replace(precision=precision, type=job_type), of_precision * of_type)
+            for precision, of_precision in likely_precisions(source, gpu)[0].items()
+            for job_type, of_type in types.items()
+        ]
+
+    def _new(self, pair: Pair) -> int:
+        return sum(not self.ridge_.knows(gpu) for gpu in (pair.source_gpu, pair.target_gpu))
+
+    def _cell(self, pair: Pair, route: str) -> str:
+        """The kind of answers whose errors make the interval."""
+        if route == "telemetry":
+            return route
+        return ("both new" if self._new(pair) == 2 else route) + ("" if pair.source.type else UNTOLD)
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt, but for the arrays and what is known of single jobs, as JSON values."""
-        check_is_fitted(self, "speeds_")
+        """Return what was learnt, but for the arrays, as JSON values."""
+        check_is_fitted(self, "ridge_")
         return {
-            "speeds": self.speeds_.speeds_.state(),
-            "correction": None if self.correction_ is None else self.correction_.state(),
+            "ridge": self.ridge_.state(),
+            "types": self.types_,
+            "telemetry": None if self.telemetry_ is None else self.telemetry_.state(),
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fitted arrays; :meth:`get_params` and :meth:`state` are the caller's to keep next to them."""
-        corrections = {} if self.correction_ is None else self.correction_.arrays()
-        return under("speeds", self.speeds_.speeds_.arrays()) | corrections
+        telemetry = {} if self.telemetry_ is None else under("telemetry", self.telemetry_.arrays())
+        return under("ridge", self.ridge_.arrays()) | {"boosting": self.boosting_.stored} | telemetry
 
     def restore(self, state: Mapping[str, Any], arrays: Arrays) -> Self:
         """Take :meth:`state` and :meth:`arrays`."""
-        self.speeds_ = SpeedsRecipe.of(Speeds.restored(state["speeds"], arrays))
-        empty = TelemetryCorrection(self.forest_share, self.residual_step)
-        self.correction_ = None if state["correction"] is None else empty.restore(state["correction"], arrays)
+        self.ridge_ = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
+        self.boosting_, self.types_ = Boosting.of_array(arrays["boosting"]), dict(state["types"])
+        stored = state["telemetry"]
+        self.telemetry_ = None if stored is None else TelemetryModel.restored(stored, part(arrays, "telemetry"))
         return self
+
+
+UNTOLD = ", type unknown"
+"""Ends the cell of an answer for a job whose type is not known."""
+
+
+def family_of(profile: Profile) -> str | None:
+    """What shares coefficients: the network, or the workload where that is not known."""
+    return network_family(profile.group) if profile.group else profile.workload
+
+
+def work_of(profile: Profile, gpu: Gpu) -> Work:
+    """What a profile says of its job."""
+    likely = likely_precisions(profile, gpu)[0]
+    precision = max(likely, key=lambda name: likely[name])
+    step = _log_step(profile, gpu)
+    return Work(precision, profile.type, family_of(profile), profile.gpus, 0.0 if math.isnan(step) else shortness(step))
+
+
+def _log_step(profile: Profile, gpu: Gpu) -> float:
+    step_s = profile.step_s or (profile.epoch_s if profile.unit == "step" else None)
+    likely = likely_precisions(profile, gpu)[0]
+    return log_step(step_s, gpu, max(likely, key=lambda name: likely[name])) if step_s else math.nan
+
+
+def _key(profile: Profile) -> str:
+    """Of equal work."""
+    return f"{profile.workload} on {profile.gpus}"
+
+
+def _works(pairs: Iterable[Pair]) -> dict[str, Work]:
+    """What each work is; its steps are as short as their median over its GPUs."""
+    each: dict[str, dict[int, Work]] = defaultdict(dict)
+    for pair in pairs:
+        each[_key(pair.source)][id(pair.source)] = work_of(pair.source, pair.source_gpu)
+    return {
+        key: next(iter(works.values()))._replace(short=float(np.median([work.short for work in works.values()])))
+        for key, works in each.items()
+    }
+
+
+def _rates(pairs: Iterable[Pair], works: Mapping[str, Work]) -> list[MeasuredRate]:
+    """The rate of each source profile of measured pairs, once."""
+    profiles = {id(pair.source): (pair.source, pair.source_gpu) for pair in pairs}
+    return [
+        MeasuredRate(_key(profile), works[_key(profile)], gpu, -math.log(profile.epoch_s or math.nan), profile.origin or "")
+        for profile, gpu in profiles.values()
+    ]
+
+
+def _features(rows: Sequence[tuple[Pair, Work]], back: bool = False) -> NDArray[np.float64]:
+    """What CatBoost reads: logs of the source's figures over the target's, of the source's, and the job, shape (n, 29).
+
+    ``back`` asks the same of the same job from target to source.
+    """
+    distinct = {(gpu.name, work.precision): gpu for pair, work in rows for gpu in (pair.source_gpu, pair.target_gpu)}
+    figures = np.array([log_figures(gpu, precision) for (_, precision), gpu in distinct.items()])
+    place = {key: row for row, key in enumerate(distinct)}
+    here, there = (
+        figures[[place[gpu.name, work.precision] for gpu, (_, work) in zip(gpus, rows, strict=True)]]
+        for gpus in ([pair.source_gpu for pair, _ in rows], [pair.target_gpu for pair, _ in rows])
+    )
+    if back:
+        here, there = there, here
+    jobs = {(id(pair.source), work.precision, work.type): (pair, work) for pair, work in rows}
+    of_job = {key: _job_features(*of) for key, of in jobs.items()}
+    number = {key: row for row, key in enumerate(of_job)}
+    job = np.array([*of_job.values()])[[number[id(pair.source), work.precision, work.type] for pair, work in rows]]
+    return np.concatenate([here - there, here, job], axis=1)
+
+
+def _job_features(pair: Pair, work: Work) -> list[float]:
+    profile = pair.source
+    return [
+        _log_step(profile, pair.source_gpu),
+        math.log(profile.batch) if profile.batch else math.nan,
+        math.log2(work.gpus),
+        float(profile.inference),
+        *(float(work.precision == precision) for precision in PRECISIONS),
+        *(float(work.type == job_type) for job_type in JOB_TYPES),
+    ]

@@ -7,9 +7,9 @@ from epochcast.regressor.answers import Answers
 from lab.evaluate.latency.interval_scores import constant_width, fold_wise, interval_score, score_intervals
 
 
-def answers(scale: np.ndarray, route: str = "ensemble") -> Answers:
+def answers(scale: np.ndarray, route: str = "speeds") -> Answers:
     n = len(scale)
-    return Answers(np.zeros(n), scale, np.ones(n), np.full(n, route), np.full(n, "T4"), np.full(n, ""))
+    return Answers(np.zeros(n), scale, np.ones(n), np.full(n, route), np.full(n, route), np.full(n, ""))
 
 
 def naive_score(low: float, high: float, true: float) -> float:
@@ -55,7 +55,7 @@ def test_a_fold_never_sets_its_own_width() -> None:
     assert set(widths[folds == 0]) == {0.5} and set(widths[folds == 1]) == {0.01}
 
 
-def test_a_route_that_only_one_fold_took_has_no_interval() -> None:
+def test_a_cell_of_one_fold_alone_has_no_interval() -> None:
     both = Answers.concatenate([answers(np.ones(20)), answers(np.ones(5), "prior")])
     folds = np.array([0, 1] * 10 + [1] * 5)
     widths = fold_wise(np.full(25, 0.1), folds, both)

@@ -100,7 +100,7 @@ def pairs(made_up_profiles: list[Profile], catalog: Catalog) -> list[Pair]:
 @pytest.fixture(scope="session")
 def predictor(made_up_profiles: list[Profile], catalog: Catalog) -> LatencyPredictor:
     """Fitted on the made-up profiles, with few trees."""
-    return LatencyPredictor.fit(made_up_profiles, catalog, DefaultRecipe(trees=20))
+    return LatencyPredictor.fit(made_up_profiles, catalog, DefaultRecipe(iterations=20))
 
 
 @pytest.fixture

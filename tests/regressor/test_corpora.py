@@ -106,8 +106,8 @@ def test_the_public_profiles_survive_the_table_of_runs(tmp_path: Path, public_pr
     rows = [profile_row(profile) for profile in public_profiles]
     columns = [*run_table.FIELD_COLUMNS, *run_table.STATISTIC_COLUMNS]
     pd.DataFrame(rows).reindex(columns=columns).to_parquet(tmp_path / "corpus.parquet")
-    # A campaign's runs say precision and batch in their labels, and have no origin.
-    own = [replace(profile, precision=None, batch=None, origin=None) for profile in public_profiles]
+    # A campaign's runs say precision and batch in their labels, and have no origin and no type.
+    own = [replace(profile, precision=None, batch=None, origin=None, type=None) for profile in public_profiles]
     assert load_corpus(tmp_path) == own
 
 

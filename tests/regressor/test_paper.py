@@ -1,4 +1,3 @@
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -31,12 +30,6 @@ def test_mean_is_the_mean_of_its_members(pairs: list[Pair]) -> None:
         for recipe in (RandomForestRecipe(trees=5), CatBoostRecipe(iterations=20), MeanRecipe(trees=5, iterations=20))
     )
     assert mean == pytest.approx((forest + boosting) / 2)
-
-
-def test_says_which_extra_is_missing(pairs: list[Pair], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "catboost", None)
-    with pytest.raises(InputError, match=r"by the package catboost; .*'\.\[paper\]'"):
-        PaperRecipe().fit(pairs)
 
 
 def test_feature_sets(pairs: list[Pair]) -> None:

@@ -5,19 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 from joblib import parallel_config
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from epochcast.regressor import Catalog, InputError, Profile
-from epochcast.regressor.arrays import part
-from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs, target_seconds
+from epochcast.regressor.job_types import JOB_TYPES
+from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.protocols import splits
-from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, SpeedsRecipe
+from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe
 from epochcast.regressor.scoring import score
-from epochcast.regressor.telemetry_correction import TelemetryCorrection
 
-RECIPES = {"default": DefaultRecipe, "paper": PaperRecipe, "speeds": SpeedsRecipe}
+RECIPES = {"default": DefaultRecipe, "paper": PaperRecipe}
 # Small enough to fit in a moment; a recipe has some of them or none.
 SMALL = {"trees": 20, "iterations": 20, "cv": 2}
 
@@ -69,28 +67,23 @@ def test_the_stack_is_the_same_from_processes(pairs: list[Pair]) -> None:
 
 def test_routes(fitted: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
     whole = make_profile("T4")
-    no_power = replace(whole, metrics={name: whole.metrics[name] for name in ("gpu_utilization", "memory_utilization")})
-    bare = replace(whole, metrics={"power": whole.metrics["power"]})
+    bare = replace(whole, metrics={"gpu_utilization": whole.metrics["gpu_utilization"]})
     asked = [
         Pair(whole, catalog["T4"], catalog["A10G"]),
         Pair(whole, catalog["T4"], catalog["H100 SXM5"]),
         Pair(replace(whole, gpu="L4"), catalog["L4"], catalog["T4"]),
-        Pair(no_power, catalog["T4"], catalog["A10G"]),
-        Pair(no_power, catalog["T4"], catalog["H100 SXM5"]),
         Pair(bare, catalog["T4"], catalog["A10G"]),
+        Pair(replace(bare, type="cnn"), catalog["T4"], catalog["H100 SXM5"]),
+        Pair(replace(bare, gpu="L4"), catalog["L4"], catalog["H100 SXM5"]),
     ]
-    assert fitted.answer(asked).routes.tolist() == [
-        "ensemble",
-        "residual",
-        "residual",
-        "incomplete",
-        "specifications",
-        "speeds",
-    ]
-    log_ratios = fitted.answer(asked).log_ratio
+    answers = fitted.answer(asked)
+    assert answers.routes.tolist() == ["telemetry", *["specifications"] * 2, "speeds", *["specifications"] * 2]
+    cells = ["telemetry", *["specifications, type unknown"] * 2, "speeds, type unknown", "specifications"]
+    assert answers.cells.tolist() == [*cells, "both new, type unknown"]
+    assert [fitted.uses_telemetry(pair) for pair in asked] == [True] * 3 + [False] * 3
     # One batch answers as each question alone does, regardless of the routes next to it.
-    assert np.allclose(log_ratios, [fitted.answer([pair]).log_ratio[0] for pair in asked], rtol=0, atol=1e-12)
-    assert fitted.predict(asked[:1])[0] == pytest.approx(np.exp(log_ratios[0]) * whole.epoch_s)
+    assert np.allclose(answers.log_ratio, [fitted.answer([pair]).log_ratio[0] for pair in asked], rtol=0, atol=1e-12)
+    assert fitted.predict(asked[:1])[0] == pytest.approx(np.exp(answers.log_ratio[0]) * whole.epoch_s)
 
 
 def test_any_gpu_of_the_catalogue_is_source_and_target(
@@ -112,87 +105,82 @@ def test_ratio_needs_no_latency_and_ignores_it(
         fitted.predict(pairs)
 
 
-@pytest.mark.parametrize("metrics", [(), ("gpu_utilization",)])
-def test_without_telemetry_the_speeds_alone_are_learnt(pairs: list[Pair], metrics: tuple[str, ...]) -> None:
-    few = [
-        replace(pair, source=replace(pair.source, metrics={name: pair.source.metrics[name] for name in metrics}))
-        for pair in pairs
+@pytest.fixture(scope="module")
+def by_rates(catalog: Catalog, make_profile: Callable[..., Profile]) -> DefaultRecipe:
+    """20 jobs without telemetry, twice as fast on a V100 as on a T4, and in mixed precision or as an LLM four times."""
+    profiles = [
+        make_profile(
+            gpu,
+            metrics={},
+            feature_set="none",
+            epoch_s=seconds,
+            workload=f"{job}{precision}",
+            group=f"j{job}",
+            precision=precision,
+            type=("cnn", "llm")[job % 2],
+        )
+        for job in range(20)
+        for precision in ("tf32", "mixed")
+        for gpu, seconds in (("T4", 10.0), ("V100 SXM2 16GB", 5.0 if precision == "tf32" and job % 2 == 0 else 2.5))
     ]
-    recipe = DefaultRecipe().fit(few)
-    assert recipe.correction_ is None and set(recipe.forgetting_jobs().answer(pairs).routes) == {"speeds"}
-    again = DefaultRecipe().restore(recipe.state(), recipe.arrays())
-    assert np.allclose(again.predict(pairs), recipe.forgetting_jobs().predict(pairs))
+    return DefaultRecipe(iterations=50).fit(make_pairs(profiles, catalog))
 
 
-def test_what_is_restored_answers_alike(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
-    again = DefaultRecipe(**fitted.get_params()).restore(fitted.state(), fitted.arrays())
-    assert np.array_equal(again.predict(pairs), fitted.predict(pairs))
+def test_what_is_not_known_is_the_mean_over_what_is_likely(
+    by_rates: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    bare = make_profile("T4", metrics={}, feature_set="none")
+    jobs = [replace(bare, precision=precision, type=of) for precision in ("tf32", "mixed") for of in ("cnn", "llm")]
+    asked = [*jobs, replace(bare, precision="tf32"), bare]
+    answers = by_rates.answer([Pair(job, catalog["T4"], catalog["V100 SXM2 16GB"]) for job in asked])
+    assert by_rates.telemetry_ is None and set(answers.routes) == {"speeds"}
+    known, width = answers.log_ratio, answers.scale
+    assert np.exp(known[:4]) == pytest.approx([0.5, 0.25, 0.25, 0.25], rel=0.35) and known[0] > known[1]
+    assert known[4] == pytest.approx(known[:2].mean()) and known[5] == pytest.approx(known[:4].mean())
+    assert width[4] ** 2 == pytest.approx(np.mean(width[:2] ** 2) + known[:2].var()) and width[4] > width[:2].max()
 
 
-def correction_of(recipe: DefaultRecipe) -> TelemetryCorrection:
-    assert recipe.correction_ is not None
-    return recipe.correction_
+def test_there_and_back_is_where_it_began(
+    by_rates: DefaultRecipe, catalog: Catalog, make_profile: Callable[..., Profile]
+) -> None:
+    """Of one job without telemetry A to B and B to A never contradict."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        here, there = (str(name) for name in rng.choice(list(catalog), 2, replace=False))
+        told = {"type": rng.choice([*JOB_TYPES, None]), "precision": rng.choice(["tf32", "mixed", "fp8"])}
+        job = make_profile(here, metrics={}, feature_set="none", batch=32.0, gpus=int(rng.choice([1, 8])), **told)
+        out = by_rates.answer([Pair(job, catalog[here], catalog[there])])
+        back = by_rates.answer([Pair(replace(job, gpu=there), catalog[there], catalog[here])])
+        assert out.log_ratio[0] == pytest.approx(-back.log_ratio[0]) and out.scale[0] == pytest.approx(back.scale[0])
 
 
-def test_no_training_target_stands_in_the_trees(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
-    """Every leaf is a mean of at least two rows; all measured ratios differ, so none can be read off."""
-    base, forest = fitted.speeds_.forgetting_jobs().answer(pairs).log_ratio, correction_of(fitted).forest_
-    targets = (np.log(actual_ratio(pairs)) - base).astype(np.float32)
-    leaves = forest.value[forest.feature == -1]
-    assert not np.isin(leaves, targets).any()
+def test_what_is_restored_answers_alike(fitted: DefaultRecipe, by_rates: DefaultRecipe, pairs: list[Pair]) -> None:
+    for recipe in (fitted, by_rates):
+        again = DefaultRecipe(**recipe.get_params()).restore(recipe.state(), recipe.arrays())
+        assert np.array_equal(again.predict(pairs), recipe.predict(pairs))
+        assert np.allclose(again.answer(pairs).scale, recipe.answer(pairs).scale, rtol=1e-4)
 
 
-def test_no_training_profile_stands_among_the_inducing_points(fitted: DefaultRecipe, pairs: list[Pair]) -> None:
-    correction = correction_of(fitted)
-    rows = (correction.features_.matrix(pairs) - correction.mean_) / correction.scale_
-    arrays = part(fitted.arrays(), "processes")
-    points = np.concatenate([array for name, array in arrays.items() if name.endswith(".points")])
-    assert len(points) > 50 and cdist(points, rows).min() > 1e-6
-
-
-def test_profiles_that_are_all_alike_are_refused(pairs: list[Pair]) -> None:
-    profile = pairs[0].source
-    alike = [replace(pair, source=profile, source_gpu=pairs[0].source_gpu) for pair in pairs]
-    with pytest.raises(InputError, match="nothing can be learnt from these"):
-        small("default").fit(alike)
-
-
-def test_repeated_runs_are_one_workload(pairs: list[Pair], fitted: DefaultRecipe) -> None:
-    assert correction_of(small("default").fit([*pairs, *pairs])).pairs_seen_ == correction_of(fitted).pairs_seen_
-
-
-def test_two_workloads_bound_no_ratio(
+def test_telemetry_of_one_arithmetic_and_type_says_nothing_of_another(
     made_up_profiles: list[Profile], catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
-    """The range of two measured ratios is no range of ratios: other jobs between these GPUs are answered beyond it."""
-    some = [one for one in made_up_profiles if one.gpu != "A10G" or one.workload in ("0.0", "0.1")]
-    recipe = small("default").fit(make_pairs(some, catalog))
-    assert correction_of(recipe).pairs_seen_["T4", "A10G"].workloads == 2
-    answers = recipe.answer([Pair(make_profile("T4", busy), catalog["T4"], catalog["A10G"]) for busy in (0.05, 1.0)])
-    assert set(answers.routes.tolist()) == {"speeds"}
-    low, high = correction_of(recipe).pairs_seen_["T4", "A10G"][1:]
-    assert not ((low <= answers.log_ratio) & (answers.log_ratio <= high)).all()
-
-
-def test_a_correction_learnt_in_one_arithmetic_says_nothing_of_another(
-    made_up_profiles: list[Profile], catalog: Catalog, make_profile: Callable[..., Profile]
-) -> None:
-    single = [replace(profile, precision="tf32") for profile in made_up_profiles]
+    single = [replace(profile, precision="tf32", type="cnn") for profile in made_up_profiles]
     recipe = small("default").fit(make_pairs(single, catalog))
     jobs = [make_profile("T4", precision=precision) for precision in ("tf32", "mixed", None)]
-    asked = [Pair(job, catalog["T4"], catalog["V100 SXM2 16GB"]) for job in jobs]
-    answers, speeds = recipe.answer(asked), recipe.speeds_.forgetting_jobs().answer(asked)
-    assert answers.routes.tolist() == ["ensemble", "speeds", "speeds"]
-    shift = answers.log_ratio - speeds.log_ratio
-    assert shift[0] != 0 and shift[1] == 0 and shift[2] == pytest.approx(shift[0] / 2, rel=0.05)
+    jobs.append(make_profile("T4", precision="tf32", type="llm"))
+    answers = recipe.answer([Pair(job, catalog["T4"], catalog["V100 SXM2 16GB"]) for job in jobs])
+    assert answers.routes.tolist() == ["telemetry", "speeds", "telemetry", "speeds"]
+    single_ratio, mixed, either, _ = answers.log_ratio
+    assert either == pytest.approx((single_ratio + mixed) / 2) and single_ratio != mixed
 
 
-def test_measured_gpus_without_telemetry_are_answered_by_their_speeds(
+def test_measured_gpus_without_telemetry_are_answered_by_their_rates(
     pairs: list[Pair], catalog: Catalog, make_profile: Callable[..., Profile]
 ) -> None:
-    """Other jobs' rates on an A100 are better evidence of it than trees that saw a T4, an A10G and a V100."""
+    """Other jobs' rates on an A100 are better evidence of it than telemetry of a T4, an A10G and a V100."""
     bare = make_profile("T4", metrics={}, feature_set="none", workload="w", group="g", epoch_s=10.0)
     rates = make_pairs([bare, replace(bare, gpu="A100 SXM4 40GB", epoch_s=2.0)], catalog)
     recipe = small("default").fit([*pairs, *rates])
     asked = [Pair(make_profile("T4"), catalog["T4"], catalog[gpu]) for gpu in ("A100 SXM4 40GB", "A100 PCIe 40GB", "A10G")]
-    assert recipe.answer(asked).routes.tolist() == ["speeds", "residual", "ensemble"]
+    assert recipe.answer(asked).routes.tolist() == ["speeds", "specifications", "telemetry"]
+    assert [recipe.uses_telemetry(pair) for pair in asked] == [False, True, True]

@@ -1,12 +1,13 @@
 """The model that a fresh clone predicts with."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from epochcast.regressor import Catalog, LatencyPredictor, Profile
+from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_corpus
 from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import Pair, make_pairs, target_seconds
 from epochcast.regressor.predictor import SHIPPED
@@ -24,20 +25,30 @@ def test_is_small_and_predicts_for_every_gpu(
 
 
 def test_says_how_accurate_it_is(shipped: LatencyPredictor) -> None:
-    """Of left-out workloads, jobs and GPUs, in all of the data: 1090 pairs of CNNs with telemetry, 7012 of rates."""
+    """Of left-out families and GPUs, in all of the data: 1090 pairs of CNNs with telemetry, 8212 of rates."""
     accuracy = shipped.reliability.accuracy
-    assert {figures["n"] for figures in accuracy.values()} == {8102}
-    assert accuracy["P3"]["mape"] <= 21 and accuracy["P4"]["mape"] <= 16
+    assert {figures["n"] for figures in accuracy.values()} == {9302}
+    assert accuracy["P3"]["mape"] <= 21 and accuracy["P4"]["mape"] <= 18
 
 
 def test_is_what_training_on_the_public_files_gives(
-    shipped: LatencyPredictor, public_profiles: list[Profile], rates: list[Profile]
+    shipped: LatencyPredictor, public_profiles: list[Profile], rates: list[Profile], shared_data: Path
 ) -> None:
-    assert shipped.training["fingerprint"] == fingerprint([profile.to_json() for profile in [*public_profiles, *rates]])
+    more = load_corpus(shared_data / "cross_gpu" / "rates_2.csv.gz")
+    assert shipped.training["fingerprint"] == fingerprint([profile.to_json() for profile in [*public_profiles, *rates, *more]])
     pairs = make_pairs(public_profiles, shipped.catalog)
-    assert set(shipped.recipe.answer(pairs).routes) == {"ensemble"}
-    fit = score(target_seconds(pairs), shipped.recipe.predict(pairs)).mape
-    assert fit < shipped.reliability.accuracy["P2"]["mape"]
+    assert set(shipped.recipe.answer(pairs).routes) == {"telemetry"}
+    assert score(target_seconds(pairs), shipped.recipe.predict(pairs)).mape < 5
+
+
+def test_more_than_ten_percent_better_is_faster(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
+    """The order of the data sheets, where they are clear, for jobs of any type."""
+    for told in ({}, {"type": "llm"}, {"type": "cnn", "precision": "mixed"}, {"type": "llm", "precision": "fp8"}):
+        job = make_profile("A100 SXM4 80GB", metrics={}, feature_set="none", **told)
+        ratios = {one.gpu: one.ratio for one in shipped.predict(job)}
+        order = ["B200 SXM", "H200 SXM", "A100 SXM4 80GB", "A100 SXM4 40GB"]
+        assert [ratios[gpu] for gpu in order] == sorted(ratios[gpu] for gpu in order)
+        assert ratios["GB200"] < ratios["H100 SXM5"] < 1
 
 
 def test_ratios_there_and_back_nearly_cancel(
@@ -55,7 +66,7 @@ def test_every_gpu_that_was_never_measured_says_so(
     shipped: LatencyPredictor, make_profile: Callable[..., Profile], changes: dict[str, Any]
 ) -> None:
     answers = shipped.predict(make_profile("T4", precision="mixed", **changes))
-    new = {gpu.name for gpu in shipped.catalog.values() if not shipped.recipe.speeds_.speeds_.knows(gpu)}
+    new = {gpu.name for gpu in shipped.catalog.values() if not shipped.recipe.ridge_.knows(gpu)}
     assert {"GB300", "H100 NVL", "H20 SXM", "MI300X", "RTX 5090"} <= new
     for answer in answers:
         assert (answer.gpu in new) == answer.why.startswith(f"nothing was measured on {answer.gpu}: data sheets")

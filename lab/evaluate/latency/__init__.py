@@ -1,12 +1,12 @@
 """Accuracy of a recipe: by a protocol on one data set, or fitted on one and tested on another."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from epochcast.regressor.anchored import with_anchors
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.gpus import Catalog
@@ -17,8 +17,10 @@ from epochcast.regressor.protocols import ANCHORED, SHUFFLED, AnsweringRecipe, o
 from epochcast.regressor.recipes import DefaultRecipe, Recipe
 from epochcast.regressor.recipes.raw_seconds import RawSecondsRecipe
 from epochcast.regressor.reliability import Reliability
+from lab.evaluate.latency.anchored import chosen_anchors, with_anchors
 from lab.evaluate.latency.interval_scores import constant_width, fold_wise
 from lab.evaluate.latency.result import Evaluation, ShuffleResult, summary
+from lab.evaluate.latency.told import TOLD
 from lab.rivals.latency import RECIPES
 
 __all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_split"]
@@ -49,6 +51,7 @@ def evaluate(
     seeds: Sequence[int] | None = None,
     anchors: int = 10,
     families: bool = False,
+    told: str = "family",
     progress: Progress = lambda done, fits: None,
 ) -> Evaluation:
     """Measure a recipe by one protocol (:data:`~epochcast.regressor.protocols.PROTOCOLS`).
@@ -63,6 +66,7 @@ def evaluate(
         seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for the paper's models, which take minutes.
         anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4. 10 by choice.
         families: equal networks of all origins leave together, of new-workload.
+        told: what a tested job says of itself, a name of :data:`TOLD`.
         progress: called with (fits done, fits in all) before each fit.
 
     Raises:
@@ -80,6 +84,7 @@ def evaluate(
         "profiles": len(profiles),
         "pairs": len(pairs),
         "workloads_on_one_gpu": _workloads_on_one_gpu(profiles, pairs),
+        "told": told,
     }
     if protocol == ANCHORED:
         rows, run, at_random = _anchored(pairs, unfitted, anchors, progress)
@@ -90,14 +95,19 @@ def evaluate(
         return lambda done, folds: progress(number * folds + done, len(seeds) * folds)
 
     runs = [
-        _run(pairs, *out_of_fold(pairs, protocol, unfitted, seed, of_seed(number), families=families))
+        _run(pairs, *out_of_fold(pairs, protocol, unfitted, seed, of_seed(number), families=families, told=TOLD[told]))
         for number, seed in enumerate(seeds)
     ]
     return summary(name, protocol, pairs, runs, settings)
 
 
 def evaluate_split(
-    train: Sequence[Profile], test: Sequence[Profile], catalog: Catalog, *, recipe: str | Recipe = "default"
+    train: Sequence[Profile],
+    test: Sequence[Profile],
+    catalog: Catalog,
+    *,
+    recipe: str | Recipe = "default",
+    told: str = "family",
 ) -> Evaluation:
     """Fit a recipe on ``train`` alone and measure it on the pairs within ``test``; intervals are those the predictor gives.
 
@@ -111,6 +121,7 @@ def evaluate_split(
     pairs = make_pairs(test, catalog)
     into_new = [pair for pair in pairs if pair.target_gpu.name not in known and pair.source_gpu.name in known]
     pairs = into_new or pairs
+    pairs = [replace(pair, source=TOLD[told](pair.source)) for pair in pairs]
     learnt = make_pairs(train, catalog)
     fitted = clone(unfitted).fit(learnt)
     if isinstance(fitted, DefaultRecipe):
@@ -168,7 +179,13 @@ def _anchored(
     A recipe that knows its own uncertainty is calibrated as a user would; any other has the anchors among its training data.
     """
     if not isinstance(unfitted, AnsweringRecipe):
-        seconds, folds, _ = out_of_fold(pairs, ANCHORED, unfitted, progress=progress, anchors=anchors)
+        seconds, folds, _ = out_of_fold(
+            pairs,
+            ANCHORED,
+            unfitted,
+            progress=progress,
+            anchors=lambda gpu: chosen_anchors(pairs, gpu)[:anchors] if anchors else (),
+        )
         rows = np.flatnonzero(folds >= 0)
         return rows, ShuffleResult.without_intervals(seconds[rows]), []
     _, folds, base = out_of_fold(pairs, "P4", unfitted, progress=progress)

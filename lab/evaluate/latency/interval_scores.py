@@ -51,20 +51,18 @@ def interval_score(log_error: NDArray[np.float64], half_width: NDArray[np.float6
 
 
 def fold_wise(log_error: NDArray[np.float64], folds: NDArray[np.intp], answers: Answers) -> NDArray[np.float64]:
-    """Half-widths in log seconds, shape (n,), each from the errors of the same route in all other folds; NaN without any."""
+    """Half-widths in log seconds, shape (n,), each from the errors of the same cell in all other folds; NaN without any."""
     widths = np.full(len(log_error), np.nan)
-    for route in np.unique(answers.routes):
+    for cell in np.unique(answers.cells):
         for fold in np.unique(folds):
-            of_route = (answers.routes == route) & np.isfinite(log_error)
-            here, others = np.flatnonzero((folds == fold) & of_route), np.flatnonzero((folds != fold) & of_route)
+            of_cell = (answers.cells == cell) & np.isfinite(log_error)
+            here, others = np.flatnonzero((folds == fold) & of_cell), np.flatnonzero((folds != fold) & of_cell)
             if here.size and others.size:
                 interval = ScaledInterval.of_errors(log_error[others], answers[others], "other folds")
-                widths[here] = interval.half_widths(answers[here])
+                widths[here] = interval.multiple * answers.scale[here]
     return widths
 
 
 def constant_width(log_error: NDArray[np.float64], folds: NDArray[np.intp], answers: Answers) -> NDArray[np.float64]:
     """Calibrate in the same way, as if every answer were equally sure: what intervals that follow the errors must beat."""
-    any_ = np.full(len(log_error), "any")
-    same = replace(answers, scale=np.ones(len(log_error)), routes=any_, sources=any_, origins=any_)
-    return fold_wise(log_error, folds, same)
+    return fold_wise(log_error, folds, replace(answers, scale=np.ones(len(log_error)), cells=np.full(len(log_error), "any")))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 
-from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, Recipe, SpeedsRecipe
+from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe, Recipe
 from lab.rivals.latency.baselines import DataSheetRidge, PairMedian, SpecificationRatio
 from lab.rivals.latency.latency_only import LatencyOnlyRecipe
 from lab.rivals.latency.log_ratio import LogRatioRecipe
@@ -26,9 +26,9 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "catboost": CatBoostRecipe,
     "hist-gradient-boosting": HistGradientBoostingRecipe,
     "forest-catboost-mean": MeanRecipe,
-    "speeds": SpeedsRecipe,
+    "ridge": lambda: DefaultRecipe(members="ridge"),
+    "ratio-catboost": lambda: DefaultRecipe(members="catboost"),
     "prior": PriorRecipe,
-    "gaussian-process": lambda: DefaultRecipe(forest_share=0.0),
     "extra-trees": _extra_trees,
     "latency-only": LatencyOnlyRecipe,
     "same-latency": SpecificationRatio,

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from epochcast.regressor.pairs import Pair, actual_ratio, source_seconds
-from epochcast.regressor.speeds import log_figures
+from epochcast.regressor.ridge import log_figures
 
 Figure = Literal["flops", "memory_bandwidth"]
 
@@ -53,7 +53,7 @@ def _ratio(pair: Pair, figure: Figure) -> float:
 class DataSheetRidge(RegressorMixin, BaseEstimator):
     """Source latency times what a ridge on log ratios of data-sheet figures says, with slopes of their own in mixed precision.
 
-    The figures are those of :mod:`~epochcast.regressor.speeds`; a job of unknown precision counts as FP32 code.
+    The figures are those of :mod:`~epochcast.regressor.ridge`; a job of unknown precision counts as FP32 code.
     """
 
     def fit(self, pairs: Sequence[Pair], y: None = None) -> Self:

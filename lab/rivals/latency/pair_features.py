@@ -8,24 +8,22 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from epochcast.regressor.derived import STATIC, SourceFeatures, static_features
 from epochcast.regressor.errors import InputError
-from epochcast.regressor.features import exclude, paper_features
+from epochcast.regressor.features import exclude, paper_features, prior_log_ratio
 from epochcast.regressor.pairs import Pair
-
-_STATIC_COLUMNS = (*(f"{name}_log_ratio" for name in STATIC), "prior_log_ratio")
+from epochcast.regressor.telemetry import METRICS, has_telemetry, sheet_change, statistics_of
 
 
 class PairFeatures(TransformerMixin, BaseEstimator):
-    """Turns pairs into one row of features each; what never varies in training is left out.
+    """Turns pairs into one row of features each.
 
     Args:
         kind: ``derived`` features carry over between GPUs, know no latency, and go with the log ratio as target
-            (:mod:`~epochcast.regressor.derived`); ``paper`` has those of section III-C.1 and goes with seconds.
+            (:mod:`~epochcast.regressor.telemetry`); ``paper`` has those of section III-C.1 and goes with seconds, less what its
+            rule excludes.
 
     Attributes:
-        columns_: names of the columns.
-        excluded_: metric or column that is not used -> reason.
+        columns_: names of the columns of ``paper``.
     """
 
     def __init__(self, kind: Literal["derived", "paper"] = "derived") -> None:
@@ -35,28 +33,21 @@ class PairFeatures(TransformerMixin, BaseEstimator):
         """Choose the columns; ``y`` is not looked at.
 
         Raises:
-            InputError: ``kind`` is unknown, there is no pair, or the paper's features miss a profile's epoch seconds.
+            InputError: ``kind`` is unknown, there is no pair, or a profile lacks what the features need.
         """
         if not len(pairs):
             raise InputError("there are no pairs to take features from; give at least one")
-        if self.kind == "derived":
-            self.source_ = SourceFeatures.choose(pairs)
-            self.columns_, self.excluded_ = [*self.source_.columns, *_STATIC_COLUMNS], dict(self.source_.excluded)
-        elif self.kind == "paper":
-            self.columns_, self.excluded_ = exclude(paper_features(pairs))
-        else:
+        if self.kind not in ("derived", "paper"):
             raise InputError(f"unknown kind of features {self.kind!r}; known are derived, paper")
+        if self.kind == "derived" and not all(has_telemetry(pair.source) for pair in pairs):
+            raise InputError(f"a profile lacks one of {', '.join(METRICS)}, which derived features need; use kind 'paper'")
+        self.columns_ = exclude(paper_features(pairs))[0] if self.kind == "paper" else []
         return self
 
     def transform(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """Return the features, shape (n, len(columns_)); NaN where a profile lacks a metric that the training profiles held."""
+        """Return the features, one row per pair."""
         check_is_fitted(self)
         if self.kind == "derived":
-            return np.column_stack([self.source_.matrix(pairs), static_features(pairs)])
+            return np.column_stack([statistics_of(pairs), sheet_change(pairs), prior_log_ratio(pairs)])
         paper: NDArray[np.float64] = paper_features(pairs)[self.columns_].to_numpy()
         return paper
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the columns; scikit-learn's argument has no meaning for pairs."""
-        check_is_fitted(self)
-        return np.array(self.columns_, dtype=object)

@@ -23,7 +23,7 @@ from lab.speed.page import REGRESSOR, markdown_table, part_options, publish_part
 from lab.speed.regressor.public_pairs import DATA, PROFET, SEED
 
 ANCHORS = (5, 10, 20)
-ANCHORED_RECIPES = ("default", "speeds", "prior")
+ANCHORED_RECIPES = ("default", "prior")
 LATENCY_RECIPES = ("same-latency", "flops-ratio", "bandwidth-ratio", "pair-median", "latency-only")
 SPLITS = 10
 

@@ -3,21 +3,20 @@
     EPOCHCAST_SHARED=../shared python -m lab.speed.regressor.calibration [--write]
 
 Errors are over the pairs into the new GPU whose workload is no anchor. The process's hyper-parameters were fixed before any of
-these figures were seen (regressor/residual_process.py).
+these figures were seen (regressor/calibration.py).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from epochcast.regressor.anchored import Side, chosen_anchors, with_anchors
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import actual_ratio
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe
-from epochcast.regressor.reliability import from_new_gpus
 from epochcast.regressor.scoring import score
+from lab.evaluate.latency.anchored import chosen_anchors, with_anchors
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.regressor.public_pairs import PublicPairs
 
@@ -36,15 +35,14 @@ def lines() -> Iterator[str]:
     groups = np.array([pair.source.group for pair in pairs])
     group_of = dict(zip(public.workloads.tolist(), groups.tolist(), strict=True))
     seconds = dict(zip(zip(public.workloads.tolist(), public.targets.tolist(), strict=True), public.actual, strict=True))
-    out = from_new_gpus(pairs)
-    into = out_of_fold(pairs, "P4", DefaultRecipe(), also=out)[2]
+    into = out_of_fold(pairs, "P4", DefaultRecipe())[2]
     assert into is not None
-    one = np.ones(len(pairs))
-    prior = Answers(prior_log_ratio(pairs), one, one, np.full(len(one), "prior"), public.sources, np.full(len(one), ""))
+    one, route = np.ones(len(pairs)), np.full(len(pairs), "specifications")
+    prior = Answers(prior_log_ratio(pairs), one, one, route, route, np.full(len(pairs), ""))
 
-    def mape(base: Answers, count: int, orders: Orders, side: Side = "into", of: np.ndarray | None = None) -> float:
+    def mape(base: Answers, count: int, orders: Orders, of: np.ndarray | None = None) -> float:
         """Percent over the tested pairs; with ``of`` over those of these rows alone."""
-        rows, answers = with_anchors(pairs, base, count, orders, side)
+        rows, answers = with_anchors(pairs, base, count, orders)
         tested = np.full(len(rows), True) if of is None else of[rows]
         return score(ratio[rows][tested], np.exp(answers.log_ratio)[tested]).mape
 
@@ -74,7 +72,6 @@ def lines() -> Iterator[str]:
         f"random, mean of {DRAWS} draws (range)": [none, *map(of_draws, COUNTS)],
         "chosen, on the prior alone (no library)": [f"{mape(prior, count, orders):.1f}" for count in (0, *COUNTS)],
         "chosen, its architecture not among the anchors": [none, *(f"{new_architecture(count):.1f}" for count in COUNTS)],
-        "chosen, answers out of the new GPU": [f"{mape(out.answers(), k, orders, 'out'):.1f}" for k in (0, *COUNTS)],
     }
     yield from markdown_table(("MAPE %, anchors", "0", *map(str, COUNTS)), [(name, *cells) for name, cells in rows.items()])
 

@@ -13,7 +13,7 @@ import numpy as np
 from epochcast.regressor import Catalog, Profile, load_catalog, load_corpus
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.protocols import out_of_fold
-from epochcast.regressor.recipes import Recipe, SpeedsRecipe
+from epochcast.regressor.recipes import DefaultRecipe, Recipe
 from epochcast.regressor.scaling import GpuCountScaling, Growth, growths_in
 from epochcast.regressor.scoring import conformal_quantile
 from lab.evaluate.latency.interval_scores import score_intervals
@@ -73,12 +73,12 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Gpu
     error, scale = np.full((2, len(moved)), np.nan)
 
     def ask(recipe: Recipe, test: np.ndarray) -> None:
-        assert isinstance(recipe, SpeedsRecipe)
+        assert isinstance(recipe, DefaultRecipe)
         rows = np.flatnonzero(groups == at_equal[test[0]].source.group)
         answers = recipe.answer([moved[row][0] for row in rows.tolist()])
         error[rows], scale[rows] = answers.log_ratio, answers.scale
 
-    _, _, answers = out_of_fold(at_equal, "new-workload", SpeedsRecipe(), also=ask)
+    _, _, answers = out_of_fold(at_equal, "new-workload", DefaultRecipe(), also=ask)
     assert answers is not None
     scaled = (answers.log_ratio - np.log(actual_ratio(at_equal))) / answers.scale
     of_equal = np.array([pair.source.group for pair in at_equal])

@@ -12,14 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-import sklearn
-from sklearn.ensemble import ExtraTreesRegressor
 
 from epochcast.regressor import LatencyPredictor, load_catalog, load_corpus
-from epochcast.regressor.derived import static_features
-from epochcast.regressor.pairs import actual_ratio, make_pairs
 from epochcast.regressor.predictor import SHIPPED
-from epochcast.regressor.trees import Trees
 from lab.speed.page import REGRESSOR, markdown_table, options, publish
 from lab.speed.processes import machine
 from lab.speed.regressor.public_pairs import DATA, RATES
@@ -63,22 +58,6 @@ def lines(calls: int) -> Iterator[str]:
     sizes = [file.stat().st_size for file in SHIPPED.iterdir()]
     yield ""
     yield f"The shipped model is {sum(sizes) / 1e6:.2f} MB in {len(sizes)} files (target: 5 MB)."
-    yield ""
-    recipe, pairs = predictor.recipe, make_pairs(profiles, catalog)
-    assert recipe.correction_ is not None
-    X = np.c_[recipe.correction_.features_.matrix(pairs), static_features(pairs)]
-    model = ExtraTreesRegressor(recipe.trees, min_samples_leaf=recipe.min_samples_leaf, random_state=recipe.random_state)
-    model.fit(X, np.log(actual_ratio(pairs)))
-    forest, asked = Trees.of_forest(model), X[:: len(X) // len(catalog)][: len(catalog)]
-    apart = np.abs(forest.predict(asked) - model.predict(asked)).max()
-    yield f"The trees alone, {recipe.trees} of them and {len(asked)} rows a call; log ratios at most {apart:.0e} apart:"
-    yield ""
-    peer = f"scikit-learn {sklearn.__version__} `ExtraTreesRegressor.predict`"
-    rows = [
-        timed("arrays (`regressor/trees.py`)", lambda call: forest.predict(asked), calls),
-        timed(peer, lambda call: model.predict(asked), calls),
-    ]
-    yield from markdown_table(COLUMNS, rows)
 
 
 def timed(what: str, call: Callable[[int], object], repeats: int, target: str = "") -> tuple[str, ...]:

@@ -102,7 +102,8 @@ def test_an_idle_job_is_refused(
 def test_an_idle_gpu_among_others_does_not_count(advisor: Advisor) -> None:
     both = predicted(advisor, job(), job(busy=0.001))
     assert "profile 2: is idle, so it is not counted" in both.notes
-    assert both.predictions[0].ratio == predicted(advisor, job()).predictions[0].ratio and both.predictions[0].gpus == 2
+    alone = predicted(advisor, job(gpus=2)).predictions[0]
+    assert both.predictions[0].ratio == alone.ratio and both.predictions[0].gpus == alone.gpus == 2
 
 
 def test_a_job_of_1_percent_utilisation_is_warned_of(advisor: Advisor) -> None:
@@ -130,7 +131,7 @@ def test_eight_gpus_of_another_kind(
 def test_eight_gpus_of_one_job_move_as_one(file: Callable[[Profile], str], answer: Callable[..., Any]) -> None:
     path = file(job())
     single, several = (answer("predict", *[path] * n, "--target", "H100 SXM5")["predictions"][0] for n in (1, 8))
-    assert (several["gpus"], several["ratio"]) == (8, single["ratio"]), "as many of the other kind"
+    assert several["gpus"] == 8 and several["ratio"] == pytest.approx(single["ratio"], rel=0.15), "as many of the other kind"
     four = answer("predict", *[path] * 8, "--target", "A100 SXM4 40GB", "--target-gpus", "4")["predictions"][0]
     assert 1.7 < four["ratio"] < 2
     said_itself = file(job(gpus=8))

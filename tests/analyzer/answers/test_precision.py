@@ -113,11 +113,10 @@ def test_metrics_are_used_or_recorded_only(save: Save, text: Callable[..., str])
 
 
 def test_each_row_says_what_it_rests_on(save: Save, text: Callable[..., str]) -> None:
-    printed = text("predict", save(), "--precision", "tf32", *H100, "--target", "B200 SXM", "--target", "A10G")
+    printed = text("predict", save(), "--precision", "tf32", *H100, "--target", "H100 NVL", "--target", "A10G")
     rows = {line.split("  ")[0]: line for line in printed.splitlines()}
-    assert "jobs like this" in rows["A10G"] and "other jobs" in rows["H100 SXM5"] and "data sheet" in rows["B200 SXM"]
-    # What telemetry says of a job that is unlike those of training hardly counts.
-    assert [basis("ensemble", support) for support in (1.0, 0.4)] == ["jobs like this", "other jobs"]
+    assert "jobs like this" in rows["A10G"] and "other jobs" in rows["H100 SXM5"] and "data sheet" in rows["H100 NVL"]
+    assert [basis("telemetry", support) for support in (1.0, 0.4)] == ["jobs like this", "other jobs"]
     assert (basis(CALIBRATED, 1.0), basis("measured", 1.0)) == ("jobs like this", "this GPU")
 
 
@@ -137,10 +136,10 @@ def test_the_precision_of_training_profiles_that_do_not_say_theirs(
     assert "metrics: none, because too few profiles have telemetry; only GPU speeds were learnt" in printed
     document = answer(*arguments)
     assert (document["metrics"], document["excluded"]) == ([], {})
-    catalog = load_catalog()
-    speeds = LatencyPredictor.load(Path(out)).recipe.speeds_.speeds_
-    counts = [speeds.jobs_on_both(catalog["T4"], catalog["A10G"], of) for of in ("tf32", "mixed")]
-    assert counts == [1, 5], "jobs are told apart by their group"
+    catalog, levels = load_catalog(), LatencyPredictor.load(Path(out)).recipe.ridge_.levels_
+    assert {key.split("|")[1] for key in levels["architecture of family"]} == {"tf32", "mixed"}
+    ridge = LatencyPredictor.load(Path(out)).recipe.ridge_
+    assert ridge.jobs_on_both(catalog["T4"], catalog["A10G"]) == 5, "jobs are told apart by their group"
 
 
 @pytest.mark.parametrize(("tensor", "fp32"), [(0.0, 0.6), (0.5, 0.1)])
@@ -173,3 +172,19 @@ def test_how_long_a_job_is_held_but_idle_and_why_its_clock_is_reduced(
     assert answer("predict", save(**known), save(), *H100)["held_idle_s"] is None, "what one GPU shows is not the sum"
     assert "held but idle" not in text("predict", save(), *H100)
     assert answer("predict", save(throttled={"power_cap": 0.009}), *H100)["reduced_clock"] is None
+
+
+def test_what_the_job_is_counts_and_is_said(
+    save: Save, answer: Callable[..., Any], text: Callable[..., str], refusal: Callable[..., str]
+) -> None:
+    job = save(measured={}, precision="mixed")
+    asked = (("--type", "llm"), ("--family", "resnet50", "--inference"), ())
+    llm, network, unknown = (answer("predict", job, *H100, *told) for told in asked)
+    assert len({document["predictions"][0]["ratio"] for document in (llm, network, unknown)}) == 3
+    assert "the job is taken for training of type llm" in llm["notes"]
+    assert "the job is taken for inference of type cnn, of the family resnet50" in network["notes"]
+    assert "taken for inference by a cnn, family resnet" in network["predictions"][0]["why"]
+    (note,) = (note for note in unknown["notes"] if "--type" in note)
+    assert f"epochcast: {note}" in text("recommend", job)
+    assert "'gan' is not one of 'cnn', " in refusal("recommend", job, "--type", "gan")
+    assert "has type 'rnn', and --type is 'cnn'; leave --type out" in refusal("predict", save(type="rnn"), "--type", "cnn")

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,13 +81,3 @@ def test_what_it_cannot_do_is_one_sentence(
     monkeypatch.chdir(folder)
     said = refusal(*(argument.format(shipped=SHIPPED) for argument in arguments))
     assert says in said and said.startswith("epochcast: ")
-
-
-def test_the_default_recipe_loads_nothing_of_the_paper_s(folder: Path) -> None:
-    code = (
-        "import sys; from epochcast.analyzer.cli import main; main(sys.argv[1:]);"
-        "sys.exit(', '.join({'catboost'} & set(sys.modules)))"
-    )
-    asked = [sys.executable, "-c", code, "predict", str(folder / "run.json"), "--json"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert done.stderr.strip() == "", done.stderr

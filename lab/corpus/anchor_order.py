@@ -7,12 +7,12 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.regressor.derived import has_smooth_features, smooth_features
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.pairs import Pair, gpu_names
 from epochcast.regressor.profile import Profile
+from epochcast.regressor.telemetry import has_telemetry, statistics_of
 
 # Of workloads that represent the library about equally well, the shortest epoch is taken: measuring costs time. On the public
 # data 5 % saves a seventh of that time and no accuracy; 20 % costs half a point at 5 anchors (decision 0015).
@@ -41,7 +41,7 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
     40 is by choice (decision 0015).
 
     Greedy k-medoids (the BUILD step of PAM, Kaufman & Rousseeuw 1990) over the workloads' smooth features
-    (:func:`~epochcast.regressor.derived.smooth_features`), which are centred and scaled per source GPU and averaged over the
+    (:func:`~epochcast.regressor.telemetry.statistics_of`), which are centred and scaled per source GPU and averaged over the
     GPUs that a workload was seen on. Only source profiles are read: seconds on a new GPU play no part.
 
     Raises:
@@ -73,8 +73,8 @@ def anchor_order(pairs: Sequence[Pair], count: int = 40) -> list[Anchor]:
 def _profiles_by_workload(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
     """One pair per workload and source GPU, those whose profile holds the features."""
     seen: dict[str, dict[str, Pair]] = defaultdict(dict)
-    for pair, has in zip(pairs, has_smooth_features(pairs), strict=True):
-        if has and pair.source.workload is not None:
+    for pair in pairs:
+        if has_telemetry(pair.source) and pair.source.workload is not None:
             seen[pair.source.workload].setdefault(pair.source_gpu.name, pair)
     return {workload: list(seen[workload].values()) for workload in sorted(seen)}
 
@@ -88,7 +88,7 @@ def _shortest(seen: Sequence[Pair]) -> tuple[Profile, Gpu]:
 def _coordinates(profiles: Mapping[str, Sequence[Pair]]) -> NDArray[np.float64]:
     """Place of each workload among the others, shape (workloads, features)."""
     seen = [pair for pairs in profiles.values() for pair in pairs]
-    X = smooth_features(seen)
+    X = statistics_of(seen)
     gpus, _ = gpu_names(seen)
     for gpu in np.unique(gpus):
         here = X[gpus == gpu]

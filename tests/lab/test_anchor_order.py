@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import Catalog, InputError, Profile
-from epochcast.regressor.anchors import anchor_order
-from epochcast.regressor.derived import smooth_features
 from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.telemetry import statistics_of
+from lab.corpus.anchor_order import anchor_order
 
 
 def test_the_order_is_nested_and_holds_each_workload_once(pairs: list[Pair]) -> None:
@@ -25,7 +25,7 @@ def test_measured_seconds_of_a_target_play_no_part(pairs: list[Pair]) -> None:
 def test_anchors_lie_nearer_to_the_library_than_random_workloads_do(pairs: list[Pair]) -> None:
     seen = {(pair.source.workload, pair.source_gpu.name): pair for pair in pairs}
     workloads = sorted({workload for workload, _ in seen})
-    X = smooth_features([seen[workload, "T4"] for workload in workloads])
+    X = statistics_of([seen[workload, "T4"] for workload in workloads])
     X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
 
     def mean_distance(chosen: list[str]) -> float:
