@@ -1,13 +1,12 @@
-"""Features of a pair: the paper's own, which of them it excludes, and the zero-training prior of the default recipe."""
+"""Features of a pair: the paper's own, and which of them it excludes; how busy a GPU was."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from epochcast.regressor.errors import InputError
-from epochcast.regressor.gpus import FIGURES, Gpu
+from epochcast.regressor.gpus import FIGURES
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.profile import METRICS, STATISTICS, Profile
 
@@ -16,8 +15,8 @@ from epochcast.regressor.profile import METRICS, STATISTICS, Profile
 BUSY = ("gpu_utilization", "gr_engine_active", "sm_active")
 
 
-# Below is an idle state, above a clock that no board sustains: a wrong reading or a wrong figure in the catalogue. By choice.
-_CLOCK_SHARES = (0.25, 1.25)
+# A job that hardly uses the GPU says nothing of its speed. By choice.
+_LEAST_BUSY = 0.02
 
 
 def paper_features(pairs: Sequence[Pair]) -> pd.DataFrame:
@@ -92,33 +91,6 @@ def busy_share(profile: Profile) -> tuple[float, str | None]:
     return 1.0, None
 
 
-def clock_share(profile: Profile, gpu: Gpu) -> float:
-    """Return the SM clock that the job ran at over the boost clock, 1 where it was not read.
-
-    A board short of power never reaches its boost clock: a T4 at work runs at two thirds of it. The upper quartile, as an idle
-    GPU rests at a few hundred MHz between the kernels that matter here.
-    """
-    if "sm_clock" not in profile.metrics:
-        return 1.0
-    low, high = _CLOCK_SHARES
-    return min(max(profile.metrics["sm_clock"]["p75"] / gpu.boost_clock, low), high)
-
-
-def prior_log_ratio(pairs: Sequence[Pair]) -> NDArray[np.float64]:
-    """Log of target/source seconds without any training data, shape (n,).
-
-    T_t = T_s · [(1 − u) + u · R]: the idle share of an epoch stays, the busy share u scales with the GPUs. R is the ratio of
-    arithmetic rates F_s/F_t, and once more sqrt(F_s·B_s / F_t·B_t) with memory bandwidth B; the logs of both are averaged.
-    F gives no credit for dual issue (:attr:`~epochcast.regressor.gpus.Gpu.effective_flops`); F_s is that of the clock that the
-    job ran at (:func:`clock_share`).
-    """
-    u = np.array([busy_share(pair.source)[0] for pair in pairs], dtype=np.float64)
-    rates = [clock_share(pair.source, pair.source_gpu) * pair.source_gpu.effective_flops for pair in pairs]
-    flops = np.array(rates, dtype=np.float64) / [pair.target_gpu.effective_flops for pair in pairs]
-    bandwidth = np.array(
-        [pair.source_gpu.memory_bandwidth / pair.target_gpu.memory_bandwidth for pair in pairs], dtype=np.float64
-    )
-    compute_bound = np.log((1 - u) + u * flops)
-    balanced = np.log((1 - u) + u * np.sqrt(flops * bandwidth))
-    mean: NDArray[np.float64] = (compute_bound + balanced) / 2
-    return mean
+def busy_at_least(profile: Profile) -> float:
+    """The share that the GPU was busy, enough of it to say something of its speed."""
+    return max(busy_share(profile)[0], _LEAST_BUSY)

@@ -1,8 +1,8 @@
 """What telemetry shows of jobs like those that were recorded with it: a Gaussian process and CatBoost beside it.
 
-Both learn the log ratio that the zero-training prior (:func:`~epochcast.regressor.features.prior_log_ratio`) leaves, from how
-busy the GPU and its memory were, power and clock; the share of memory traffic matters most
-(../shared/research/latency_model.md, "Telemetry"). One process answers all pairs of GPUs:
+Both learn the log ratio that a ridge on the same jobs' rates of busy time leaves, from how busy the GPU and its memory were,
+power and clock; the share of memory traffic matters most (../shared/research/latency_model.md, "Telemetry"). One process
+answers all pairs of GPUs:
 
     covariance = a²·(1 + k(φ, φ'))·([same source and target] + ([same source] + [same target] + x·x'/7)/10)
 
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
 
+from epochcast.regressor.arrays import part, under
 from epochcast.regressor.boosting import SHARE, Boosting
-from epochcast.regressor.features import prior_log_ratio
+from epochcast.regressor.features import busy_at_least
+from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.pairs import Pair, actual_ratio, at, gpu_names
 from epochcast.regressor.precision import Precision, kind_of, likely_precisions
 from epochcast.regressor.profile import Profile
-from epochcast.regressor.ridge import Ratios, log_figures
+from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Ratios, Work, log_figures
 
 Matrix = NDArray[np.float64]
 
@@ -63,8 +65,9 @@ class TelemetryModel:
     def __init__(self, iterations: int) -> None:
         self._iterations = iterations
 
-    def fit(self, pairs: Sequence[Pair]) -> Self:
-        """Fit on measured pairs with telemetry (:func:`has_telemetry`)."""
+    def fit(self, pairs: Sequence[Pair], rates: Sequence[MeasuredRate]) -> Self:
+        """Fit on measured pairs with telemetry (:func:`has_telemetry`) and the rates at their ends, of busy time."""
+        self._ridge = BlockedRidge().fit([rate._replace(log_rate=rate.log_rate - _roofline(rate.gpu)) for rate in rates])
         sources, targets = gpu_names(pairs)
         self.gpus = sorted({*sources.tolist(), *targets.tolist()})
         likely = {name for pair in pairs for name in likely_precisions(pair.source, pair.source_gpu)[0]}
@@ -75,7 +78,7 @@ class TelemetryModel:
         self._centre, spread = raw.mean(axis=0), raw.std(axis=0)
         self._spread = np.where(spread > 0, spread, 1.0)
         self._sheet = np.where((of := np.sqrt((change**2).mean(axis=0))) > 0, of, 1.0)
-        rest = np.log(actual_ratio(pairs)) - prior_log_ratio(pairs)
+        rest = np.log(actual_ratio(pairs)) - self._base(pairs)
         few = np.arange(len(pairs))
         if len(pairs) > _MOST_ROWS:
             few = np.random.default_rng(0).choice(few, _MOST_ROWS, replace=False)
@@ -99,7 +102,7 @@ class TelemetryModel:
         # The part of a pair's own is no part of a pair of GPUs that nobody recorded: the others stand for it.
         variance = np.where(seen.any(axis=1), variance, np.maximum(variance - 2 * _AMPLITUDE**2 * (1 - _COMMON), 0.0))
         mean = (1 - SHARE) * cross @ self._coefficients + SHARE * self._trees.predict(self._rows(pairs))
-        return Ratios(prior_log_ratio(pairs) + mean, variance + 2 * _NOISE**2)
+        return Ratios(self._base(pairs) + mean, variance + 2 * _NOISE**2)
 
     def _fit_process(self, pairs: Sequence[Pair], rest: NDArray[np.float64]) -> NDArray[np.float64]:
         """Fit on inducing points, none of them a row, so that a saved process is not its data; returns the rows' weights.
@@ -154,18 +157,30 @@ class TelemetryModel:
         return scaled
 
     def _rows(self, pairs: Sequence[Pair]) -> Matrix:
-        """What the trees read: the statistics, the change of the data sheet, and the prior."""
-        return np.column_stack([statistics_of(pairs), sheet_change(pairs), prior_log_ratio(pairs)])
+        """What the trees read: the statistics, the change of the data sheet, and the ridge's answer."""
+        return np.column_stack([statistics_of(pairs), sheet_change(pairs), self._base(pairs)])
+
+    def _base(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """Log ratios of any job that is as busy: its idle time stays, and the rest goes with the GPUs; shape (n,)."""
+        likely = [likely_precisions(pair.source, pair.source_gpu)[0] for pair in pairs]
+        works = [Work(max(shares, key=shares.__getitem__)) for shares in likely]
+        sources, targets = [pair.source_gpu for pair in pairs], [pair.target_gpu for pair in pairs]
+        sheet = [_roofline(source) - _roofline(target) for source, target in zip(sources, targets, strict=True)]
+        busy = np.array([busy_at_least(pair.source) for pair in pairs])
+        base: NDArray[np.float64] = np.log1p(busy * np.expm1(sheet + self._ridge.compare(sources, targets, works).mean))
+        return base
 
     def state(self) -> dict[str, Any]:
         """What was learnt, but for the arrays, as JSON values."""
         names = {name: getattr(self, name) for name in ("gpus", "kinds", "types")}
-        return names | {"workloads": [[*gpus, count] for gpus, count in self.workloads.items()]}
+        workloads = [[*gpus, count] for gpus, count in self.workloads.items()]
+        return names | {"workloads": workloads, "ridge": self._ridge.state()}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The fitted arrays."""
         names = ("centre", "spread", "sheet", "points", "sources", "targets", "changes", "coefficients")
-        return {name: getattr(self, f"_{name}") for name in names} | {"trees": self._trees.stored}
+        own = {name: getattr(self, f"_{name}") for name in names} | {"trees": self._trees.stored}
+        return own | under("ridge", self._ridge.arrays())
 
     @classmethod
     def restored(cls, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -174,8 +189,9 @@ class TelemetryModel:
         for name in ("gpus", "kinds", "types"):
             setattr(model, name, list(state[name]))
         model.workloads = {(source, target): count for source, target, count in state["workloads"]}
-        for name, array in arrays.items():
-            setattr(model, f"_{name}", array)
+        model._ridge = BlockedRidge.restored(state["ridge"], part(arrays, "ridge"))
+        for name in arrays.keys() - under("ridge", part(arrays, "ridge")).keys():
+            setattr(model, f"_{name}", arrays[name])
         model._trees = Boosting.of_array(arrays["trees"])
         model._factor_points()
         return model
@@ -218,6 +234,11 @@ def sheet_change(pairs: Sequence[Pair]) -> Matrix:
     figures = {gpu.name: log_figures(gpu, "tf32") for pair in pairs for gpu in (pair.source_gpu, pair.target_gpu)}
     rows = [np.subtract(figures[pair.source_gpu.name], figures[pair.target_gpu.name]) for pair in pairs]
     return np.array(rows, dtype=np.float64).reshape(len(pairs), 7)
+
+
+def _roofline(gpu: Gpu) -> float:
+    """Log rate before any measurement, half arithmetic, half memory traffic: three GPUs say too little of a fourth."""
+    return float(np.log(gpu.effective_flops * gpu.memory_bandwidth)) / 2
 
 
 def _counts(pairs: Sequence[Pair]) -> dict[tuple[str, str], int]:

@@ -15,11 +15,11 @@ import numpy as np
 
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Profile, load_catalog
-from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.profile import STATISTICS
 from lab.commands import gpus_option, note
 from lab.corpus.anchor_order import Anchor, anchor_order
+from lab.rivals.latency.prior import prior_log_ratio
 
 
 def options(parser: argparse.ArgumentParser) -> None:

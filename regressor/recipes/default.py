@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.arrays import Arrays, part, under
 from epochcast.regressor.boosting import SHARE, Boosting
-from epochcast.regressor.features import busy_share
+from epochcast.regressor.features import busy_at_least, busy_share
 from epochcast.regressor.gpus import Gpu
 from epochcast.regressor.job_types import JOB_TYPES, JobType, network_family
 from epochcast.regressor.pairs import Pair, actual_ratio, at, source_seconds
@@ -30,9 +30,6 @@ Route = Literal["telemetry", "speeds", "specifications"]
 - ``speeds``: other jobs were measured on both GPUs.
 - ``specifications``: a GPU was never measured: its data sheet.
 """
-
-# A job that hardly uses the GPU says nothing of its speed. By choice.
-_LEAST_BUSY = 0.02
 
 Members = Literal["stack", "ridge", "catboost"]
 
@@ -76,7 +73,9 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weights = np.array([1 / math.sqrt(sizes[work.family]) for _, work in rows])
         self.boosting_ = Boosting(self.iterations, rising=7).fit(_features(rows), np.log(actual_ratio(pairs)), weights)
         recorded = [pair for pair in pairs if has_telemetry(pair.source)]
-        self.telemetry_ = TelemetryModel(self.iterations).fit(recorded) if len(recorded) > 1 else None
+        self.telemetry_ = None
+        if len(recorded) > 1:
+            self.telemetry_ = TelemetryModel(self.iterations).fit(recorded, _rates(recorded, works))
         return self
 
     def answer(self, pairs: Sequence[Pair]) -> Answers:
@@ -92,7 +91,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         noise = np.array([self.ridge_.noise(pair.source.origin) for pair in pairs])
         # The time that the GPU waits for its host stays what it is on the source: 0.1 points worse on the visible rates, where
         # no job waits for long, but a job that mostly waits is promised nothing.
-        busy = np.array([max(busy_share(pair.source)[0], _LEAST_BUSY) for pair, _ in rows])
+        busy = np.array([busy_at_least(pair.source) for pair, _ in rows])
         moved = busy * np.exp(ratios.mean)
         mean = np.log(1 - busy + moved)
         variance = (ratios.variance + 2 * noise[owner] ** 2) * (moved / (1 - busy + moved)) ** 2
@@ -237,10 +236,17 @@ def _works(pairs: Iterable[Pair]) -> dict[str, Work]:
 
 
 def _rates(pairs: Iterable[Pair], works: Mapping[str, Work]) -> list[MeasuredRate]:
-    """The rate of each source profile of measured pairs, once."""
+    """The rate of each source profile of measured pairs, once: of its busy time, where all profiles of the work show that."""
     profiles = {id(pair.source): (pair.source, pair.source_gpu) for pair in pairs}
+    unknown = {_key(profile) for profile, _ in profiles.values() if busy_share(profile)[1] is None}
     return [
-        MeasuredRate(_key(profile), works[_key(profile)], gpu, -math.log(profile.epoch_s or math.nan), profile.origin or "")
+        MeasuredRate(
+            key := _key(profile),
+            works[key],
+            gpu,
+            -math.log((1.0 if key in unknown else busy_at_least(profile)) * (profile.epoch_s or math.nan)),
+            profile.origin or "",
+        )
         for profile, gpu in profiles.values()
     ]
 

@@ -8,9 +8,9 @@ import pytest
 from joblib import parallel_config
 
 from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog, load_corpus
-from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, make_pairs
 from epochcast.regressor.recipes import DefaultRecipe
+from lab.rivals.latency.prior import prior_log_ratio
 
 
 @pytest.fixture(scope="session")

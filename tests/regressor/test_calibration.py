@@ -10,10 +10,10 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from epochcast.regressor import Catalog, InputError, LatencyPredictor, Profile
 from epochcast.regressor.answers import Answers
 from epochcast.regressor.calibration import FEWEST, MOST_PAIRS, ROUTE, Calibration, calibrate
-from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.telemetry import statistics_of
+from lab.rivals.latency.prior import prior_log_ratio
 
 NEW = "V100 SXM2 16GB"
 FACTOR = 0.9  # what conftest's made-up law multiplies the prior by on the new GPU

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochcast.regressor import Catalog, Gpu, InputError, Profile, load_catalog
-from epochcast.regressor.features import prior_log_ratio
 from epochcast.regressor.gpus import FIGURES
 from epochcast.regressor.pairs import Pair
+from lab.rivals.latency.prior import prior_log_ratio
 
 from ..my_gpu import MY_GPU
 

@@ -7,12 +7,13 @@ from scipy.spatial.distance import cdist
 
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.pairs import Pair, actual_ratio
+from epochcast.regressor.recipes.default import _rates, _works
 from epochcast.regressor.telemetry import TelemetryModel, has_telemetry, statistics_of
 
 
 @pytest.fixture(scope="module")
 def model(pairs: list[Pair]) -> TelemetryModel:
-    return TelemetryModel(20).fit(pairs)
+    return TelemetryModel(20).fit(pairs, _rates(pairs, _works(pairs)))
 
 
 def unlike(profile: Profile) -> Profile:
@@ -50,7 +51,9 @@ def test_an_outlier_does_not_bend_its_neighbours(pairs: list[Pair], model: Telem
         replace(pair, target_s=10 * (pair.target_s or 0)) if one else pair for pair, one in zip(pairs, ones, strict=True)
     ]
     others = [pair for pair in pairs if pair.source.workload != "0.5"]
-    error = TelemetryModel(20).fit(stalled).compare(others).mean - np.log(actual_ratio(others))
+    error = TelemetryModel(20).fit(stalled, _rates(stalled, _works(stalled))).compare(others).mean - np.log(
+        actual_ratio(others)
+    )
     assert np.median(np.abs(error)) < 0.04
 
 

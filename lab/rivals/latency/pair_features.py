@@ -9,9 +9,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from epochcast.regressor.errors import InputError
-from epochcast.regressor.features import exclude, paper_features, prior_log_ratio
+from epochcast.regressor.features import exclude, paper_features
 from epochcast.regressor.pairs import Pair
 from epochcast.regressor.telemetry import METRICS, has_telemetry, sheet_change, statistics_of
+from lab.rivals.latency.prior import prior_log_ratio
 
 
 class PairFeatures(TransformerMixin, BaseEstimator):
