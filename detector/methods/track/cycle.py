@@ -242,18 +242,18 @@ def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypoth
 
 
 def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
-    """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many of these."""
+    """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many such."""
     chosen = _shortest_fraction(max(hypotheses, key=lambda each: each.evidence), hypotheses)
-    own = _without_multiples(each for each in hypotheses if each is not chosen and each.evidence >= OUTER)
+    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= OUTER)
     while outer := [each for each in own if _holds(each, chosen)]:
         chosen = max(outer, key=lambda each: each.evidence)
     return chosen
 
 
 def _holds(outer: _Hypothesis, step: _Hypothesis) -> bool:
-    """Whether a cycle may hold many of another one, or has more evidence and is no multiple of it."""
+    """Whether a cycle that is no multiple of a shorter one may hold that: many times, or with more evidence."""
     ratio = outer.period / step.period
-    return ratio > MULTIPLES[-1] * (1 - RELATED) or (ratio > 1 and not _is_multiple(ratio) and outer.evidence > step.evidence)
+    return ratio > MULTIPLES[-1] or (ratio > 1 and outer.evidence > step.evidence)
 
 
 def _shortest_fraction(of: _Hypothesis, hypotheses: list[_Hypothesis]) -> _Hypothesis:
