@@ -223,7 +223,7 @@ def test_an_uploaded_profile_is_answered(client_of: Any) -> None:
     client = client_of(lambda store: None)
     profile = example_profile()
     file = {"file": ("run.json", json.dumps(profile).encode())}
-    shown = client.post("/try", files=file, data={"gpu": "", "count": "4"})
+    shown = client.post("/try", files=file, data={"gpu": "", "count": "1"})
     assert shown.status_code == 200
     told = client.post("/api/v1/predictions", json={"profiles": [profile]}).json()["predictions"]
     assert len(told) > 20
