@@ -17,7 +17,7 @@ import pandas as pd
 
 from epochcast.analyzer.answers.job_result import JobQuestion, JobResult, answer_job
 from epochcast.analyzer.answers.recommendations import Recommended, Renting
-from epochcast.analyzer.answers.sources import Source, Told, read_sources, with_told
+from epochcast.analyzer.answers.sources import JobDescription, Source, read_sources, with_description
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance, load_instances
 from epochcast.analyzer.recommendation import JobLimits, Objective, Work
@@ -269,7 +269,7 @@ def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None
         if not isinstance(path, str | Path):
             raise InputError(f"read takes paths, but this is a {type(path).__name__}; a table goes to epochcast.detect")
     sources, notes = read_sources([str(path) for path in paths], load_catalog(), gpu)
-    return Job(tuple(with_told(source, Told(precision)) for source in sources), tuple(notes))
+    return Job(tuple(with_description(source, JobDescription(precision)) for source in sources), tuple(notes))
 
 
 def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:

@@ -123,7 +123,7 @@ def out_of_fold(
     also: Callable[[Recipe, Rows], object] = lambda recipe, test: None,
     anchors: Anchors = _no_anchors,
     families: bool = False,
-    told: Callable[[Profile], Profile] = lambda profile: profile,
+    stated: Callable[[Profile], Profile] = lambda profile: profile,
 ) -> tuple[NDArray[np.float64], NDArray[np.intp], Answers | None]:
     """Predict every test pair by a clone of the recipe that was fitted without its fold.
 
@@ -135,7 +135,7 @@ def out_of_fold(
         progress: called with (folds done, folds) before each; a slow recipe takes a minute for one.
         also: called with each fitted recipe and the rows that it was fitted without: further rows need no second fit.
         anchors, families: as in :func:`splits`.
-        told: what a tested job says of itself; training knows all.
+        stated: what a tested job says of itself; training knows all.
 
     Returns:
         Predicted seconds, NaN where the recipe has no answer; the fold of each pair, −1 where it is not tested, both of shape
@@ -149,7 +149,7 @@ def out_of_fold(
     for fold, (train, test) in enumerate(rows):
         progress(fold, len(rows))
         recipe = clone(unfitted).fit(at(pairs, train))
-        held_out = [replace(pair, source=told(pair.source)) for pair in at(pairs, test)]
+        held_out = [replace(pair, source=stated(pair.source)) for pair in at(pairs, test)]
         folds[test] = fold
         if isinstance(recipe, AnsweringRecipe):
             answers.append(recipe.answer(held_out))

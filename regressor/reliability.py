@@ -14,7 +14,7 @@ from epochcast.regressor.pairs import Pair, actual_ratio, at, target_seconds
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.protocols import Rows, out_of_fold
 from epochcast.regressor.recipes import Recipe
-from epochcast.regressor.recipes.default import UNTOLD, DefaultRecipe
+from epochcast.regressor.recipes.default import TYPE_UNKNOWN, DefaultRecipe
 from epochcast.regressor.scoring import FEWEST_ERRORS, score
 from epochcast.regressor.telemetry import has_telemetry
 
@@ -78,9 +78,9 @@ class _Asked:
 
     def __call__(self, recipe: Recipe, test: Rows) -> None:
         asked = at(self._pairs, test)
-        for told, recorded in product((True, False), repeat=2):
+        for stated, recorded in product((True, False), repeat=2):
             if recorded or any(has_telemetry(pair.source) for pair in asked):
-                questions = [replace(pair, source=as_new(pair.source, told, recorded)) for pair in asked]
+                questions = [replace(pair, source=as_new(pair.source, stated, recorded)) for pair in asked]
                 self._rows.append(test)
                 self._answers.append(cast(DefaultRecipe, recipe).answer(questions))
 
@@ -92,24 +92,24 @@ class _Asked:
         answers = replace(answers, groups=groups)
         cells = ("specifications",) if new_gpu else ("speeds", "telemetry")
         found = {}
-        for cell in (name + end for name in cells for end in ("", UNTOLD)):
+        for cell in (name + end for name in cells for end in ("", TYPE_UNKNOWN)):
             here = np.flatnonzero(answers.cells == cell)
             if len(here) >= FEWEST_ERRORS:
                 found[cell] = ScaledInterval.of_errors(errors[here], answers[here], protocol)
         return found
 
 
-def as_new(profile: Profile, told: bool, recorded: bool) -> Profile:
+def as_new(profile: Profile, stated: bool, recorded: bool) -> Profile:
     """A job as somebody asks about it whose network nobody measured; with its type and telemetry, or without."""
     held = {} if recorded else {"metrics": {}, "feature_set": "none"}
-    return replace(profile, workload=None, group=None, type=profile.type if told else None, **held)  # type: ignore[arg-type]
+    return replace(profile, workload=None, group=None, type=profile.type if stated else None, **held)  # type: ignore[arg-type]
 
 
 def _with_all_cells(intervals: dict[str, ScaledInterval]) -> dict[str, ScaledInterval]:
-    """Fill cells that no protocol measured; where both GPUs are new the wider of two stands for a third."""
+    """Fill cells that no protocol measured; where both GPUs are new the wider of two is taken for the third."""
     widest = max(intervals.values(), key=lambda interval: interval.multiple)
     filled = dict(intervals)
-    for end, other in ((UNTOLD, ""), ("", UNTOLD)):
+    for end, other in ((TYPE_UNKNOWN, ""), ("", TYPE_UNKNOWN)):
         speeds = intervals.get(f"speeds{end}") or intervals.get(f"speeds{other}") or widest
         new = intervals.get(f"specifications{end}") or intervals.get(f"specifications{other}") or speeds
         filled |= {f"speeds{end}": speeds, f"specifications{end}": new}

@@ -149,7 +149,7 @@ class BlockedRidge:
 
     def compare(self, sources: Sequence[Gpu], targets: Sequence[Gpu], works: Sequence[Work]) -> Ratios:
         """Log of target over source seconds of each of n works, (n,); a GPU without a rate has its data sheet."""
-        # One source has fifty targets, and one GPU stands in many questions.
+        # One source has fifty targets, and one GPU is in many questions.
         ends = [(gpu.name, work) for gpus in (sources, targets) for gpu, work in zip(gpus, works, strict=True)]
         gpu_of = dict(zip(ends, [*sources, *targets], strict=True))
         place = {end: row for row, end in enumerate(gpu_of)}

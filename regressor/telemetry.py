@@ -88,7 +88,7 @@ class TelemetryModel:
         return self
 
     def covers(self, profile: Profile, precision: Precision) -> bool:
-        """Whether jobs of this arithmetic and type were recorded; a type that nobody told counts as theirs."""
+        """Whether jobs of this arithmetic and type were recorded; an unknown type counts as theirs."""
         return kind_of(precision) in self.kinds and (profile.type is None or profile.type in self.types)
 
     def compare(self, pairs: Sequence[Pair]) -> Ratios:

@@ -19,7 +19,7 @@ from epochcast.analyzer.answers.question_schema import (
     ProfileJson,
     example_profile,
 )
-from epochcast.analyzer.answers.sources import Told, read_sources, with_told
+from epochcast.analyzer.answers.sources import JobDescription, read_sources, with_description
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.plugins import Plugin
@@ -169,8 +169,8 @@ class BlackBox(Plugin):
         read, of_sources = read_sources([str(path) for path in question.sources], catalog, question.gpu)
         predictor = load_predictor(question.recipe, question.model or self._settings.model, catalog)
         instances, _ = load_instances(self._settings.prices, catalog)
-        told = Told(question.precision, question.job_type, question.family, question.inference)
-        sources = [with_told(source, told) for source in read]
+        stated = JobDescription(question.precision, question.job_type, question.family, question.inference)
+        sources = [with_description(source, stated) for source in read]
         result = answer_job(sources, predictor, instances, question.of_job(), of_job=of_sources)
         return prediction_answer(result)
 

@@ -170,7 +170,7 @@ def _naming(name: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Told:
+class JobDescription:
     """What a user says of a job; what is None, or false, is left to its profile.
 
     Attributes:
@@ -186,32 +186,32 @@ class Told:
     inference: bool = False
 
 
-def with_told(source: Source, told: Told) -> Source:
+def with_description(source: Source, stated: JobDescription) -> Source:
     """The source of a job with what the user says of it.
 
     Raises InputError where the profile says something else.
     """
     profile = source.profile
     for option, said, held in (
-        ("precision", told.precision, profile.precision),
-        ("type", told.type, profile.type),
-        ("family", told.family, profile.group),
+        ("precision", stated.precision, profile.precision),
+        ("type", stated.type, profile.type),
+        ("family", stated.family, profile.group),
     ):
         if None not in (said, held) and said != held:
             raise InputError(
                 f"{source.name!r} has {option} {held!r}, and --{option} is {said!r}; leave --{option} "
                 "out, or correct the profile"
             )
-    family = told.family or profile.group
+    family = stated.family or profile.group
     named = None if family is None else job_type_of(family)
     return replace(
         source,
         profile=replace(
             profile,
-            precision=told.precision or profile.precision,
-            type=told.type or profile.type or named,
+            precision=stated.precision or profile.precision,
+            type=stated.type or profile.type or named,
             group=family,
-            inference=told.inference or profile.inference,
+            inference=stated.inference or profile.inference,
         ),
     )
 

@@ -11,7 +11,7 @@ from epochcast.analyzer.answers.answer_schema import Recipe
 from epochcast.analyzer.answers.black_box import PredictionQuestion, load_predictor
 from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import Told, read_sources, with_told
+from epochcast.analyzer.answers.sources import JobDescription, read_sources, with_description
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.backend_command import options_of
 from epochcast.analyzer.cli.quantities import Duration, MemorySize
@@ -145,7 +145,7 @@ def recommend(
     read, of_job = read_sources(traces_or_profiles, catalog, gpu)
     instances, of_prices = load_instances(prices, catalog)
     result = answer_job(
-        [with_told(source, Told(precision, job_type, family, bool(inference))) for source in read],
+        [with_description(source, JobDescription(precision, job_type, family, bool(inference))) for source in read],
         load_predictor(recipe or "default", model, catalog),
         instances,
         JobQuestion(

@@ -17,7 +17,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 from lab.commands import gpus_option, note
 from lab.evaluate.common.comparison import check_rows, compared, each_recipe, rows_options
-from lab.evaluate.latency.told import TOLD
+from lab.evaluate.latency.stated import STATED
 
 if TYPE_CHECKING:
     from epochcast.regressor import Profile
@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--families", action="store_true", help="leave out equal networks of all sources (new-workload)")
     parser.add_argument(
-        "--told", choices=TOLD, default="family", help="what a tested job says of itself (default: its type and its family)"
+        "--stated", choices=STATED, default="family", help="what a tested job says of itself (default: its type and its family)"
     )
     parser.add_argument("--anchors", type=int, help=f"workloads measured on the new GPU (P4-anchors; default {_ANCHORS})")
     parser.add_argument("--recipe", help="default: default, latency-only for timed steps without telemetry; all compares")
@@ -69,7 +69,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
     def measure(name: str) -> dict[str, Any]:
         evaluation: Evaluation
         if tested is not None:
-            evaluation = evaluate_split(known, tested, catalog, recipe=name, told=asked.told)
+            evaluation = evaluate_split(known, tested, catalog, recipe=name, stated=asked.stated)
         else:
             evaluation = evaluate(
                 known,
@@ -79,7 +79,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
                 seeds=None if asked.seeds is None else range(asked.seeds),
                 anchors=_ANCHORS if asked.anchors is None else asked.anchors,
                 families=asked.families,
-                told=asked.told,
+                stated=asked.stated,
                 progress=lambda done, fits: progress.show(f"{name}: fit {done + 1} of {fits}"),
             )
         return evaluation.to_json()

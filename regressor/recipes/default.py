@@ -132,7 +132,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model = self.telemetry_
         if model is None or not has_telemetry(pair.source):
             return False
-        # With the ridge alone a T4 that nobody measured is told 55 % wrong, from its telemetry 15.
+        # With the ridge alone a T4 that nobody measured is 55 % off, from its telemetry 15.
         new = [gpu for gpu in (pair.source_gpu, pair.target_gpu) if gpu.name not in model.gpus]
         alike = not new or (len(new) == 1 and not self.ridge_.knows(new[0]))
         return alike and any(
@@ -171,7 +171,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """The kind of answers whose errors make the interval."""
         if route == "telemetry":
             return route
-        return ("both new" if self._new(pair) == 2 else route) + ("" if pair.source.type else UNTOLD)
+        return ("both new" if self._new(pair) == 2 else route) + ("" if pair.source.type else TYPE_UNKNOWN)
 
     def state(self) -> dict[str, Any]:
         """Return what was learnt, but for the arrays, as JSON values."""
@@ -196,7 +196,7 @@ class DefaultRecipe(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
 
-UNTOLD = ", type unknown"
+TYPE_UNKNOWN = ", type unknown"
 """Ends the cell of an answer for a job whose type is not known."""
 
 

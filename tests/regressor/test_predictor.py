@@ -14,7 +14,7 @@ from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.profile import STATISTICS
 from epochcast.regressor.recipes import DefaultRecipe
-from epochcast.regressor.recipes.default import UNTOLD
+from epochcast.regressor.recipes.default import TYPE_UNKNOWN
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_why_says_what_the_answer_rests_on(predictor: LatencyPredictor, make_pro
         assert one.seconds is one.low is one.high is None
         assert "no epoch or step was found" in one.why and one.why.endswith("the telemetry is simulated")
     assert known.features == tuple(sorted(whole.metrics))
-    told = replace(whole, metrics={}, type="cnn", group="ResNet-50", inference=True)
-    bare = predictor.predict(told, ["A10G"])[0]
+    stated = replace(whole, metrics={}, type="cnn", group="ResNet-50", inference=True)
+    bare = predictor.predict(stated, ["A10G"])[0]
     assert bare.why.startswith("other jobs between these GPUs: 4 families of networks; taken for inference by a cnn, fam")
     assert bare.features == ()
 
@@ -81,7 +81,7 @@ def test_intervals_widen_with_less_evidence(predictor: LatencyPredictor, make_pr
     assert protocols["telemetry"] == protocols["speeds"] == "P3" and protocols["specifications"] == "P4"
     assert set(protocols) == {
         "telemetry",
-        *(f"{of}{end}" for of in ("speeds", "specifications", "both new") for end in ("", UNTOLD)),
+        *(f"{of}{end}" for of in ("speeds", "specifications", "both new") for end in ("", TYPE_UNKNOWN)),
     }
     assert set(predictor.reliability.accuracy) == {"P3", "P4"}
 

@@ -147,8 +147,8 @@ def test_there_and_back_is_where_it_began(
     rng = np.random.default_rng(0)
     for _ in range(30):
         here, there = (str(name) for name in rng.choice(list(catalog), 2, replace=False))
-        told = {"type": rng.choice([*JOB_TYPES, None]), "precision": rng.choice(["tf32", "mixed", "fp8"])}
-        job = make_profile(here, metrics={}, feature_set="none", batch=32.0, gpus=int(rng.choice([1, 8])), **told)
+        stated = {"type": rng.choice([*JOB_TYPES, None]), "precision": rng.choice(["tf32", "mixed", "fp8"])}
+        job = make_profile(here, metrics={}, feature_set="none", batch=32.0, gpus=int(rng.choice([1, 8])), **stated)
         out = by_rates.answer([Pair(job, catalog[here], catalog[there])])
         back = by_rates.answer([Pair(replace(job, gpu=there), catalog[there], catalog[here])])
         assert out.log_ratio[0] == pytest.approx(-back.log_ratio[0]) and out.scale[0] == pytest.approx(back.scale[0])

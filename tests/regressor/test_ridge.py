@@ -56,8 +56,8 @@ def test_there_and_back_is_where_it_began(catalog: Catalog) -> None:
 
 def test_less_is_known_of_new_gpus_and_families(catalog: Catalog) -> None:
     ridge = BlockedRidge().fit(made_up_rates(catalog))
-    told = CNN._replace(family="f0")
-    asked = [(told, "A100 SXM4 40GB"), (CNN, "A100 SXM4 40GB"), (CNN, "A100 PCIe 40GB"), (CNN, "RTX 4090")]
+    stated = CNN._replace(family="f0")
+    asked = [(stated, "A100 SXM4 40GB"), (CNN, "A100 SXM4 40GB"), (CNN, "A100 PCIe 40GB"), (CNN, "RTX 4090")]
     targets, works = [catalog[gpu] for _, gpu in asked], [work for work, _ in asked]
     variance = ridge.compare([catalog["T4"]] * 4, targets, works).variance
     assert list(variance) == sorted(variance) and len(set(variance)) == 4

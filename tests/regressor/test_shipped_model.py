@@ -43,8 +43,8 @@ def test_is_what_training_on_the_public_files_gives(
 
 def test_more_than_ten_percent_better_is_faster(shipped: LatencyPredictor, make_profile: Callable[..., Profile]) -> None:
     """The order of the data sheets, where they are clear, for jobs of any type."""
-    for told in ({}, {"type": "llm"}, {"type": "cnn", "precision": "mixed"}, {"type": "llm", "precision": "fp8"}):
-        job = make_profile("A100 SXM4 80GB", metrics={}, feature_set="none", **told)
+    for stated in ({}, {"type": "llm"}, {"type": "cnn", "precision": "mixed"}, {"type": "llm", "precision": "fp8"}):
+        job = make_profile("A100 SXM4 80GB", metrics={}, feature_set="none", **stated)
         ratios = {one.gpu: one.ratio for one in shipped.predict(job)}
         order = ["B200 SXM", "H200 SXM", "A100 SXM4 80GB", "A100 SXM4 40GB"]
         assert [ratios[gpu] for gpu in order] == sorted(ratios[gpu] for gpu in order)

@@ -16,7 +16,7 @@ from epochcast.analyzer.answers.job_result import JobQuestion
 from epochcast.analyzer.answers.question_schema import GpuName, RecommendationQuestion
 from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
 from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import Source, Told, with_told
+from epochcast.analyzer.answers.sources import JobDescription, Source, with_description
 from epochcast.analyzer.recommendation import JobLimits, Work
 from epochcast.analyzer.service.limits import PredictingRoute
 from epochcast.analyzer.service.parts import Parts, Served
@@ -198,4 +198,4 @@ async def recommendations(
 
 async def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:
     source: Source = await served.workers.answer(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
-    return with_told(source, Told(precision))
+    return with_description(source, JobDescription(precision))

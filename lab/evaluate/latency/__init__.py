@@ -20,7 +20,7 @@ from epochcast.regressor.reliability import Reliability
 from lab.evaluate.latency.anchored import chosen_anchors, with_anchors
 from lab.evaluate.latency.interval_scores import constant_width, fold_wise
 from lab.evaluate.latency.result import Evaluation, ShuffleResult, summary
-from lab.evaluate.latency.told import TOLD
+from lab.evaluate.latency.stated import STATED
 from lab.rivals.latency import RECIPES
 
 __all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_split"]
@@ -51,7 +51,7 @@ def evaluate(
     seeds: Sequence[int] | None = None,
     anchors: int = 10,
     families: bool = False,
-    told: str = "family",
+    stated: str = "family",
     progress: Progress = lambda done, fits: None,
 ) -> Evaluation:
     """Measure a recipe by one protocol (:data:`~epochcast.regressor.protocols.PROTOCOLS`).
@@ -66,7 +66,7 @@ def evaluate(
         seeds: shuffles of the folds of P1 and P2; 0 to 4 unless given, 0 alone for the paper's models, which take minutes.
         anchors: workloads measured on the new GPU, of P4-anchors; 0 is P4. 10 by choice.
         families: equal networks of all origins leave together, of new-workload.
-        told: what a tested job says of itself, a name of :data:`TOLD`.
+        stated: what a tested job says of itself, a name of :data:`STATED`.
         progress: called with (fits done, fits in all) before each fit.
 
     Raises:
@@ -84,7 +84,7 @@ def evaluate(
         "profiles": len(profiles),
         "pairs": len(pairs),
         "workloads_on_one_gpu": _workloads_on_one_gpu(profiles, pairs),
-        "told": told,
+        "stated": stated,
     }
     if protocol == ANCHORED:
         rows, run, at_random = _anchored(pairs, unfitted, anchors, progress)
@@ -95,7 +95,7 @@ def evaluate(
         return lambda done, folds: progress(number * folds + done, len(seeds) * folds)
 
     runs = [
-        _run(pairs, *out_of_fold(pairs, protocol, unfitted, seed, of_seed(number), families=families, told=TOLD[told]))
+        _run(pairs, *out_of_fold(pairs, protocol, unfitted, seed, of_seed(number), families=families, stated=STATED[stated]))
         for number, seed in enumerate(seeds)
     ]
     return summary(name, protocol, pairs, runs, settings)
@@ -107,7 +107,7 @@ def evaluate_split(
     catalog: Catalog,
     *,
     recipe: str | Recipe = "default",
-    told: str = "family",
+    stated: str = "family",
 ) -> Evaluation:
     """Fit a recipe on ``train`` alone and measure it on the pairs within ``test``; intervals are those the predictor gives.
 
@@ -121,7 +121,7 @@ def evaluate_split(
     pairs = make_pairs(test, catalog)
     into_new = [pair for pair in pairs if pair.target_gpu.name not in known and pair.source_gpu.name in known]
     pairs = into_new or pairs
-    pairs = [replace(pair, source=TOLD[told](pair.source)) for pair in pairs]
+    pairs = [replace(pair, source=STATED[stated](pair.source)) for pair in pairs]
     learnt = make_pairs(train, catalog)
     fitted = clone(unfitted).fit(learnt)
     if isinstance(fitted, DefaultRecipe):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from epochcast.regressor.profile import Profile
 
-TOLD: Mapping[str, Callable[[Profile], Profile]] = {
+STATED: Mapping[str, Callable[[Profile], Profile]] = {
     "family": lambda profile: profile,
     "type": lambda profile: replace(profile, workload=None, group=None),
     "nothing": lambda profile: replace(profile, workload=None, group=None, type=None),
