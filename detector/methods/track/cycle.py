@@ -56,7 +56,7 @@ FRACTION, OUTER = 0.35, 10.0
 #: Periods whose ratio is this close to a whole number belong together. By choice.
 RELATED = 0.04
 
-#: Harmonics of a short cycle that may beat with the readings, and how near to its place a beat is. By choice.
+#: Harmonics of a short cycle that may beat with the readings, and how near to one beat the period is. By choice.
 HARMONICS, BEAT = 6, 0.05
 
 
@@ -273,11 +273,13 @@ def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
 
 
 def _is_beat(period: float, step: float) -> bool:
-    """Whether a period is one, two or three beats of the readings with a harmonic of a strict short one; both in samples."""
+    """Whether a period is a beat of the readings with a harmonic of a strict shorter one; both in samples.
+
+    Several beats are a multiple of one, which the residues refute: two or three next to some harmonic are chance.
+    """
     harmonics = np.arange(2, HARMONICS + 1) / step
     beats = np.abs(harmonics - np.rint(harmonics)) * period
-    near = (np.abs(beats - np.rint(beats)) < BEAT) & (beats > 0.5) & (beats < 3.5)
-    return period > 2 * step and bool(near.any())
+    return period > 2 * step and bool((np.abs(beats - 1) < BEAT).any())
 
 
 def _is_multiple(ratio: float) -> bool:
