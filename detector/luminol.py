@@ -17,16 +17,12 @@ windows above 200 samples are cut to 200    the same
 a constant series scores 0, or rounding     the same
 noise below 0 with fewer than 2000 samples
 one spike spreads the symbols over it       the same: clip before
-timestamps pass `int()`: at 10 Hz ten       refused: timestamps must be whole seconds, none twice. Without any, sample i is
-samples become one, silently                at second i
+timestamps pass `int()`: at 10 Hz ten       sample i is at second i
+samples become one, silently
 one NaN makes all scores 0 or NaN           refused
 None is dropped, the scores become fewer    refused: drop the sample before
 an empty series or one sample: TypeError    refused
 or IndexError
-more than 10 symbols: "1", "0" and "10"     refused
-run together
-a chunk longer than a window: counts        refused
-below 0
 anomalies next to scores, of which one at    not given, only scores
 second 0 begins at 1
 no longer runs on NumPy >= 1.23             does
@@ -42,7 +38,9 @@ from numpy.typing import ArrayLike, NDArray
 from epochcast.detector.errors import InputError
 from epochcast.extras import how_to_install
 
-# The package's own constants, luminol/constants.py; so are the defaults of `scores`.
+# The package's own constants, luminol/constants.py.
+#: Symbols; chunks of them are pairs.
+PRECISION = 4
 WINDOW_SHARE = 0.2 / 16
 MINIMAL_POINTS_IN_WINDOWS = 50
 MAXIMAL_POINTS_IN_WINDOWS = 200
@@ -52,32 +50,18 @@ EMA_WEIGHT = 0.65
 EMA_SIGNIFICANT = 0.94
 
 
-def scores(
-    values: ArrayLike,
-    *,
-    timestamps: ArrayLike | None = None,
-    precision: int = 4,
-    chunk_size: int = 2,
-    lag_window: int | None = None,
-    future_window: int | None = None,
-) -> NDArray[np.float64]:
-    """Anomaly score of every sample, as `luminol.anomaly_detector.AnomalyDetector(...).get_all_scores()` gives it.
+def scores(values: ArrayLike) -> NDArray[np.float64]:
+    """Anomaly score of every sample, as `luminol.anomaly_detector.AnomalyDetector(...).get_all_scores()` gives it by default.
 
     Args:
         values: (n,) finite values, n >= 2.
-        timestamps: (n,) whole seconds, increasing; by default 0, 1, 2, ... Only the default algorithm looks at them, for the
-            derivative.
-        precision: number of symbols, 1..10.
-        chunk_size: symbols per chunk.
-        lag_window, future_window: samples before and after; by default n/80 each. Longer ones than 200 are cut to 200.
 
     Returns:
-        (n,) scores >= 0 (constant series of few samples may give rounding noise below 0, as there), by the bitmap algorithm if
-        both windows fit into the series and hold 50 samples together (by default: n >= 2000), else by the default algorithm.
+        (n,) scores >= 0 (constant series of few samples may give rounding noise below 0, as there), by the bitmap algorithm
+        for n >= 2000, else by the default algorithm.
 
     Raises:
-        InputError: fewer than 2 samples, values that are no numbers, not finite or span more than floating point does,
-            timestamps that the package would cut to whole seconds, precision, chunk_size or a window out of bounds.
+        InputError: fewer than 2 samples, values that are no numbers, not finite or span more than floating point does.
     """
     try:
         series = np.ascontiguousarray(values, dtype=np.float64)
@@ -88,20 +72,10 @@ def scores(
     if not np.isfinite(series).all():
         bad = int(np.argmax(~np.isfinite(series)))
         raise InputError(f"Luminol needs finite values, sample {bad} is {series[bad]}: fill or drop it first")
-    if not 1 <= precision <= 10:
-        raise InputError(f"precision is {precision}: choose 1 to 10 symbols")
-    for name, window in (("lag_window", lag_window), ("future_window", future_window)):
-        if window is not None and window < 0:
-            raise InputError(f"{name} is {window}: choose a number of samples, or None for n/80")
-    intervals = np.ones(series.size - 1) if timestamps is None else _intervals(timestamps, series.size)
-    lag = lag_window or int(series.size * WINDOW_SHARE)
-    future = future_window or int(series.size * WINDOW_SHARE)
-    if not lag or not future or not MINIMAL_POINTS_IN_WINDOWS <= lag + future <= series.size:
-        return _default_scores(series, intervals)
-    lag, future = min(lag, MAXIMAL_POINTS_IN_WINDOWS), min(future, MAXIMAL_POINTS_IN_WINDOWS)
-    if not 1 <= chunk_size <= min(lag, future):
-        raise InputError(f"chunk_size is {chunk_size}: choose 1 to {min(lag, future)}, the shorter window")
-    return _bitmap_scores(series, precision, chunk_size, lag, future)
+    window = int(series.size * WINDOW_SHARE)
+    if 2 * window < MINIMAL_POINTS_IN_WINDOWS:
+        return _default_scores(series)
+    return _bitmap_scores(series, min(window, MAXIMAL_POINTS_IN_WINDOWS))
 
 
 def package_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -124,27 +98,23 @@ def package_scores(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array(detector.get_all_scores().values)
 
 
-def _bitmap_scores(series: NDArray[np.float64], precision: int, chunk_size: int, lag: int, future: int) -> NDArray[np.float64]:
+def _bitmap_scores(series: NDArray[np.float64], window: int) -> NDArray[np.float64]:
     """Squared distance between the chunk counts of the two windows around each sample; 0 where a window does not fit."""
     low, high = float(series.min()), float(series.max())
-    height = (high - low) / precision  # Python floats: beyond their range this is inf, without a warning
+    height = (high - low) / PRECISION  # Python floats: beyond their range this is inf, without a warning
     if not np.isfinite(height):
         raise InputError(f"the values span {low} to {high}, beyond floating point: scale them down")
-    symbols = np.searchsorted(low + np.arange(precision) * height, series, side="right") - 1
-    chunks = symbols[: series.size - chunk_size + 1].copy()
-    for offset in range(1, chunk_size):
-        if offset % 8 == 0:  # long chunks have more variants than 64 bits: number those that there are
-            chunks = np.unique(chunks, return_inverse=True)[1]
-        chunks = chunks * precision + symbols[offset : offset + chunks.size]
-    first, last = lag, series.size - future
+    symbols = np.searchsorted(low + np.arange(PRECISION) * height, series, side="right") - 1
+    chunks = symbols[:-1] * PRECISION + symbols[1:]
+    first, last = window, series.size - window
     # A window holds at most 200 chunks and a series less than 2**31: 32 bits are enough, and twice as fast as 64.
     distance = np.zeros(last - first + 1, dtype=np.int32)
     total = np.zeros(chunks.size + 1, dtype=np.int32)
     for chunk in np.unique(chunks):
         np.cumsum(chunks == chunk, dtype=np.int32, out=total[1:])
-        # A window of w samples from i holds the w - chunk_size + 1 chunks that start at i and later.
-        before = total[first - chunk_size + 1 : last - chunk_size + 2] - total[first - lag : last - lag + 1]
-        after = total[first + future - chunk_size + 1 : last + future - chunk_size + 2] - total[first : last + 1]
+        # A window of w samples from i holds the w - 1 chunks that start at i and later.
+        before = total[first - 1 : last] - total[first - window : last - window + 1]
+        after = total[first + window - 1 : last + window] - total[first : last + 1]
         difference = after - before
         distance += difference * difference
     result = np.zeros(series.size)
@@ -152,34 +122,13 @@ def _bitmap_scores(series: NDArray[np.float64], precision: int, chunk_size: int,
     return _denoised(result)
 
 
-def _intervals(timestamps: ArrayLike, samples: int) -> NDArray[np.float64]:
-    """(samples - 1,) seconds between the samples. Raises InputError where the package would change them silently."""
-    try:
-        seconds = np.asarray(timestamps, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"Luminol's timestamps must be numbers ({error}): give whole seconds") from error
-    if seconds.shape != (samples,):
-        raise InputError(f"Luminol got timestamps of shape {seconds.shape} for {samples} values: give one per value")
-    if (cut := seconds != np.trunc(seconds)).any() or not np.isfinite(seconds).all():
-        bad = int(np.argmax(cut | ~np.isfinite(seconds)))
-        raise InputError(
-            f"Luminol cuts timestamps to whole seconds, which merges samples, and timestamp {bad} is {seconds[bad]}: "
-            "leave timestamps out for evenly spaced samples, or number them"
-        )
-    intervals = np.diff(seconds)
-    if (intervals <= 0).any():
-        bad = int(np.argmax(intervals <= 0)) + 1
-        raise InputError(f"Luminol's timestamps must increase, timestamp {bad} is {seconds[bad]} after {seconds[bad - 1]}")
-    return intervals
-
-
-def _default_scores(series: NDArray[np.float64], intervals: NDArray[np.float64]) -> NDArray[np.float64]:
+def _default_scores(series: NDArray[np.float64]) -> NDArray[np.float64]:
     """Deviation from the exponential moving average, mixed with that of the derivative where it is significant."""
     deviation = series - _moving_average(series)
     spread = np.std(series)
     level = _denoised(np.abs(deviation / spread) if spread else deviation)
 
-    derivative = np.abs(np.diff(series) / intervals)
+    derivative = np.abs(np.diff(series))
     derivative = np.concatenate([derivative[:1], derivative])
     change = np.abs(derivative - _moving_average(derivative))
     spread = np.std(change)

@@ -43,7 +43,7 @@ def _paper_row(pair: Pair) -> dict[str, float]:
         if source is not None and target:
             row[f"{figure}_ratio"] = source / target
     if pair.source.epoch_s is None:
-        raise InputError("the paper's features need the source's epoch seconds, but the profile has none; use recipe 'default'")
+        raise InputError("the paper's features need the seconds of an epoch, but the profile has none; use pipeline 'default'")
     row["latency"] = pair.source.epoch_s
     return row
 

@@ -1,4 +1,4 @@
-"""What ``model.json`` of both recipes holds."""
+"""What ``model.json`` of both pipelines holds."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from epochcast.regressor.scaling import GpuCountScaling
 
 
 class RegressorManifest(Manifest):
-    """The whole of ``model.json`` of recipe ``default``."""
+    """The whole of ``model.json`` of pipeline ``default``."""
 
     SCHEMA = "epochcast.regressor/v7"
     COMMAND = "epochcast fit regressor"
-    OTHERWISE = "name another model, or with `epochcast predict` and `epochcast recommend` the other --recipe"
+    OTHERWISE = "name another model, or with `epochcast predict` and `epochcast recommend` the other --pipeline"
 
     recipe: dict[str, Any]
     parameters: dict[str, Any]
@@ -25,10 +25,10 @@ class RegressorManifest(Manifest):
 
 
 class PaperManifest(Manifest):
-    """The whole of ``model.json`` of the paper's recipe."""
+    """The whole of ``model.json`` of the paper's pipeline."""
 
     SCHEMA = "epochcast.regressor.paper/v2"
-    COMMAND = "epochcast fit regressor --recipe paper"
+    COMMAND = "epochcast fit regressor --pipeline paper"
     OTHERWISE = RegressorManifest.OTHERWISE
 
     parameters: dict[str, Any]

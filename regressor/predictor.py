@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from epochcast.regressor.manifest import RegressorManifest
 from epochcast.regressor.model_folder import fingerprint, load, save
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, make_pairs
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision, likely_precisions, precision_metrics
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.profile import Profile
@@ -55,6 +56,7 @@ class LatencyPredictor:
         calibrations: corrections from anchors measured on new GPUs.
     """
 
+    pipeline: ClassVar[Pipeline] = "default"
     catalog: Catalog
     recipe: DefaultRecipe
     reliability: Reliability

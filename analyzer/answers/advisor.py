@@ -18,13 +18,14 @@ from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.instances import Instance, load_instances
 from epochcast.analyzer.recommendation import JobLimits, Objective
 from epochcast.analyzer.recommendation import recommend as rank
-from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog
+from epochcast.regressor import Catalog, Profile, load_catalog
+from epochcast.regressor.pipelines import Pipeline, Predictor, load_predictor
 
 log = logging.getLogger(__name__)
 
 
 class Advisor:
-    """Answers jobs; every method may be called from any thread, as nothing in it changes.
+    """Answers jobs; every method may be called from any thread.
 
     Attributes:
         renting: default objective and limits of recommendations.
@@ -33,7 +34,7 @@ class Advisor:
     def __init__(
         self,
         catalog: Catalog,
-        predictor: LatencyPredictor,
+        predictor: Predictor,
         instances: Sequence[Instance],
         *,
         objective: Objective = "cost",
@@ -53,7 +54,8 @@ class Advisor:
         self.catalog = catalog
         self.instances = instances
         self.renting = Renting(objective, limits or JobLimits())
-        self._predictor = predictor
+        self._predictors = {predictor.pipeline: predictor}
+        self._pipeline = predictor.pipeline
         self._carbon_intensity = carbon_intensity
         # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
         self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
@@ -65,7 +67,7 @@ class Advisor:
         own = partial(Advisor, objective=self.renting.objective, limits=limits, carbon_intensity=self._carbon_intensity)
         return own, (
             self.catalog,
-            self._predictor,
+            self._predictors[self._pipeline],
             self.instances,
         )
 
@@ -73,6 +75,7 @@ class Advisor:
     def load(
         cls,
         *,
+        pipeline: Pipeline = "default",
         model: Path | None = None,
         gpus: Path | None = None,
         prices: Path | None = None,
@@ -80,7 +83,7 @@ class Advisor:
         limits: JobLimits | None = None,
         carbon_intensity: float | None = None,
     ) -> Advisor:
-        """Read a model's folder, GPUs in addition to the catalogue's and a price table; None: what is shipped.
+        """Read a pipeline's model, GPUs in addition to the catalogue's and a price table; None: what is shipped.
 
         Raises:
             InputError: one of them cannot be used.
@@ -89,7 +92,7 @@ class Advisor:
         instances, notes = load_instances(prices, catalog)
         for note in notes:
             log.warning("%s", note)
-        predictor = LatencyPredictor.load(model, catalog)
+        predictor = load_predictor(pipeline, model, catalog)
         return cls(catalog, predictor, instances, objective=objective, limits=limits, carbon_intensity=carbon_intensity)
 
     @property
@@ -97,12 +100,13 @@ class Advisor:
         """Day of the oldest price."""
         return min(instance.date for instance in self.instances)
 
-    def answer(self, sources: Sequence[Profile | Source], question: JobQuestion) -> JobResult:
+    def answer(self, sources: Sequence[Profile | Source], question: JobQuestion, pipeline: Pipeline | None = None) -> JobResult:
         """Answer the job of these GPUs.
 
         Args:
             sources: one per GPU of the job; a profile's GPU is looked up in the catalogue.
             question: what to answer.
+            pipeline: whose model predicts; None: the one that was loaded, another one is the shipped.
 
         Raises:
             InputError: as `answer_job`.
@@ -111,7 +115,10 @@ class Advisor:
         if question.carbon_intensity is None:
             question = replace(question, carbon_intensity=self._carbon_intensity)
         with self._turns:
-            return answer_job(read, self._predictor, self.instances, question)
+            wanted = pipeline or self._pipeline
+            if wanted not in self._predictors:
+                self._predictors[wanted] = load_predictor(wanted, None, self.catalog)
+            return answer_job(read, self._predictors[wanted], self.instances, question)
 
     def _source(self, number: int, profile: Profile | Source) -> Source:
         if isinstance(profile, Source):

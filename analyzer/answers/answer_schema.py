@@ -12,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from epochcast.analyzer.plugins.answer import Answer
 from epochcast.analyzer.plugins.chart import Ratio, Ratios
 from epochcast.detector import Cycle, Reason, Unit
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
 
 Verdict = Literal["epochs", "steps", "none"]
 Objective = Literal["cost", "time"]
 Market = Literal["on-demand", "spot"]
-Recipe = Literal["default", "paper"]
 
 OFU = "Share of the GPU's peak of matrix products that the job reaches, 0 to 1; null without tensor activity and SM clock."
 
@@ -140,7 +140,7 @@ class PredictionAnswer(Answer):
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     schema_: Literal["epochcast.prediction/v1"] = Field(default="epochcast.prediction/v1", alias="schema")
-    recipe: Recipe = Field(description="How the predictions were made: ours, or the paper's.")
+    pipeline: Pipeline = Field(description="How the predictions were made: ours, or the paper's.")
     source: str = Field(description="GPU model that the job runs on; its slowest where there are several.")
     epoch_s: float | None = Field(description="Seconds of one epoch, cycle or step of the slowest GPU.")
     epoch_s_low: float | None

@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, InstanceOf
 
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer, Recipe
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
 from epochcast.analyzer.answers.job_json import prediction_answer
 from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.question_schema import (
     BATCH_MAY_GROW,
     CARBON_INTENSITY,
+    PIPELINE,
     CarbonIntensity,
     GpuName,
     ProfileJson,
     example_profile,
 )
 from epochcast.analyzer.answers.sources import JobDescription, read_sources, with_description
-from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.question import Body, Http, Option, Question, body_of
 from epochcast.analyzer.recommendation import Work
-from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_catalog
+from epochcast.regressor import Profile, load_catalog
 from epochcast.regressor.job_types import JobType
+from epochcast.regressor.pipelines import Pipeline, load_predictor
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.profile import LONGEST_NAME, MOST_GPUS
 
 if TYPE_CHECKING:
     from epochcast.analyzer.answers.advisor import Advisor
-    from epochcast.regressor import PaperPredictor
 
 PerStep = Annotated[float | None, Option(metavar="N"), Field(gt=0, allow_inf_nan=False)]
 
@@ -104,9 +104,7 @@ class PredictionQuestion(Question):
         Field(min_length=1, max_length=LONGEST_NAME, description="Its network, such as resnet50."),
     ] = None
     inference: Annotated[bool, Field(description="The job answers, and does not train.")] = False
-    recipe: Annotated[
-        Recipe, Field(description="Epochcast's own predictor, or the black-box paper's (none is shipped: train it).")
-    ] = "default"
+    pipeline: Annotated[Pipeline | None, Http(), Option(default="default"), Field(description=PIPELINE)] = None
     model: Annotated[
         Path | None, Option(metavar="DIR"), Field(description="Model folder written by `epochcast fit regressor`.")
     ] = None
@@ -158,7 +156,7 @@ class BlackBox(Plugin):
              epochcast predict run.parquet --family resnet50 --inference
              epochcast predict run.parquet --plot ratios.png
              epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
-             epochcast predict run.parquet --recipe paper --model my-paper
+             epochcast predict run.parquet --pipeline paper
     """
     Question, Answer = PredictionQuestion, PredictionAnswer
     configurable = False
@@ -166,8 +164,9 @@ class BlackBox(Plugin):
     def answer(self, question: PredictionQuestion) -> PredictionAnswer:
         """Answer for the traces or profiles of a job; raises InputError."""
         catalog = load_catalog(self._settings.gpus)
-        read, of_sources = read_sources([str(path) for path in question.sources], catalog, question.gpu)
-        predictor = load_predictor(question.recipe, question.model or self._settings.model, catalog)
+        pipeline = question.pipeline or "default"
+        read, of_sources = read_sources([str(path) for path in question.sources], catalog, question.gpu, pipeline)
+        predictor = load_predictor(pipeline, question.model or self._settings.model, catalog)
         instances, _ = load_instances(self._settings.prices, catalog)
         stated = JobDescription(question.precision, question.job_type, question.family, question.inference)
         sources = [with_description(source, stated) for source in read]
@@ -178,18 +177,4 @@ class BlackBox(Plugin):
 def predicted(advisor: Advisor, body: PredictionBody) -> PredictionAnswer:
     """The answer to a request, with what is loaded already; raises InputError."""
     question = PredictionQuestion.of_body(body, {})
-    return prediction_answer(advisor.answer(body.profiles, question.of_job()))
-
-
-def load_predictor(recipe: Recipe, model: Path | None, catalog: Catalog) -> LatencyPredictor | PaperPredictor:
-    """The model in a folder, or the shipped one; raises InputError where it is of another recipe, or none is shipped."""
-    if recipe == "default":
-        return LatencyPredictor.load(model, catalog)
-    if model is None:
-        raise InputError(
-            "recipe 'paper' comes without a model; train one with `epochcast fit regressor --recipe paper` "
-            "and name its folder with --model"
-        )
-    from epochcast.regressor import PaperPredictor
-
-    return PaperPredictor.load(model, catalog)
+    return prediction_answer(advisor.answer(body.profiles, question.of_job(), question.pipeline))

@@ -12,8 +12,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from epochcast.analyzer.traces.held_idle import held_idle_s
-from epochcast.detector import Cycle, Detection
+from epochcast.detector import Cycle, Detection, detect
 from epochcast.detector.confidence import SURE
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.summary import summarise
 
@@ -34,6 +35,25 @@ _WRONG = math.log(2)
 
 # The tracker calls a period right that is within 5 % of the true one; a single epoch gives nothing better.
 _RIGHT = 0.05
+
+
+def detect_epochs(time: Array, metrics: Mapping[str, Array], pipeline: Pipeline) -> Detection:
+    """Find the epochs of one GPU; the paper's passes run over what it cropped its traces to, the time of the training.
+
+    Args:
+        time: (n,) unix seconds.
+        metrics: name -> (n,) base units.
+        pipeline: whose detection.
+
+    Raises:
+        InputError (of the detector): unusable samples, or too few.
+    """
+    return detect(time, metrics) if pipeline == "default" else detect(*busy_part(time, metrics), method="paper")
+
+
+def is_sure(detection: Detection) -> bool:
+    """Whether its seconds count: the paper's passes have no confidence, and whoever asks for them wants what they find."""
+    return detection.confidence >= LEAST_CONFIDENCE or detection.method == "paper"
 
 
 def profile_of_detection(
@@ -65,7 +85,7 @@ def profile_of_detection(
     Raises:
         InputError (of the regressor): values that no profile can hold.
     """
-    sure = detection is not None and detection.confidence >= LEAST_CONFIDENCE
+    sure = detection is not None and is_sure(detection)
     work = busy_part(time, metrics)
     if detection is not None and detection.epochs:
         spans = [(epoch.start, epoch.end) for epoch in detection.epochs]
@@ -83,6 +103,8 @@ def profile_of_detection(
         return profile
     if detection.verdict == "steps" and sure:
         profile = replace(profile, epoch_s=detection.step_s, unit=detection.unit)
+    if detection.method == "paper":  # its epoch is the mean distance of peaks, and it knows no interval
+        return replace(profile, epoch_s=detection.period_s, epoch_s_low=None, epoch_s_high=None)
     return widened(replace(profile, wait_share=_checkpoint_share(detection.cycles)), detection.confidence)
 
 

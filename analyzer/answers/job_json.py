@@ -16,7 +16,6 @@ from epochcast.analyzer.instances.rented import Rented
 from epochcast.analyzer.recommendation import Recommendation
 from epochcast.analyzer.recommendation.rank import cost_of, time_of
 from epochcast.detector import Detection
-from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.precision import likely_precisions, overall_flop_utilization
 from epochcast.regressor.prediction import by_data_sheet
 
@@ -77,7 +76,7 @@ def _of_job(result: JobResult) -> dict[str, Any]:
     """What both documents say of the job."""
     slowest = result.slowest
     return {
-        "recipe": "default" if isinstance(result.predictor, LatencyPredictor) else "paper",
+        "pipeline": result.predictor.pipeline,
         "source": slowest.profile.gpu,
         "simulated": result.simulated,
         "cycle": None if slowest.cycle is None else asdict(slowest.cycle),

@@ -33,7 +33,7 @@ from epochcast.detector import Detection
 from epochcast.regressor import Catalog, LatencyPredictor, Profile
 
 if TYPE_CHECKING:
-    from epochcast.regressor import PaperPredictor
+    from epochcast.regressor.pipelines import Predictor
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class JobResult:
     sources: tuple[Source, ...]
     answers: tuple[Answer, ...]
     recommended: Recommended | None
-    predictor: LatencyPredictor | PaperPredictor
+    predictor: Predictor
     work: Work | None
     throughput: Throughput | None
     use: GpuUse
@@ -128,7 +128,7 @@ class JobResult:
 
 def answer_job(
     read: Sequence[Source],
-    predictor: LatencyPredictor | PaperPredictor,
+    predictor: Predictor,
     instances: Sequence[Instance],
     question: JobQuestion,
     *,

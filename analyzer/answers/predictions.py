@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.recommendation.memory_fit import GIB, MemoryNeed, memory_need
-from epochcast.regressor import Catalog, LatencyPredictor, Prediction
+from epochcast.regressor import Catalog, Prediction
 from epochcast.regressor.energy import Energy, has_sparse_sensor, predict_energy
 from epochcast.regressor.features import busy_share
 from epochcast.regressor.job import JobTime, estimate_job
@@ -18,7 +18,7 @@ from epochcast.regressor.prediction import Estimate
 from epochcast.regressor.profile import Unit
 
 if TYPE_CHECKING:
-    from epochcast.regressor import PaperPredictor
+    from epochcast.regressor.pipelines import Predictor
 
 # GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
 # within 15 % of each other even.
@@ -128,7 +128,7 @@ def _why_not(source: Source) -> str:
 
 
 def predict_job(
-    predictor: LatencyPredictor | PaperPredictor,
+    predictor: Predictor,
     catalog: Catalog,
     sources: Sequence[Source],
     targets: Sequence[str] | None,

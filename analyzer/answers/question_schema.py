@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from epochcast.regressor.job_types import JOB_TYPES
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import PRECISIONS
 from epochcast.regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, THROTTLED, Profile, Unit
 
@@ -104,6 +105,8 @@ GpuName = Annotated[str, Field(min_length=1, max_length=100)]
 CARBON_INTENSITY = "Carbon intensity of the electricity [g CO2e/kWh]"
 CarbonIntensity = Annotated[float, Field(gt=0, le=5000)]  # no grid is above 1000; a diesel generator has some 800
 
+PIPELINE = "Epochcast's own pipeline, or the black-box paper's: its passes find the epochs, its stack predicts."
+
 BATCH_MAY_GROW = "Let the batch grow with a GPU's memory (assumes that no more epochs are needed)."
 
 
@@ -117,6 +120,7 @@ class RecommendationQuestion(BaseModel):
 
     profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
     epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job; null: one.")] = None
+    pipeline: Annotated[Pipeline | None, Field(description=f"{PIPELINE} null: as configured.")] = None
     objective: Annotated[Literal["cost", "time"], Field(description="Rank by cost or by time.")] = "cost"
     market: Annotated[Literal["on-demand", "spot"], Field(description="Which price to pay.")] = "on-demand"
     clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these clouds; empty: all.")] = []

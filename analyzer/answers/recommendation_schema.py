@@ -16,9 +16,9 @@ from epochcast.analyzer.answers.answer_schema import (
     CarbonAnswer,
     Market,
     Objective,
-    Recipe,
 )
 from epochcast.detector import Cycle, Unit
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
 
 
@@ -159,7 +159,7 @@ class RecommendationAnswer(AnswerModel):
 
     schema_: Literal["epochcast.recommendation/v1"] = Field(default="epochcast.recommendation/v1", alias="schema")
     verdict: VerdictAnswer
-    recipe: Recipe = Field(description="How the predictions were made: ours, or the paper's.")
+    pipeline: Pipeline = Field(description="How the predictions were made: ours, or the paper's.")
     source: str = Field(description="GPU model that the job runs on; its slowest where there are several.")
     simulated: bool = Field(description="No hardware was read.")
     gpus: int = Field(description="GPUs of the job now.")

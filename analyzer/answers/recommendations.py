@@ -32,11 +32,12 @@ from epochcast.analyzer.recommendation.experiment import Trial
 from epochcast.analyzer.recommendation.rank import MISSED, cost_of, time_of
 from epochcast.analyzer.recommendation.verdict import Verdict, verdict
 from epochcast.analyzer.words import length
-from epochcast.regressor import LatencyPredictor, Prediction
+from epochcast.regressor import Prediction
+from epochcast.regressor.prediction import by_data_sheet
 from epochcast.regressor.profile import Unit
 
 if TYPE_CHECKING:
-    from epochcast.regressor import PaperPredictor
+    from epochcast.regressor.pipelines import Predictor
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Recommended:
 def recommend_job(
     sources: Sequence[Source],
     answers: Sequence[Answer],
-    predictor: LatencyPredictor | PaperPredictor,
+    predictor: Predictor,
     instances: Sequence[Instance],
     renting: Renting,
     *,
@@ -154,6 +155,9 @@ def recommend_job(
         current = None  # nothing can be compared with it
     notes = _notes(sources, ranking, need, on, limits, unit, is_now_stale=is_now_stale)
     what = verdict(decision, current, objective, unit or "epoch", limits, comparable_prices(ranking.recommendations))
+    if decision is not None and predictor.pipeline == "paper" and by_data_sheet(decision.first.prediction.route):
+        why = f"the paper's trees know only {', '.join(predictor.training['gpus'])}, and cannot extrapolate"
+        what = Verdict("measure", f"Cannot tell yet: measure {decision.first.instance.gpu} first", why)
     if decision is not None and decision.first.price_stale:
         what = replace(what, text=f"{what.text} (by prices older than a year: there are no newer ones)")
     notes += _of_age(ranking.recommendations, objective)

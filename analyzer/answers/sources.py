@@ -10,16 +10,17 @@ from pathlib import Path
 
 from epochcast.analyzer.adapters import prometheus_json
 from epochcast.analyzer.answers.cycles import Throughput, open_text, second_job, throughput, waits
-from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
+from epochcast.analyzer.answers.detected_profile import detect_epochs, is_sure, profile_of_detection
 from epochcast.analyzer.answers.reasons import REASONS
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_per_hour
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
-from epochcast.detector import Cycle, Detection, detect
+from epochcast.detector import Cycle, Detection
 from epochcast.regressor import Catalog, Gpu, Profile
 from epochcast.regressor.job_types import JobType, job_type_of
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
 
 
@@ -83,17 +84,19 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     return Source(path, profile, catalog.resolve(profile.gpu))
 
 
-def read_sources(paths: Sequence[str], catalog: Catalog, gpu: str | None = None) -> tuple[list[Source], list[str]]:
+def read_sources(
+    paths: Sequence[str], catalog: Catalog, gpu: str | None = None, pipeline: Pipeline = "default"
+) -> tuple[list[Source], list[str]]:
     """The sources of one job in files and folders, those of traces first, and a sentence on each thing that is true of all.
 
-    Several traces are searched together, so that each GPU has the job's cycle.
+    Several traces are searched together, so that each GPU has the job's cycle; by the paper's passes each alone.
 
     Raises:
         InputError: as `read_source` and `read_job`.
     """
     of_profiles = [path for path in paths if path.endswith(".json") and not _is_answer_of_prometheus(path)]
     of_traces = [path for path in paths if path not in of_profiles]
-    sources, notes = _sources_of_job(read_job(of_traces), catalog, gpu) if of_traces else ([], [])
+    sources, notes = _sources_of_job(read_job(of_traces), catalog, gpu, pipeline) if of_traces else ([], [])
     return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
@@ -105,10 +108,12 @@ def _is_answer_of_prometheus(path: str) -> bool:
         return False
 
 
-def _sources_of_job(named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None) -> tuple[list[Source], list[str]]:
+def _sources_of_job(
+    named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None, pipeline: Pipeline
+) -> tuple[list[Source], list[str]]:
     """The source of each trace, and what is true of all."""
-    if len(named) == 1:
-        return [source_of(trace, name, catalog, gpu) for name, trace in named], []
+    if len(named) == 1 or pipeline == "paper":
+        return [source_of(trace, name, catalog, gpu, pipeline=pipeline) for name, trace in named], []
     for name, trace in named:
         with _naming(name):
             device_of(trace, catalog, gpu)  # refused before the search, which takes seconds
@@ -138,13 +143,20 @@ def _of_job(own: Detection, job: Detection) -> Detection:
     return own if job.verdict == "epochs" else job
 
 
-def source_of(trace: Trace, name: str, catalog: Catalog, gpu: str | None = None, detection: Detection | None = None) -> Source:
+def source_of(
+    trace: Trace,
+    name: str,
+    catalog: Catalog,
+    gpu: str | None = None,
+    detection: Detection | None = None,
+    pipeline: Pipeline = "default",
+) -> Source:
     """The profile made of a trace on the GPU named in it or by ``gpu``; raises InputError like `read_source`, with ``name``.
 
     ``detection`` is that of the trace, where it is known.
     """
     with _naming(name):
-        profile, detection = profile_of(trace, catalog, gpu, detection)
+        profile, detection = profile_of(trace, catalog, gpu, detection, pipeline)
     return _source(trace, name, catalog, profile, detection, notes_on(detection))
 
 
@@ -252,14 +264,18 @@ def with_own(catalog: Catalog, sources: Sequence[Source]) -> Catalog:
 
 
 def profile_of(
-    trace: Trace, catalog: Catalog, gpu: str | None = None, detection: Detection | None = None
+    trace: Trace,
+    catalog: Catalog,
+    gpu: str | None = None,
+    detection: Detection | None = None,
+    pipeline: Pipeline = "default",
 ) -> tuple[Profile, Detection]:
     """Detect epochs, unless ``detection`` has them, and summarise the metrics over them (`profile_of_detection`).
 
     Raises InputError for a trace of no known GPU.
     """
     device = device_of(trace, catalog, gpu)
-    detection = detection or detect(trace.time, trace.metrics())
+    detection = detection or detect_epochs(trace.time, trace.metrics(), pipeline)
     return profile_of_detection(device.name, trace.time, trace.metrics(), detection, simulated=trace.simulated), detection
 
 
@@ -291,7 +307,7 @@ def notes_on(detection: Detection) -> list[str]:
         notes.append(REASONS[detection.reason])
     elif detection.verdict == "none":
         notes.append("no epochs or steps were found so far, so there are only ratios between GPUs, no seconds")
-    elif detection.confidence < LEAST_CONFIDENCE:
+    elif not is_sure(detection):
         notes.append(
             f"there may be {detection.unit}s of {detection.period_s:.3g} s, but with confidence {detection.confidence:.2f} "
             "that is too uncertain to give seconds: record more of the job, or more metrics"

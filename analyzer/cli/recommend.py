@@ -7,8 +7,7 @@ from typing import Literal
 
 import click
 
-from epochcast.analyzer.answers.answer_schema import Recipe
-from epochcast.analyzer.answers.black_box import PredictionQuestion, load_predictor
+from epochcast.analyzer.answers.black_box import PredictionQuestion
 from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.answers.sources import JobDescription, read_sources, with_description
@@ -32,6 +31,7 @@ from epochcast.analyzer.recommendation.memory_fit import GIB
 from epochcast.analyzer.recommendation.skypilot import resources_yaml
 from epochcast.regressor import load_catalog
 from epochcast.regressor.job_types import JobType
+from epochcast.regressor.pipelines import Pipeline, load_predictor
 from epochcast.regressor.precision import Precision
 
 
@@ -106,7 +106,7 @@ def recommend(
     job_type: JobType | None,
     family: str | None,
     inference: bool | None,
-    recipe: Recipe | None,
+    pipeline: Pipeline | None,
     startup: float | None,
     idle_share: float | None,
     checkpoint_share: float | None,
@@ -142,11 +142,11 @@ def recommend(
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
-    read, of_job = read_sources(traces_or_profiles, catalog, gpu)
+    read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default")
     instances, of_prices = load_instances(prices, catalog)
     result = answer_job(
         [with_description(source, JobDescription(precision, job_type, family, bool(inference))) for source in read],
-        load_predictor(recipe or "default", model, catalog),
+        load_predictor(pipeline or "default", model, catalog),
         instances,
         JobQuestion(
             work=work,
@@ -185,7 +185,7 @@ def recommend(
 # Those that it shares with `epochcast predict`, after the traces.
 recommend.params[1:1] = options_of(
     PredictionQuestion,
-    *("gpu", "model", "recipe", "precision", "job_type", "family", "inference"),
+    *("gpu", "model", "pipeline", "precision", "job_type", "family", "inference"),
     *("samples_per_step", "tokens_per_step", "batch_may_grow"),
 )
 recommend.params += options_of(PredictionQuestion, "carbon_intensity")

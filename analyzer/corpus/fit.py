@@ -10,7 +10,6 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from epochcast.analyzer.answers.answer_schema import Recipe
 from epochcast.analyzer.corpus.logged_profile import ImportOptions, logged_profile
 from epochcast.analyzer.corpus.training_data import load_training_data
 from epochcast.analyzer.errors import InputError
@@ -21,6 +20,7 @@ from epochcast.regressor import Catalog, LatencyPredictor, PaperPredictor, Profi
 from epochcast.regressor.job_types import job_type_of
 from epochcast.regressor.manifest import PaperManifest, RegressorManifest
 from epochcast.regressor.model_folder import require_place
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.telemetry import METRICS
 
@@ -58,7 +58,7 @@ class FitQuestion(Question):
     precision: Annotated[Precision | None, Option(default="what the telemetry shows, else unknown")] = Field(
         None, description="Precision of jobs that do not name theirs; tf32: FP32 code; fp32: FP32 with TF32 off."
     )
-    recipe: Recipe = Field("default", description="Epochcast's own predictor, or the black-box paper's.")
+    pipeline: Pipeline = Field("default", description="Fit Epochcast's own model, or the black-box paper's.")
     out: Annotated[Path, Option(metavar="DIR"), Field(description="Folder to write the model to.")]
 
     @model_validator(mode="after")
@@ -67,8 +67,8 @@ class FitQuestion(Question):
             raise ValueError("nothing to fit to: give --data PATH, or runs of wandb or TensorBoard")
         if self.trace is not None and len(self.runs) != 1:
             raise ValueError(f"--trace is the telemetry of one run, but {len(self.runs)} were given; fit to one run at a time")
-        if self.onto is not None and self.recipe != "default":
-            raise ValueError("--onto corrects a model of our own; leave out --recipe")
+        if self.onto is not None and self.pipeline != "default":
+            raise ValueError("--onto corrects a model of our own; leave out --pipeline")
         return self
 
 
@@ -85,7 +85,7 @@ class FitAnswer(Answer):
     metrics: list[str]
     excluded: dict[str, str]
     corrected: dict[str, int]
-    recipe: Annotated[Recipe, Field(exclude=True)]
+    pipeline: Annotated[Pipeline, Field(exclude=True)]
     out: Annotated[Path, Field(exclude=True)]
 
     @property
@@ -122,7 +122,7 @@ class RegressorFit(Plugin):
              epochcast fit regressor wandb/run-* --out my-model
              epochcast fit regressor --onto default \\
                  --data anchors-on-t4/ --data anchors-on-l4/ --out my-model
-             epochcast fit regressor --recipe paper \\
+             epochcast fit regressor --pipeline paper \\
                  --data cloud_hw_trainpred.csv --out my-paper
 
     Of a run of wandb the epochs come from its history or its printed lines; otherwise they are detected. A folder of
@@ -131,14 +131,14 @@ class RegressorFit(Plugin):
 
     Runs on a CPU, or on a GPU that is not in the catalogue, are skipped and listed. In a folder of traces each NAME.parquet or
     NAME.csv has a NAME.json with its "workload", its "group" and, if known, its true epochs ("epoch_starts", "epoch_ends",
-    "training"); otherwise they are detected. The paper's recipe takes a few minutes: it is fitted a dozen times to get
+    "training"); otherwise they are detected. The paper's model takes a few minutes: it is fitted a dozen times to get
     intervals, which the paper does not provide.
     """
     Question, Answer = FitQuestion, FitAnswer
 
     def answer(self, question: FitQuestion) -> FitAnswer:
         """Fit, and write the model's folder; raises InputError."""
-        began, ours = time.monotonic(), question.recipe == "default"
+        began, ours = time.monotonic(), question.pipeline == "default"
         catalog = load_catalog(self._settings.gpus)
         require_place(question.out, RegressorManifest if ours else PaperManifest)  # before a fit of minutes
         if question.onto is not None:
@@ -171,7 +171,7 @@ class RegressorFit(Plugin):
             metrics=list(metrics),
             excluded=dict(excluded),
             corrected={},
-            recipe=question.recipe,
+            pipeline=question.pipeline,
             out=question.out,
         )
 
@@ -191,7 +191,7 @@ class RegressorFit(Plugin):
             metrics=[],
             excluded={},
             corrected={calibration.gpu: calibration.count for calibration in new},
-            recipe=question.recipe,
+            pipeline=question.pipeline,
             out=question.out,
         )
 

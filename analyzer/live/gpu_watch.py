@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
+from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, detect_epochs, profile_of_detection
 from epochcast.analyzer.live.known_epochs import KnownEpochs, News
 from epochcast.analyzer.live.same_job import LONGEST_HOLE_S, Hole, rest_s
 from epochcast.analyzer.live.stream_metrics import PREFERENCE, chosen
@@ -19,9 +20,11 @@ from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, Gp
 from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS, HeldIdle
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.detector import Detection, Epoch
+from epochcast.detector import InputError as DetectorError
 from epochcast.detector.stream import Stream
 from epochcast.detector.stream.work import hole_s
 from epochcast.regressor import Catalog
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.profile import METRICS, THROTTLED, Profile
 
 log = logging.getLogger(__name__)
@@ -64,7 +67,13 @@ class GpuWatch:
     """
 
     def __init__(
-        self, device: GpuDevice, catalog: Catalog, *, before: Report | None = None, known: Sequence[EpochRecord] = ()
+        self,
+        device: GpuDevice,
+        catalog: Catalog,
+        *,
+        before: Report | None = None,
+        known: Sequence[EpochRecord] = (),
+        pipeline: Pipeline = "default",
     ) -> None:
         """Start with nothing heard.
 
@@ -73,9 +82,10 @@ class GpuWatch:
             catalog: names of GPUs.
             before: its last report, by an earlier watch.
             known: its newest epochs, oldest first, as in the store.
+            pipeline: how epochs are found; the paper's passes run over the whole job again and again.
         """
         self.device = device
-        self._catalog = catalog
+        self._catalog, self._pipeline = catalog, pipeline
         self._before = before
         self._known = KnownEpochs(known, 0 if before is None else before.epochs_seen)
         self._owners: tuple[Owner, ...] = ()
@@ -259,6 +269,7 @@ class GpuWatch:
 
     def _forget_job(self) -> None:
         self._detection: Detection | None = None
+        self._searched = -np.inf  # last row of the job when the paper's passes searched it
         self._profile: Profile | None = None
         self._profiled_at = -np.inf
         self._profile_is_old = False
@@ -310,8 +321,10 @@ class GpuWatch:
         return self._learn(detection)
 
     def _learn(self, detection: Detection | None) -> News:
-        """What is new in the stream's answer."""
+        """What is new in the stream's answer, or in the paper's."""
         news = News()
+        if self._pipeline == "paper":
+            detection = self._find_by_passes()
         if self._working_since is not None and self._is_refuted(detection):
             self._another_job(self._working_since)
         if detection is not None and detection is not self._detection:
@@ -324,6 +337,16 @@ class GpuWatch:
             self._detection = None
         self._refresh_profile()
         return news
+
+    def _find_by_passes(self) -> Detection | None:
+        """What the paper's passes find in the rows of the job, which they search once a minute, and after its end."""
+        time, values = self._samples.job()
+        if self._job_since is None or not time.size or time[-1] - self._searched < self._longer(_PROFILE_S, _PROFILE_ROWS):
+            return self._detection
+        self._searched = float(time[-1])
+        with suppress(DetectorError):  # too few rows
+            return detect_epochs(time, values, self._pipeline)
+        return self._detection
 
     def _begin_job(self, since: float | None) -> None:
         """Another job works since then; unless it is the one that an earlier watch reported."""

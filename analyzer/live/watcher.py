@@ -21,6 +21,7 @@ from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetrySource
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
 from epochcast.regressor import Catalog
+from epochcast.regressor.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Watcher:
         *,
         catalog: Catalog,
         keep_days: float = 30.0,
+        pipeline: Pipeline = "default",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make one that does nothing yet.
@@ -84,10 +86,12 @@ class Watcher:
             store: for the results; the watch continues from what it holds of the GPUs.
             catalog: names of GPUs.
             keep_days: of epochs, and of GPUs that are gone.
+            pipeline: how epochs are found.
             clock: seconds that never go back.
         """
         self._store = store
         self._catalog = catalog
+        self._pipeline = pipeline
         self._keep_s = 86_400.0 * keep_days
         self._polling = Polling(sources)
         self._rank = {id(source): rank for rank, source in enumerate(sources)}
@@ -193,7 +197,7 @@ class Watcher:
                 # Both or none: with the report alone, epochs that it has counted would count again.
                 uuid = rows.device.uuid
                 before, known = self._store.report(uuid), self._store.epochs(uuid, limit=KNOWN, profiles=False)
-            gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known)
+            gpu.watch = GpuWatch(rows.device, self._catalog, before=before, known=known, pipeline=self._pipeline)
         self._note(gpu, gpu.watch, gpu.watch.take(rows))
 
     def _note(self, gpu: _Gpu, watch: GpuWatch, news: News) -> None:

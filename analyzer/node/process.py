@@ -59,7 +59,9 @@ def run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading.
 def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading.Event) -> None:
     store = StateStore(config.state, check=True)
     try:
-        watcher = Watcher(sources, store, catalog=load_catalog(config.gpus), keep_days=config.keep_days)
+        watcher = Watcher(
+            sources, store, catalog=load_catalog(config.gpus), keep_days=config.keep_days, pipeline=config.pipeline
+        )
         with _listen(config, Api(watcher, store)) as server:
             serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
             serving.start()

@@ -19,6 +19,7 @@ from epochcast.analyzer.telemetry.settings import (
     SourceSettings,
 )
 from epochcast.common.settings_file import is_local, read_toml, remedy
+from epochcast.regressor.pipelines import Pipeline
 
 Name = Annotated[str, Field(max_length=200)]
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
@@ -67,6 +68,7 @@ class Settings(_Table):
         token_file: file with the token that clients must send; without it, anyone may send requests.
         proxies: addresses or networks of reverse proxies, whose X-Forwarded-For names the client.
         read_only: refuse requests that set a job's plan.
+        pipeline: how epochs are found and predicted, where a request does not say.
         model: folder of a model fitted by ``epochcast fit regressor``; None: the shipped model.
         gpus: TOML file with GPUs to add to the catalogue.
         prices: price table (CSV) to use instead of the shipped table.
@@ -90,6 +92,7 @@ class Settings(_Table):
     token_file: Path | None = _path(default=None)
     proxies: list[IPvAnyNetwork] = []
     read_only: bool = True
+    pipeline: Pipeline = "default"
     model: Path | None = _path(default=None)
     gpus: Path | None = _path(default=None)
     prices: Path | None = _path(default=None)

@@ -72,6 +72,7 @@ def build(settings: Settings) -> Parts:
     own = PluginSettings(gpus=settings.gpus, prices=settings.prices, model=settings.model)
     backends = Registry.load(own, settings.backends)
     advisor = Advisor.load(
+        pipeline=settings.pipeline,
         model=settings.model,
         gpus=settings.gpus,
         prices=settings.prices,
@@ -129,7 +130,7 @@ def _run(settings: Settings, parts: Parts, listens: Callable[[str], object]) -> 
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(_DESCRIPTORS, most), most))
     with listening(settings) as listener:
         listens(_announced(settings, listener))
-        watcher = WatcherProcess(settings.watched, settings.state, settings.keep_days, settings.gpus)
+        watcher = WatcherProcess(settings.watched, settings.state, settings.keep_days, settings.gpus, settings.pipeline)
         parts.registry.register(ProcessMetrics(watcher, parts.workers, parts.store))
         ProcessCollector(registry=parts.registry)
         parts.analysis.watcher = lambda: watcher.report

@@ -38,6 +38,7 @@ def serve_shard(settings: Settings, shard: Shard) -> int:
         token_file=settings.token_file,
         state=state,
         keep_days=settings.keep_days,
+        pipeline=settings.pipeline,
         gpus=settings.gpus,
     )
     stop = threading.Event()

@@ -19,6 +19,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import Trace, trace_of_csv, trace_of_table
 from epochcast.detector import detect
 from epochcast.regressor import load_catalog
+from epochcast.regressor.pipelines import Pipeline
 
 Kind = Literal["parquet", "csv"]
 
@@ -35,13 +36,13 @@ _MOST_FOOTER = 16 * 2**20
 _MOST_ITEMS = 200_000
 
 
-def source_of_upload(data: bytes, kind: Kind, gpu: str | None, gpus: Path | None) -> Source:
+def source_of_upload(data: bytes, kind: Kind, gpu: str | None, gpus: Path | None, pipeline: Pipeline) -> Source:
     """Return the profile of the trace on ``gpu`` (None: as the trace says), with the catalogue that ``gpus`` adds to.
 
     Raises:
         InputError: no trace, or one of no known GPU; in one sentence.
     """
-    return source_of(read_upload(data, kind), NAME, load_catalog(gpus), gpu)
+    return source_of(read_upload(data, kind), NAME, load_catalog(gpus), gpu, pipeline=pipeline)
 
 
 def detection_of_upload(data: bytes, kind: Kind) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.watcher import LONGEST_TURN_S
 from epochcast.analyzer.telemetry.settings import SourceSettings
 from epochcast.common import logs
+from epochcast.regressor.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +47,11 @@ class WatcherProcess:
         restarts: times that it was started again.
     """
 
-    def __init__(self, sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus: Path | None) -> None:
+    def __init__(
+        self, sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus: Path | None, pipeline: Pipeline
+    ) -> None:
         self.restarts = 0
-        self._arguments = (tuple(sources), state, keep_days, gpus)
+        self._arguments = (tuple(sources), state, keep_days, gpus, pipeline)
         self._stop = threading.Event()
         self._process: BaseProcess | None = None
         self._report = WatcherReport()
@@ -144,7 +147,14 @@ class WatcherProcess:
                 process.join()
 
 
-def watch(reports: Connection, sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus: Path | None) -> None:
+def watch(
+    reports: Connection,
+    sources: Sequence[SourceSettings],
+    state: Path,
+    keep_days: float,
+    gpus: Path | None,
+    pipeline: Pipeline,
+) -> None:
     """Run a watcher until SIGTERM, or until the process that started this one is gone."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -161,7 +171,7 @@ def watch(reports: Connection, sources: Sequence[SourceSettings], state: Path, k
 
     store = StateStore(state)
     try:
-        watcher = Watcher(opened(sources), store, catalog=load_catalog(gpus), keep_days=keep_days)
+        watcher = Watcher(opened(sources), store, catalog=load_catalog(gpus), keep_days=keep_days, pipeline=pipeline)
         report[0] = lambda: watcher.report
         watcher.run(stop)
     finally:

@@ -1,4 +1,4 @@
-"""The black-box paper's recipe, section III-C, as written: the figure to beat, and what ``--recipe paper`` answers with."""
+"""The black-box paper's recipe, section III-C, as written: the figure to beat, and what ``--pipeline paper`` answers with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -102,14 +102,9 @@ def test_where_nothing_recurs_nothing_is_found(method: str) -> None:
         ("track", {"abstain_below": 60}, "abstain_below is 60"),
         ("track", {"shortest_epoch_s": -1}, "shortest_epoch_s is -1"),
         ("paper", {"passes": 0}, "passes is 0"),
-        ("paper", {"polyorder": -1}, "polyorder is -1"),
         ("paper", {"window_divisor": 0}, "window_divisor is 0"),
         ("paper", {"window_divisor": 2000}, "at least 4000 samples"),
         ("paper", {"window_divisor": 1}, "window of 3001 samples is longer than the trace of 3000"),
-        ("paper", {"distance": 0.5}, r"distance is 0\.5: choose at least 1 sample"),
-        ("paper", {"window_rounding": "best"}, "window_rounding is 'best': choose from "),
-        ("paper", {"edges": "best"}, "edges is 'best': choose from "),
-        ("paper", {"average": "best"}, "average is 'best': choose from "),
     ],
 )
 def test_refuses(method: str, settings_: dict[str, object], words: str) -> None:

@@ -45,52 +45,21 @@ def test_equals_the_package_on_any_short_series(values: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lag", "future", "precision", "chunk"),
-    [(25, 25, 4, 2), (60, 40, 7, 3), (30, 300, 2, 1), (25, 24, 4, 2), (50, 60, 3, 45), (30, 30, 1, 2), (40, 40, 10, 20)],
-)
-def test_equals_the_package_with_its_parameters(lag: int, future: int, precision: int, chunk: int) -> None:
-    from luminol.anomaly_detector import AnomalyDetector
-
-    values = series("cycle", 900)
-    with luminol._numpy_asscalar():
-        wanted = AnomalyDetector(
-            dict(enumerate(values)),
-            score_only=True,
-            algorithm_params={
-                "lag_window_size": lag,
-                "future_window_size": future,
-                "precision": precision,
-                "chunk_size": chunk,
-            },
-        ).get_all_scores()
-    found = luminol.scores(values, lag_window=lag, future_window=future, precision=precision, chunk_size=chunk)
-    assert np.array_equal(found, wanted.values)
-
-
-@pytest.mark.parametrize(
-    ("values", "settings_", "words"),
+    ("values", "words"),
     [
-        ([1.0], {}, "at least 2 samples"),
-        ([], {}, "at least 2 samples"),
-        ({}, {}, "needs numbers"),
-        ([1.0, None, 2.0], {}, "sample 1 is nan"),
-        (["a", "b"], {}, "needs numbers"),
-        ([1.0, np.nan, 2.0], {}, "sample 1 is nan"),
-        ([1.0, np.inf], {}, "sample 1 is inf"),
-        (np.arange(2000.0), {"precision": 11}, "precision is 11"),
-        (np.arange(2000.0), {"chunk_size": 26}, "chunk_size is 26"),
-        (np.arange(2000.0), {"lag_window": -5}, "lag_window is -5"),
-        (np.arange(30.0), {"timestamps": 1.7e9 + 0.1 * np.arange(30)}, "whole seconds, which merges samples, and timestamp 1"),
-        (np.arange(3.0), {"timestamps": [0, 1, np.nan]}, "timestamp 2 is nan"),
-        (np.arange(3.0), {"timestamps": [0, 1, 1]}, "must increase, timestamp 2"),
-        (np.arange(3.0), {"timestamps": [0, 5]}, "one per value"),
-        (np.arange(2.0), {"timestamps": ["noon", "one"]}, "must be numbers"),
-        (np.where(np.arange(2000) % 2, 1.7e308, -1.7e308), {}, "scale them down"),
+        ([1.0], "at least 2 samples"),
+        ([], "at least 2 samples"),
+        ({}, "needs numbers"),
+        ([1.0, None, 2.0], "sample 1 is nan"),
+        (["a", "b"], "needs numbers"),
+        ([1.0, np.nan, 2.0], "sample 1 is nan"),
+        ([1.0, np.inf], "sample 1 is inf"),
+        (np.where(np.arange(2000) % 2, 1.7e308, -1.7e308), "scale them down"),
     ],
 )
-def test_refuses(values: list[float], settings_: dict[str, object], words: str) -> None:
+def test_refuses(values: list[float], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        luminol.scores(values, **settings_)
+        luminol.scores(values)
 
 
 def test_says_which_extra_has_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,44 +26,23 @@ def test_confidence_is_the_share_of_even_distances() -> None:
 
 def test_bounds_on_peaks_leave_fewer() -> None:
     plain = detect(TIME, {"dram_active": LEVEL}, method="paper")
-    picky = detect(TIME, {"dram_active": LEVEL}, method="paper", distance=300)
+    picky = detect(TIME, {"dram_active": LEVEL}, method="paper", prominence=0.3 * np.ptp(plain.scores["pass3"]))
     assert 0 < len(picky.epochs) < len(plain.epochs)
 
 
-def test_what_the_text_leaves_open_is_a_parameter() -> None:
-    plain = detect(TIME, {"dram_active": LEVEL}, method="paper")
-    lengths = [epoch.end - epoch.start for epoch in plain.epochs]
-    middle = detect(TIME, {"dram_active": LEVEL}, method="paper", average="median")
-    assert middle.period_s == pytest.approx(np.median(lengths))
-    assert middle.epochs == plain.epochs
+def test_each_pass_smooths_the_score_of_the_one_before() -> None:
+    found = detect(TIME, {"dram_active": LEVEL}, method="paper", passes=2, average="median")
     values = LEVEL
     for _ in range(2):
-        values = savgol_filter(
-            luminol.scores(values, precision=6, chunk_size=3, lag_window=60, future_window=40), 59, 3, mode="wrap"
-        )
-    found = detect(
-        TIME,
-        {"dram_active": LEVEL},
-        method="paper",
-        passes=2,
-        polyorder=3,
-        window_rounding="down",
-        edges="wrap",
-        precision=6,
-        chunk_size=3,
-        lag_window=60,
-        future_window=40,
-    )
+        values = savgol_filter(luminol.scores(values), 61, 2)
     assert np.allclose(found.scores["pass2"], values)
+    assert found.period_s == pytest.approx(np.median([epoch.end - epoch.start for epoch in found.epochs]))
 
 
 def test_shortest_series() -> None:
     with pytest.raises(InputError, match="at least 80 samples at these settings, the trace has 79"):
         detect(TIME[:79], {"dram_active": LEVEL[:79]}, method="paper")
     detect(TIME[:80], {"dram_active": LEVEL[:80]}, method="paper")
-    with pytest.raises(InputError, match="at least 120 samples at these settings, the trace has 119"):
-        detect(TIME[:119], {"dram_active": LEVEL[:119]}, method="paper", window_rounding="down")
-    detect(TIME[:120], {"dram_active": LEVEL[:120]}, method="paper", window_rounding="down")
 
 
 def test_work_clock_reports_both_periods() -> None:

@@ -29,7 +29,7 @@ def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(
     for number, jobs in enumerate(both.values()):
         for gpu, job in jobs.items():
             (tmp_path / "data" / f"{number}-{gpu}.json").write_text(json.dumps(job))
-    fitted = answer("fit", "regressor", "--recipe", "paper", "--data", tmp_path / "data", "--out", tmp_path / "model")
+    fitted = answer("fit", "regressor", "--pipeline", "paper", "--data", tmp_path / "data", "--out", tmp_path / "model")
     assert fitted["rows"] == 2 * len(both) == 68
     assert fitted["metrics"] == ["gpu_utilization"]
     with np.load(tmp_path / "model" / "arrays.npz") as arrays:
@@ -37,8 +37,8 @@ def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(
     errors = []
     for number, jobs in list(enumerate(both.values()))[::12]:
         asked = tmp_path / "data" / f"{number}-P100 PCIe 16GB.json"
-        result = answer("predict", asked, "--recipe", "paper", "--model", tmp_path / "model")
-        assert result["recipe"] == "paper"
+        result = answer("predict", asked, "--pipeline", "paper", "--model", tmp_path / "model")
+        assert result["pipeline"] == "paper"
         predicted = {one["gpu"]: one for one in result["predictions"]}
         routes = {gpu: predicted[gpu]["route"] for gpu in ("P100 PCIe 16GB", "A10G", "L4")}
         assert routes == {"P100 PCIe 16GB": "measured", "A10G": "stack", "L4": "new-gpu"}
@@ -77,3 +77,25 @@ def test_a_real_trace_gives_a_prediction_and_a_recommendation_by_command_and_by_
     assert all(row["usd"] == pytest.approx(row["seconds"] * row["usd_per_hour"] / 3600) for row in ranked)
     assert recommendation["fastest"]["seconds"] == min(row["seconds"] for row in ranked)
     assert recommendation["memory_bytes"] > 60 * 2**30 and "T4" not in {row["gpu"] for row in ranked}
+
+
+def test_the_paper_s_pipeline_goes_from_a_recorded_trace_to_a_recommendation(
+    answer: Callable[..., Any], service: Any, post: Any, until: Any
+) -> None:
+    """An H200 that the agent recorded; epochs by the passes, the shipped stack, by command, HTTP and service."""
+    trace = Path(__file__).parents[2] / "data" / "h200" / "agent" / "trainings.parquet"
+    prediction, recommendation = (answer(each, trace, "--pipeline", "paper") for each in ("predict", "recommend"))
+    assert prediction["pipeline"] == recommendation["pipeline"] == "paper"
+    assert prediction["epoch_s"] == pytest.approx(prediction["detection"]["period_s"])
+    assert {one["route"] for one in prediction["predictions"]} == {"measured", "new-gpu"}
+    assert recommendation["verdict"]["text"].startswith("Cannot tell yet")  # trees say nothing of a GPU beyond theirs
+    assert any("76 % off" in note for note in recommendation["notes"])
+    running = service(f'pipeline = "paper"\n[[files]]\npath = "{trace}"\n')
+    parquet = "application/vnd.apache.parquet"
+    for asked, expected in (("", recommendation["recommendations"]), ("?pipeline=default", answer("recommend", trace))):
+        sent = post(f"{running.url}/api/v1/traces/recommendations{asked}", trace.read_bytes(), parquet)
+        assert sent["recommendations"] == (expected if isinstance(expected, list) else expected["recommendations"])
+    until(lambda: running.answers("/healthz") and any(job["epoch_s"] for job in running.json("/api/v1/jobs")["jobs"]), 120)
+    (job,) = running.json("/api/v1/jobs")["jobs"]
+    ranked = running.json(f"/api/v1/jobs/{job['id']}/recommendation")
+    assert (ranked["pipeline"], ranked["unit"]) == ("paper", "epoch") and ranked["recommendations"]

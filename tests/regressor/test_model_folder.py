@@ -100,14 +100,14 @@ def test_a_model_of_another_kind_is_neither_read_nor_replaced(model: Path, tmp_p
     ):
         model_folder.load(model, PaperManifest)
     with pytest.raises(
-        InputError, match=r"was written by `.* --recipe paper`, but a model of `epochcast fit regressor` is needed"
+        InputError, match=r"was written by `.* --pipeline paper`, but a model of `epochcast fit regressor` is needed"
     ):
         (tmp_path / "paper").mkdir()
         (tmp_path / "paper" / MANIFEST).write_text(
             json.dumps({"schema": PaperManifest.SCHEMA, "command": PaperManifest.COMMAND})
         )
         read(tmp_path / "paper")
-    with pytest.raises(InputError, match=r"exists but has no model of `epochcast fit regressor --recipe paper`; name a new"):
+    with pytest.raises(InputError, match=r"exists but has no model of `epochcast fit regressor --pipeline paper`; name a new"):
         require_place(model, PaperManifest)
     (model / MANIFEST).write_text(json.dumps(manifest_of(model) | {"schema": "epochcast.regressor/v5"}))
     predictor.save(model)  # an older one is

@@ -96,7 +96,9 @@ async def source_of_form(parts: Parts, sent: Sent) -> Source:
     if sent.data.lstrip()[:1] == b"{":
         return _source_of_profile(parts, sent.data, gpu)
     kind = "parquet" if sent.data[:4] == b"PAR1" else "csv"
-    source: Source = await parts.workers.answer(source_of_upload, sent.data, kind, gpu, parts.settings.gpus)
+    source: Source = await parts.workers.answer(
+        source_of_upload, sent.data, kind, gpu, parts.settings.gpus, parts.settings.pipeline
+    )
     return source
 
 

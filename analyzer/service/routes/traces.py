@@ -13,7 +13,7 @@ from epochcast.analyzer.answers.answer_schema import PredictionAnswer, Verdict
 from epochcast.analyzer.answers.black_box import PredictionBody, predicted
 from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.answers.job_result import JobQuestion
-from epochcast.analyzer.answers.question_schema import GpuName, RecommendationQuestion
+from epochcast.analyzer.answers.question_schema import PIPELINE, GpuName, RecommendationQuestion
 from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
 from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.answers.sources import JobDescription, Source, with_description
@@ -24,6 +24,7 @@ from epochcast.analyzer.service.problems import answers
 from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
 from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
 from epochcast.detector import Cycle, Reason, Unit
+from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
 
 profiles = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=PredictingRoute)
@@ -119,6 +120,7 @@ OfGpu = Annotated[GpuName | None, Query(description="GPU the trace was recorded 
 OfPrecision = Annotated[
     Precision | None, Query(description="Precision of the job's matrix products. Unless given: what the trace shows.")
 ]
+ByPipeline = Annotated[Pipeline | None, Query(description=f"{PIPELINE} Unless given: as configured.")]
 
 
 @profiles.post("/predictions", operation_id="predict", summary="Predict a profile's time on other GPUs", responses=_REFUSALS)
@@ -140,7 +142,7 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
         carbon_intensity=question.carbon_intensity,
         renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
     )
-    return recommendation_answer(served.advisor.answer(question.profiles, job_question))
+    return recommendation_answer(served.advisor.answer(question.profiles, job_question, question.pipeline))
 
 
 @router.post(
@@ -163,14 +165,15 @@ async def predictions(
     upload: Uploaded,
     gpu: OfGpu = None,
     precision: OfPrecision = None,
+    pipeline: ByPipeline = None,
     target: Targets = None,
     epochs: WholeEpochs = None,
 ) -> PredictionAnswer:
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(targets=target, work=work)
-    source = await _source(served, upload, gpu, precision)
-    return prediction_answer(await run_in_threadpool(served.advisor.answer, [source], question))
+    source = await _source(served, upload, gpu, precision, pipeline)
+    return prediction_answer(await run_in_threadpool(served.advisor.answer, [source], question, pipeline))
 
 
 @router.post(
@@ -186,16 +189,22 @@ async def recommendations(
     wanted: Wanted,
     gpu: OfGpu = None,
     precision: OfPrecision = None,
+    pipeline: ByPipeline = None,
     epochs: WholeEpochs = None,
 ) -> RecommendationAnswer:
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
     renting = Renting(wanted.objective, wanted.limits)
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(work=work, renting=renting)
-    source = await _source(served, upload, gpu, precision)
-    return recommendation_answer(await run_in_threadpool(served.advisor.answer, [source], question))
+    source = await _source(served, upload, gpu, precision, pipeline)
+    return recommendation_answer(await run_in_threadpool(served.advisor.answer, [source], question, pipeline))
 
 
-async def _source(served: Parts, upload: Upload, gpu: str | None, precision: Precision | None) -> Source:
-    source: Source = await served.workers.answer(source_of_upload, upload.data, upload.kind, gpu, served.settings.gpus)
+async def _source(
+    served: Parts, upload: Upload, gpu: str | None, precision: Precision | None, pipeline: Pipeline | None
+) -> Source:
+    own = served.settings
+    source: Source = await served.workers.answer(
+        source_of_upload, upload.data, upload.kind, gpu, own.gpus, pipeline or own.pipeline
+    )
     return with_description(source, JobDescription(precision))

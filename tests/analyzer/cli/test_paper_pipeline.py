@@ -1,10 +1,9 @@
-"""``--recipe paper`` as a user meets it: trained, asked of a trace and a profile, refused where it has no answer."""
+"""``--pipeline paper`` as a user meets it: trained, asked of a trace and a profile, refused where it has no answer."""
 
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import joblib
 import pytest
@@ -36,41 +35,31 @@ def folder(run: Path, profile: Path, tmp_path_factory: pytest.TempPathFactory) -
     (folder / "bare.json").write_text(json.dumps(seen | {"metrics": bare, "feature_set": feature_set(bare)}))
     with pytest.MonkeyPatch.context() as patch, joblib.parallel_config("threading"):
         patch.setattr(PaperRecipe.__init__, "__defaults__", ("all", True, 3, 10, 2, 0))
-        train = ["fit", "regressor", "--recipe", "paper", "--data", str(folder / "data"), "--out", str(folder / "model")]
+        train = ["fit", "regressor", "--pipeline", "paper", "--data", str(folder / "data"), "--out", str(folder / "model")]
         assert main([*train, "--json"]) == 0
     return folder
-
-
-def test_recommendations_rest_on_it_too(folder: Path, answer: Callable[..., Any]) -> None:
-    ours, papers = (
-        answer("recommend", folder / "run.json", *recipe) for recipe in ((), ("--recipe", "paper", "--model", folder / "model"))
-    )
-    assert (ours["recipe"], papers["recipe"]) == ("default", "paper")
-    assert any("recipe paper" in note for note in papers["notes"])
-    assert ours["recommendations"] != papers["recommendations"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["predict", "run.json", "--recipe", "paper"], "recipe 'paper' comes without a model; train one with"),
-        (["predict", "run.json", "--recipe", "magic"], "'magic' is not one of"),
-        (["predict", "run.json", "--model", "model"], "was written by `epochcast fit regressor --recipe paper`, but a model"),
+        (["predict", "run.json", "--pipeline", "magic"], "'magic' is not one of"),
+        (["predict", "run.json", "--model", "model"], "was written by `epochcast fit regressor --pipeline paper`, but a model"),
         (
             ["fit", "regressor", "--onto", "model", "--data", "data", "--out", "new"],
             "but a model of `epochcast fit regressor` is needed",
         ),
         (
-            ["predict", "run.json", "--recipe", "paper", "--model", "{shipped}"],
-            "was written by `epochcast fit regressor`, but a model of `epochcast fit regressor --recipe paper` is",
+            ["predict", "run.json", "--pipeline", "paper", "--model", "{shipped}"],
+            "was written by `epochcast fit regressor`, but a model of `epochcast fit regressor --pipeline paper` is",
         ),
-        (["predict", "run.json", "--recipe", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
+        (["predict", "run.json", "--pipeline", "paper", "--model", "nowhere"], "there is no model in 'nowhere'"),
         (
-            ["predict", "bare.json", "--recipe", "paper", "--model", "model"],
+            ["predict", "bare.json", "--pipeline", "paper", "--model", "model"],
             "the profile lacks gpu_utilization, which the model",
         ),
         (
-            ["predict", "ratio.json", "--recipe", "paper", "--model", "model"],
+            ["predict", "ratio.json", "--pipeline", "paper", "--model", "model"],
             "the profile lacks epoch seconds, which the model",
         ),
     ],
