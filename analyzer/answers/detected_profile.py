@@ -52,7 +52,7 @@ def detect_epochs(time: Array, metrics: Mapping[str, Array], pipeline: Pipeline)
 
 
 def is_sure(detection: Detection) -> bool:
-    """Whether its seconds count: the paper's passes have no confidence, and whoever asks for them wants what they find."""
+    """Whether its seconds count: the paper's passes have no confidence, and are run only where a user wants what they find."""
     return detection.confidence >= LEAST_CONFIDENCE or detection.method == "paper"
 
 
