@@ -25,6 +25,7 @@ from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision, likely_precisions, precision_metrics
 from epochcast.regressor.prediction import Prediction
 from epochcast.regressor.profile import Profile
+from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.recipes.default import DefaultRecipe
 from epochcast.regressor.reliability import Reliability
 from epochcast.regressor.scaling import GpuCountScaling, growths_in
@@ -261,7 +262,7 @@ def training_of(profiles: Sequence[Profile], pairs: Sequence[Pair]) -> dict[str,
         "pairs": len(pairs),
         "workloads": len({pair.source.workload for pair in pairs}),
         "gpus": sorted({pair.source_gpu.name for pair in pairs}),
-        "fingerprint": fingerprint([profile.to_json() for profile in profiles]),
+        "fingerprint": fingerprint([profile_json(profile) for profile in profiles]),
     }
 
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from epochcast.regressor.errors import InputError
-from epochcast.regressor.profile import METRICS, THROTTLED, Profile, Unit, feature_set
+from epochcast.regressor.profile import METRICS, THROTTLED, Profile, Reason, Unit, feature_set
 from epochcast.regressor.scoring import LEVEL
 
 # A stall is longer than any scatter of the others explains (five robust standard deviations: of 3 million normal epochs one)
@@ -166,7 +166,7 @@ def _tensor_clock(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -
     return float(products.mean()) if products.size else None
 
 
-def _throttled(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -> dict[str, float] | None:
+def _throttled(metrics: Mapping[str, ArrayLike], inside: NDArray[np.bool_]) -> dict[Reason, float] | None:
     """Mean of each reason's share of time that has a reading; a driver's counter may run a hair ahead of the clock."""
     shares = {}
     for column, reason in THROTTLED.items():

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import profile_json
 from lab.simulator import simulate
 
 from .my_gpu import MY_GPU
@@ -110,7 +111,7 @@ def _write_profiles(folder: Path) -> None:
         for number in range(6):
             for gpu in gpus:
                 profile = _profile(gpu, number, seconds[gpu] * (1 + number / 4))
-                (folder / name / f"{gpu} {number}.json").write_text(json.dumps(profile.to_json()))
+                (folder / name / f"{gpu} {number}.json").write_text(json.dumps(profile_json(profile)))
 
 
 def _profile(gpu: str, number: int, epoch_s: float) -> Profile:

@@ -22,7 +22,7 @@ ALLOWED = {
 AT_IMPORT = {
     "agent": {"numpy", "prometheus_client", "pynvml"},
     "detector": {"numpy", "scipy"},
-    "regressor": {"catboost", "numpy", "scipy", "pandas", "sklearn", "pydantic"},
+    "regressor": {"annotated_types", "catboost", "numpy", "scipy", "pandas", "sklearn", "pydantic"},
     "analyzer": {
         *(
             "click",

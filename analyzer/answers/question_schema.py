@@ -1,6 +1,6 @@
 """What can be asked of the service with a profile: the bodies of POST requests.
 
-A profile is checked by `Profile.from_json`, whose rules (the order of quartiles, the range of ratios) no JSON schema can say.
+A profile is checked by `read_profile`, whose rules (the order of quartiles, the range of ratios) no JSON schema can say.
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
-from epochcast.regressor.job_types import JOB_TYPES
 from epochcast.regressor.pipelines import Pipeline
-from epochcast.regressor.precision import PRECISIONS
-from epochcast.regressor.profile import METRICS, MOST_GPUS, SCHEMA, STATISTICS, THROTTLED, Profile, Unit
+from epochcast.regressor.profile import Profile
+from epochcast.regressor.profile_json import profile_schema, read_profile
 
 
 @cache
@@ -25,78 +24,7 @@ def example_profile() -> dict[str, Any]:
     return profile
 
 
-def _schema() -> dict[str, Any]:
-    number, ratio = {"type": "number"}, {"type": "number", "minimum": 0, "maximum": 1}
-    positive = {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 1e18}, {"type": "null"}]}
-    name = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 100}, {"type": "null"}]}
-    statistics = {
-        "type": "object",
-        "properties": dict.fromkeys(STATISTICS, number),
-        "required": list(STATISTICS),
-        "additionalProperties": False,
-    }
-    properties = {
-        "schema": {"const": SCHEMA, "type": "string"},
-        "gpu": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Any name or alias of the GPU catalogue."},
-        "epoch_s": {**positive, "description": "Seconds of one epoch, step or cycle; null if none was found."},
-        "unit": {"enum": [*get_args(Unit), None]},
-        "epochs": {"type": "integer", "minimum": 0, "description": "How many epochs the statistics cover."},
-        "metrics": {
-            "type": "object",
-            "properties": dict.fromkeys(sorted(METRICS), statistics),
-            "additionalProperties": False,
-            "description": "Metric -> statistic -> value in base units.",
-        },
-        "feature_set": {"enum": ["nvml", "dcgm", "none"]},
-        "first_epoch_excluded": {"type": "boolean"},
-        "workload": name,
-        "group": name,
-        "simulated": {"type": "boolean", "default": False},
-        "epoch_s_low": positive,
-        "epoch_s_high": positive,
-        "step_s": positive,
-        "first_epoch_s": positive,
-        "stalls": {"type": "integer", "minimum": 0, "default": 0},
-        "stall_s": {"type": "number", "minimum": 0, "default": 0},
-        "precision": {
-            "enum": [*PRECISIONS, None],
-            "description": "Of the job's matrix products; null if unknown.",
-        },
-        "type": {"enum": [*JOB_TYPES, None], "description": "What kind of job it is; null if unknown."},
-        "inference": {"type": "boolean", "default": False, "description": "The job answers, and does not train."},
-        "batch": {**positive, "description": "Samples in one step."},
-        "origin": name,
-        "gpus": {"type": "integer", "minimum": 1, "maximum": MOST_GPUS, "default": 1, "description": "Of the job."},
-        "wait_share": {**ratio, "default": 0, "description": "Share of time in checkpoints."},
-        "tensor_clock": {
-            "type": ["number", "null"],
-            "minimum": 0,
-            "description": "Mean of tensor activity times SM clock [Hz]; null without either.",
-        },
-        "throttled": {
-            "type": ["object", "null"],
-            "properties": dict.fromkeys(THROTTLED.values(), ratio),
-            "additionalProperties": False,
-            "description": "Reason -> share of time in which it held the clocks down; null without reasons.",
-        },
-        "held_idle_s": {
-            "type": ["number", "null"],
-            "minimum": 0,
-            "description": "Seconds of the job in which memory was held and nothing ran; null if unknown.",
-        },
-    }
-    required = ["schema", "gpu", "epoch_s", "unit", "epochs", "metrics", "feature_set", "first_epoch_excluded"]
-    return {
-        "type": "object",
-        "title": "Profile",
-        "description": f"Summary of one job on one GPU ({SCHEMA}), as `epochcast profile` and the service write it.",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
-
-
-ProfileJson = Annotated[Profile, PlainValidator(Profile.from_json), WithJsonSchema(_schema())]
+ProfileJson = Annotated[Profile, PlainValidator(read_profile), WithJsonSchema(profile_schema())]
 """A profile in a request: checked, and described in OpenAPI."""
 
 GpuName = Annotated[str, Field(min_length=1, max_length=100)]

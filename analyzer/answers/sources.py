@@ -22,6 +22,7 @@ from epochcast.regressor import Catalog, Gpu, Profile
 from epochcast.regressor.job_types import JobType, job_type_of
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
+from epochcast.regressor.profile_json import read_profile
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or too long an integer
         raise InputError(f"{path!r} is not a readable profile: {error}") from error
     try:
-        profile = Profile.from_json(content)
+        profile = read_profile(content)
     except ValueError as error:
         raise InputError(f"{path!r}: {error}") from error
     return Source(path, profile, catalog.resolve(profile.gpu))

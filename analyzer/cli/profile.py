@@ -13,6 +13,7 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import gpus_option, recorded_gpu_option
 from epochcast.common.files import write_whole
 from epochcast.regressor import load_catalog
+from epochcast.regressor.profile_json import profile_json
 
 
 @click.command()
@@ -35,7 +36,7 @@ def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None
     """
     source = read_source(trace, load_catalog(gpus), gpu)
     named = {key: value for key, value in (("workload", workload), ("group", group)) if value is not None}
-    text = json.dumps(replace(source.profile, **named).to_json(), indent=2)  # type: ignore[arg-type]
+    text = json.dumps(profile_json(replace(source.profile, **named)), indent=2)  # type: ignore[arg-type]
     for note in source.notes:
         terminal.note(note)
     if out is None:

@@ -12,6 +12,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.regressor import Catalog, Profile, load_corpus
 from epochcast.regressor.corpora.run_table import table_file
+from epochcast.regressor.profile_json import profile_json
 
 _SUFFIXES = (".parquet", ".csv.gz", ".csv")
 
@@ -30,7 +31,7 @@ def load_training_data(
     profiles: list[Profile] = []
     for path in paths:
         if _is_corpus(path):
-            recorded |= {json.dumps(profile.to_json(), sort_keys=True): profile for profile in load_corpus(path)}
+            recorded |= {json.dumps(profile_json(profile), sort_keys=True): profile for profile in load_corpus(path)}
         else:
             profiles += trace_profiles(path, catalog) if path.is_dir() and _traces(path) else load_corpus(path)
     usable, left_out = on_known_gpus([*(recorded[key] for key in sorted(recorded)), *logged], catalog)

@@ -17,6 +17,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
 from epochcast.analyzer.fleet.savings import GpuPrices
 from epochcast.regressor import Catalog
+from epochcast.regressor.profile_json import profile_json
 
 _TEXT, _NUMBER, _COUNT, _TEXTS = pa.string(), pa.float64(), pa.int64(), pa.list_(pa.string())
 
@@ -170,7 +171,7 @@ def _span(finding: Finding, number: int, span: JobSpan) -> dict[str, Any]:
         **{name: getattr(report, name) for name in ("verdict", "period_s", "confidence")},
         "epochs": len(span.epochs),
         **{name: getattr(profile, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")},
-        "profile": None if profile is None else json.dumps(profile.to_json()),
+        "profile": None if profile is None else json.dumps(profile_json(profile)),
     }
 
 

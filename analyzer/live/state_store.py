@@ -20,6 +20,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.state_file import StateFile
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report
 from epochcast.regressor.profile import Profile
+from epochcast.regressor.profile_json import profile_json, read_profile
 
 log = logging.getLogger(__name__)
 
@@ -267,14 +268,14 @@ def _packed(values: Mapping[str, Any]) -> bytes:
 
 
 def _epoch_row(gpu: str, epoch: EpochRecord) -> tuple[Any, ...]:
-    profile = None if epoch.profile is None else _packed(epoch.profile.to_json())
+    profile = None if epoch.profile is None else _packed(profile_json(epoch.profile))
     return gpu, epoch.start, epoch.end, epoch.confidence, epoch.job_since, profile
 
 
 def _profile(gpu: str, packed: bytes) -> Profile | None:
     """The profile, or None of one that another version wrote: its epoch is read all the same."""
     try:
-        return Profile.from_json(json.loads(zlib.decompress(packed)))
+        return read_profile(json.loads(zlib.decompress(packed)))
     except (ValueError, TypeError, zlib.error) as error:  # TypeError: another program wrote text there
         log.warning("the state's profile of an epoch of %s is skipped: %s", gpu, error)
         return None

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from epochcast.analyzer.errors import InputError
 from epochcast.detector import Cycle, Detection, Epoch, JobEpochs, Reason, Unit, unit_of
 from epochcast.regressor.profile import Profile
+from epochcast.regressor.profile_json import profile_json, read_profile
 
 SCHEMA = "epochcast.gpu-report/v2"
 
@@ -209,7 +210,7 @@ class Report:
                 "device": asdict(self.device) | {"static": dict(self.device.static)},
                 "epochs": [epoch_to_json(epoch) for epoch in self.epochs],
                 "cycles": [asdict(cycle) for cycle in self.cycles],
-                "profile": None if self.profile is None else self.profile.to_json(),
+                "profile": None if self.profile is None else profile_json(self.profile),
                 "owners": [asdict(owner) for owner in self.owners],
             }
         )
@@ -229,7 +230,7 @@ class Report:
             values["device"] = _device_from_json(values["device"])
             values["epochs"] = tuple(epoch_from_json(epoch) for epoch in values["epochs"])
             values["cycles"] = tuple(Cycle(**cycle | {"k_open": tuple(cycle["k_open"])}) for cycle in values["cycles"])
-            values["profile"] = None if values["profile"] is None else Profile.from_json(values["profile"])
+            values["profile"] = None if values["profile"] is None else read_profile(values["profile"])
             values["owners"] = tuple(Owner(**owner) for owner in values["owners"])
             report = cls(**values)
             moments = (report.job_since, report.last_sample, report.confidence)
@@ -250,13 +251,13 @@ MOST_EPOCHS = 100
 
 def epoch_to_json(epoch: EpochRecord) -> dict[str, Any]:
     """Return an epoch as JSON values."""
-    return vars(epoch) | {"profile": None if epoch.profile is None else epoch.profile.to_json()}
+    return vars(epoch) | {"profile": None if epoch.profile is None else profile_json(epoch.profile)}
 
 
 def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:
     """Build an epoch of JSON values; TypeError or InputError where they are none."""
     profile = data.get("profile")
-    epoch = EpochRecord(**{**data, "profile": None if profile is None else Profile.from_json(profile)})
+    epoch = EpochRecord(**{**data, "profile": None if profile is None else read_profile(profile)})
     if not (all(map(math.isfinite, (epoch.start, epoch.end, epoch.confidence, epoch.job_since))) and epoch.start < epoch.end):
         raise InputError(f"an epoch from {epoch.start} to {epoch.end} is impossible; query its node again")
     return epoch

@@ -24,7 +24,7 @@ from epochcast.detector.labels import Labels
 from epochcast.regressor import Gpu, Profile, model_folder
 from epochcast.regressor.corpora import run_table
 from epochcast.regressor.manifest import PaperManifest, RegressorManifest
-from epochcast.regressor.profile import SCHEMA as PROFILE_SCHEMA
+from epochcast.regressor.profile_json import SCHEMA as PROFILE_SCHEMA
 
 
 def _schema(kind: type[BaseModel]) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.profile import Profile
+from epochcast.regressor.profile_json import read_profile
 
 
 def load(path: Path) -> list[Profile]:
@@ -29,7 +30,7 @@ def load(path: Path) -> list[Profile]:
         if not line.strip():
             continue
         try:
-            profiles.append(Profile.from_json(json.loads(line)))
+            profiles.append(read_profile(json.loads(line)))
         except (ValueError, RecursionError) as error:
             raise InputError(f"line {number} of {str(path)!r} is not a profile: {error}") from error
     if not profiles:
@@ -39,7 +40,7 @@ def load(path: Path) -> list[Profile]:
 
 def _read(path: Path) -> Profile:
     try:
-        return Profile.from_json(json.loads(path.read_text("utf-8")))
+        return read_profile(json.loads(path.read_text("utf-8")))
     except OSError as error:
         raise InputError(f"cannot read the profile {str(path)!r}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -8,13 +8,15 @@ statistics.
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.precision import precision_of
 from epochcast.regressor.profile import DCGM_METRICS, NVML_METRICS, STATISTICS, Profile
-from epochcast.regressor.profile import SCHEMA as PROFILE_SCHEMA
+from epochcast.regressor.profile_json import SCHEMA as PROFILE_SCHEMA
+from epochcast.regressor.profile_json import read_profile
 
 SCHEMA = "epochcast.corpus/v1"
 METADATA_KEY = b"epochcast"
@@ -32,7 +34,7 @@ _NOT_IN_TABLE = {
     *("metrics", "precision", "batch", "origin", "gpus", "wait_share", "tensor_clock", "throttled", "held_idle_s"),
     *("type", "inference"),
 }
-FIELD_COLUMNS = tuple(name for name in Profile.__dataclass_fields__ if name not in _NOT_IN_TABLE)
+FIELD_COLUMNS = tuple(field.name for field in fields(Profile) if field.name not in _NOT_IN_TABLE)
 
 
 def load(path: Path) -> list[Profile]:
@@ -93,10 +95,10 @@ def row_profile(row: Mapping[str, Any], number: int, path: Path) -> Profile:
     for column, (metric, statistic) in STATISTIC_COLUMNS.items():
         if row[column] is not None:
             metrics.setdefault(metric, {})[statistic] = row[column]
-    fields = {name: row[name] for name in FIELD_COLUMNS}
-    fields |= {"precision": precision_of(row.get("precision")), "batch": row.get("batch_size")}
+    values = {name: row[name] for name in FIELD_COLUMNS}
+    values |= {"precision": precision_of(row.get("precision")), "batch": row.get("batch_size")}
     try:
-        return Profile.from_json({"schema": PROFILE_SCHEMA, **fields, "metrics": metrics})
+        return read_profile({"schema": PROFILE_SCHEMA, **values, "metrics": metrics})
     except InputError as error:
         raise InputError(f"row {number} of {str(table_file(path))!r}: {error}") from error
 

@@ -10,6 +10,7 @@ import pytest
 
 from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.energy import predict_energy
+from epochcast.regressor.profile_json import read_profile
 
 ROOT = Path(__file__).parents[2]
 HEADER = ROOT / "regressor" / "gpus.toml"
@@ -32,7 +33,7 @@ def mine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def job() -> Profile:
-    return Profile.from_json(json.loads((ROOT / "analyzer" / "answers" / "example_profile.json").read_text("utf-8")))
+    return read_profile(json.loads((ROOT / "analyzer" / "answers" / "example_profile.json").read_text("utf-8")))
 
 
 def test_both_templates_hold_what_a_gpu_needs_and_no_more(mine: Path) -> None:

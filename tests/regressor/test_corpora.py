@@ -12,6 +12,7 @@ from epochcast.regressor.corpora import run_table
 from epochcast.regressor.corpora.cloud_hw_trainpred import _METRICS, _STATISTICS
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.profile import METRICS
+from epochcast.regressor.profile_json import profile_json
 from lab.corpus.run import profile_row
 
 
@@ -84,9 +85,9 @@ def test_bad_files(tmp_path: Path, table: pd.DataFrame) -> None:
 def test_own_profiles_as_file_folder_and_lines(tmp_path: Path, make_profile: Callable[..., Profile]) -> None:
     profiles = [make_profile("T4", workload="a"), make_profile("A10G", workload="a")]
     for number, profile in enumerate(profiles):
-        (tmp_path / f"{number}.json").write_text(json.dumps(profile.to_json()))
+        (tmp_path / f"{number}.json").write_text(json.dumps(profile_json(profile)))
     lines = tmp_path / "all.jsonl"
-    lines.write_text("\n\n".join(json.dumps(profile.to_json()) for profile in profiles))
+    lines.write_text("\n\n".join(json.dumps(profile_json(profile)) for profile in profiles))
     assert load_corpus(tmp_path) == load_corpus(lines) == profiles
     assert load_corpus(tmp_path / "0.json") == profiles[:1]
 
@@ -171,7 +172,7 @@ def test_bad_own_profiles(tmp_path: Path, make_profile: Callable[..., Profile]) 
     (tmp_path / "a.json").write_text("{")
     with pytest.raises(InputError, match=r"a\.json is not a profile"):
         load_corpus(tmp_path)
-    (tmp_path / "a.jsonl").write_text(json.dumps(make_profile().to_json()) + "\n{}")
+    (tmp_path / "a.jsonl").write_text(json.dumps(profile_json(make_profile())) + "\n{}")
     with pytest.raises(InputError, match=r"line 2 of .* is not a profile: the profile's schema is None"):
         load_corpus(tmp_path / "a.jsonl")
     (tmp_path / "b.jsonl").write_text("\n")

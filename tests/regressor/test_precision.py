@@ -16,6 +16,7 @@ from epochcast.regressor.precision import (
     tensor_cores_idle,
 )
 from epochcast.regressor.profile import METRICS, STATISTICS
+from epochcast.regressor.profile_json import profile_json, read_profile
 from epochcast.regressor.summary import summarise
 
 
@@ -116,7 +117,7 @@ def test_ofu_to_the_digit(catalog: Catalog) -> None:
     profile = summarise("A100 SXM4 80GB", [0.0, 0.1, 0.2, 0.3], metrics, [])
     assert profile.tensor_clock == pytest.approx((0.5 * 0.705e9 + 0.7 * 0.705e9 + 0.2 * 1.41e9) / 3)
     assert overall_flop_utilization(profile, catalog["A100 SXM4 80GB"]) == pytest.approx((0.25 + 0.35 + 0.2) / 3)
-    assert Profile.from_json(profile.to_json()) == profile
+    assert read_profile(profile_json(profile)) == profile
 
 
 @pytest.mark.parametrize(

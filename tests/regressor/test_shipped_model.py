@@ -11,6 +11,7 @@ from epochcast.regressor import Catalog, LatencyPredictor, Profile, load_corpus
 from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.predictor import SHIPPED
+from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.scoring import score
 
 
@@ -35,7 +36,9 @@ def test_is_what_training_on_the_public_files_gives(
     shipped: LatencyPredictor, public_profiles: list[Profile], rates: list[Profile], shared_data: Path
 ) -> None:
     more = load_corpus(shared_data / "cross_gpu" / "rates_2.csv.gz")
-    assert shipped.training["fingerprint"] == fingerprint([profile.to_json() for profile in [*public_profiles, *rates, *more]])
+    assert shipped.training["fingerprint"] == fingerprint(
+        [profile_json(profile) for profile in [*public_profiles, *rates, *more]]
+    )
     pairs = make_pairs(public_profiles, shipped.catalog)
     assert set(shipped.recipe.answer(pairs).routes) == {"telemetry"}
     assert score(target_seconds(pairs), shipped.recipe.predict(pairs)).mape < 5

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochcast.regressor import InputError, Profile
+from epochcast.regressor import InputError
 from epochcast.regressor.profile import STATISTICS
+from epochcast.regressor.profile_json import profile_json, read_profile
 from epochcast.regressor.summary import summarise, too_long
 
 Spans = list[tuple[float, float]]
@@ -129,7 +130,7 @@ def test_reasons_of_reduced_clocks_are_means_over_the_epochs() -> None:
     }
     profile = summarise("T4", time, columns, [(1.0, 2.0), (2.0, 3.0)], exclude_first=False)
     assert profile.throttled == {"power_cap": pytest.approx(0.3), "thermal": 0.0, "clock_setting": 1.0}
-    assert Profile.from_json(profile.to_json()) == profile
+    assert read_profile(profile_json(profile)) == profile
     assert summarise("T4", time, {"sm_clock": np.full(8, 1e9)}, []).throttled is None
 
 

@@ -18,7 +18,7 @@ from epochcast.analyzer.service.page.job_page import RATIO_ONLY
 from epochcast.analyzer.service.page.plots import interval_plot
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.uploads import source_of_upload
-from epochcast.regressor.profile import Profile
+from epochcast.regressor.profile_json import read_profile
 
 _MOST_GPUS = 4096
 
@@ -106,7 +106,7 @@ def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:
     if why := crowded(data):
         raise InputError(why)
     try:
-        profile = Profile.from_json(json.loads(data))
+        profile = read_profile(json.loads(data))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the file begins like a profile but is not JSON: {error!s:.200}; send a profile or trace") from error
     return Source("the profile", profile, parts.catalog.resolve(gpu or profile.gpu))

@@ -20,6 +20,7 @@ from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs
 from epochcast.regressor.precision import PRECISIONS, Precision, arithmetic_rate, likely_precisions
 from epochcast.regressor.profile import RATIOS
+from epochcast.regressor.profile_json import read_profile
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.scoring import score
@@ -34,7 +35,7 @@ BETTER, SLOWER = 1.1, 1.03
 def lines() -> Iterator[str]:
     """Both tables."""
     predictor, catalog = LatencyPredictor.load(), load_catalog()
-    example, rows = Profile.from_json(example_profile()), []
+    example, rows = read_profile(example_profile()), []
     for kind, busy in KINDS.items():
         by_recipe: list[float] = []
         ordered: list[float] = []

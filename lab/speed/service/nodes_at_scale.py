@@ -34,12 +34,13 @@ from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
 from epochcast.analyzer.telemetry.settings import NodeSettings, opened
-from epochcast.regressor import Profile, load_catalog
+from epochcast.regressor import load_catalog
+from epochcast.regressor.profile_json import read_profile
 from lab.speed.processes import free_port, machine
 
 PER_NODE, POLL_S, ROUND_S = 8, 5.0, 30.0
 BEGAN, PAST_S = 1_750_000_000.0, 3600.0
-EXAMPLE = Profile.from_json(example_profile())
+EXAMPLE = read_profile(example_profile())
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,14 @@ from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.process import build
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
-from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import read_profile
 
 PER_NODE, EPOCHS, VIEWS = 8, 50, 20
 
 
 def reports(gpus: int, largest: int, now: float) -> Iterator[Report]:
     """Yield what the nodes say of their GPUs: jobs one after another, their epochs of 30 s and more."""
-    example = Profile.from_json(example_profile())
+    example = read_profile(example_profile())
     sizes = itertools.cycle(2**power for power in range(largest.bit_length()))
     gpu, job = 0, 0
     while gpu < gpus:

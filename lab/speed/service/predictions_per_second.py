@@ -21,7 +21,8 @@ import httpx2
 import numpy as np
 
 from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.regressor import Profile, load_catalog
+from epochcast.regressor import load_catalog
+from epochcast.regressor.profile_json import read_profile
 from lab.speed.processes import Server, listening, machine
 
 COLD_RATE, COLD_S = 50.0, 5.0
@@ -45,7 +46,7 @@ def questions(count: int, seed: int) -> list[bytes]:
             scale = float(random.uniform(0.7, 1.0))
             metrics[name] = {key: value * scale for key, value in statistics.items()}
         profile = profile | {"gpu": str(random.choice(names)), "metrics": metrics}
-        Profile.from_json(profile)
+        read_profile(profile)
         bodies.append(json.dumps({"profiles": [profile]}).encode())
     return bodies
 

@@ -25,6 +25,7 @@ from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.process import build
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import read_profile
 
 PER_JOB, EPOCHS, VIEWS = 4, 500, 50
 BEGAN = 1_700_000_000.0
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     job_answers._RENEW_S = 0.0  # rounds follow each other at once here
-    example = Profile.from_json(example_profile())
+    example = read_profile(example_profile())
     with tempfile.TemporaryDirectory() as folder:
         parts = build(
             Settings(state=Path(folder) / "state.db", hosts=["testserver"], limits=LimitSettings(requests_per_minute=0))

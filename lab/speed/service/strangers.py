@@ -25,7 +25,7 @@ import numpy as np
 
 from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import read_profile
 from lab.speed.page import ANALYZER, markdown_table, options, publish
 from lab.speed.processes import listening, machine
 from lab.speed.service.predictions_per_second import questions
@@ -183,7 +183,7 @@ def trace() -> bytes:
 
 def fill(path: Path) -> None:
     """Write the state of a fleet."""
-    store, profile = StateStore(path), Profile.from_json(example_profile())
+    store, profile = StateStore(path), read_profile(example_profile())
     store.write_gpus([GpuChange(report(gpu, 0, profile)) for gpu in range(GPUS)])
     store.close()
 

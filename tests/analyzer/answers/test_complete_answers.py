@@ -24,13 +24,14 @@ from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Cycle, Detection, Epoch
 from epochcast.regressor import Profile
 from epochcast.regressor.profile import RATIOS, STATISTICS
+from epochcast.regressor.profile_json import profile_json, read_profile
 
 Capture = pytest.CaptureFixture[str]
 
 
 def job(gpu: str = "A100 SXM4 40GB", *, used: float = 26 * GIB, busy: float | None = None, **more: Any) -> Profile:
     """The example with another memory, and with each activity at ``busy``."""
-    example = Profile.from_json(example_profile())
+    example = read_profile(example_profile())
     metrics = {name: dict(of) for name, of in example.metrics.items()}
     for name, value in (("memory_used", used), ("memory_free", 40 * GIB - used)):
         metrics[name] = dict.fromkeys(STATISTICS, value) | {"std": 0.0}
@@ -43,7 +44,7 @@ def job(gpu: str = "A100 SXM4 40GB", *, used: float = 26 * GIB, busy: float | No
 def file(tmp_path: Path) -> Callable[[Profile], str]:
     def write(profile: Profile) -> str:
         path = tmp_path / "job.json"
-        path.write_text(json.dumps(profile.to_json()))
+        path.write_text(json.dumps(profile_json(profile)))
         return str(path)
 
     return write
@@ -158,7 +159,7 @@ def test_waiting_for_checkpoints_is_priced_as_it_is_here(
     """Ten seconds of each epoch of 40; the GPUs look busy while they wait for the one that saves."""
     path = file(job(busy=1.0, wait_share=0.25, precision="mixed", epoch_s_low=None, epoch_s_high=None, first_epoch_s=None))
     document = answer("recommend", path, "--epochs", "100")
-    seconds = Profile.from_json(json.loads(Path(path).read_text())).epoch_s
+    seconds = read_profile(json.loads(Path(path).read_text())).epoch_s
     assert seconds
     for row in document["recommendations"]:
         assert row["job"]["checkpoint_s"] == pytest.approx(25 * seconds)

@@ -19,9 +19,10 @@ from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.instances.carbon_intensity import of_region
 from epochcast.analyzer.recommendation import Work
-from epochcast.regressor import LatencyPredictor, Profile, load_catalog
+from epochcast.regressor import LatencyPredictor, load_catalog
+from epochcast.regressor.profile_json import read_profile
 
-JOB = Profile.from_json(example_profile())
+JOB = read_profile(example_profile())
 
 
 def recommended(advisor: Advisor, gpus: int = 1, **question: Any) -> RecommendationAnswer:
@@ -98,7 +99,7 @@ def test_a_given_intensity_counts_everywhere_and_in_predictions(advisor: Advisor
 def test_without_power_there_is_neither(advisor: Advisor) -> None:
     metrics = {name: of for name, of in example_profile()["metrics"].items() if not name.startswith("power")}
     job = example_profile() | {"metrics": metrics}
-    answer = recommendation_answer(advisor.answer([Profile.from_json(job)], JobQuestion(renting=Renting())))
+    answer = recommendation_answer(advisor.answer([read_profile(job)], JobQuestion(renting=Renting())))
     assert {(one.joules, one.grams_co2e) for one in answer.recommendations} == {(None, None)}
     assert row(answer, "g4dn.xlarge", "us-east-1").carbon_intensity == 343.48
 

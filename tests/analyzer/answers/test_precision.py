@@ -12,6 +12,7 @@ from epochcast.regressor import LatencyPredictor, Profile, load_catalog
 from epochcast.regressor.calibration import ROUTE as CALIBRATED
 from epochcast.regressor.prediction import basis
 from epochcast.regressor.profile import feature_set
+from epochcast.regressor.profile_json import profile_json
 
 Save = Callable[..., str]
 H100 = ("--target", "H100 SXM5")
@@ -130,7 +131,7 @@ def test_the_precision_of_training_profiles_that_do_not_say_theirs(
         for gpu, seconds in (("T4", 10.0 + number), ("A10G", 5.0 + number / 2)):
             job = {"workload": f"w{number}", "group": f"g{number % 5}", "precision": "tf32" if number == 0 else None}
             profile = replace(_profile(gpu, {}, **job), epoch_s=seconds)
-            (data / f"{gpu}-{number}.json").write_text(json.dumps(profile.to_json()))
+            (data / f"{gpu}-{number}.json").write_text(json.dumps(profile_json(profile)))
     arguments = ["fit", "regressor", "--data", str(data), "--precision", "mixed", "--out", out]
     printed = text(*arguments)
     assert "metrics: none, because too few profiles have telemetry; only GPU speeds were learnt" in printed

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from epochcast.regressor import LatencyPredictor, Profile
+from epochcast.regressor.profile_json import profile_json
 
 SLOWER = 1.25  # the made-up L4 takes this much longer than the shipped model expects
 
@@ -45,7 +46,7 @@ def measured(tmp_path: Path, shipped: LatencyPredictor) -> Callable[..., Path]:
             there = _profile(f"w{number}", "L4", float(busy) * 0.9, 10.0 * expected.ratio * SLOWER)
             for profile in (here, there):
                 if profile.gpu in gpus:
-                    (folder / f"{number}-{profile.gpu}.json").write_text(json.dumps(profile.to_json()))
+                    (folder / f"{number}-{profile.gpu}.json").write_text(json.dumps(profile_json(profile)))
         return folder
 
     return write

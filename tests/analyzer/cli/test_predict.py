@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.traces.trace import read_trace, write_trace
-from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import profile_json, read_profile
 
 from ...my_gpu import MY_GPU
 
@@ -34,10 +34,10 @@ OF_TENSOR_CORES = "the job computes in mixed precision: tensor_active is 0.20, a
 def save(profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Write the profile of the job with other values; its path."""
     folder = tmp_path_factory.mktemp("changed")
-    whole = Profile.from_json(json.loads(profile.read_text()))
+    whole = read_profile(json.loads(profile.read_text()))
 
     def write(name: str, **changes: Any) -> str:
-        (folder / f"{name}.json").write_text(json.dumps(replace(whole, **changes).to_json()))
+        (folder / f"{name}.json").write_text(json.dumps(profile_json(replace(whole, **changes))))
         return str(folder / f"{name}.json")
 
     return write
@@ -62,7 +62,7 @@ def test_a_profile_is_written_whole_and_predicts_the_same(run: Path, tmp_path: P
     command = ("profile", run, "--workload", "net|64", "--group", "net")
     assert text(*command, "--out", out) == f"{out}\n"
     assert text(*command) == out.read_text()
-    profile = Profile.from_json(json.loads(out.read_text()))
+    profile = read_profile(json.loads(out.read_text()))
     assert (profile.workload, profile.group, profile.gpu, profile.simulated) == ("net|64", "net", "T4", True)
     assert answer("predict", out)["predictions"] == answer("predict", run)["predictions"]
 
@@ -78,7 +78,7 @@ def test_what_was_left_out_is_said(stalled: str, answer: Answer, text: Text) -> 
 
 
 def test_a_job_is_as_slow_as_its_slowest_gpu(profile: Path, save: Callable[..., str], answer: Answer, text: Text) -> None:
-    whole = Profile.from_json(json.loads(profile.read_text()))
+    whole = read_profile(json.loads(profile.read_text()))
     busy = whole.metrics["gpu_utilization"]
     busier = {**whole.metrics, "gpu_utilization": {**busy, **dict.fromkeys(("mean", "p50", "p75"), busy["max"])}}
     paths = [str(profile), save("busier", epoch_s=(whole.epoch_s or 0) * 1.005, metrics=busier)]

@@ -14,6 +14,7 @@ import numpy as np
 from epochcast.analyzer.fleet.finding import Finding, JobSpan, Quality
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import read_profile
 
 BEGAN = 1_750_000_000.0
 
@@ -23,7 +24,7 @@ WHOLE = Quality(rows=6000, hertz=10.0, missing_ratio=0.0, longest_hole_s=0.1, me
 @cache
 def example() -> Profile:
     text = files("epochcast.analyzer.answers").joinpath("example_profile.json").read_text(encoding="utf-8")
-    return replace(Profile.from_json(json.loads(text)), simulated=True, stalls=0, stall_s=0.0)
+    return replace(read_profile(json.loads(text)), simulated=True, stalls=0, stall_s=0.0)
 
 
 def profile(gpu: str, epoch_s: float | None, unit: str | None = "epoch", more_work: float = 1.0, clock: float = 1.0) -> Profile:

@@ -10,6 +10,7 @@ from typing import Any
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
 from epochcast.detector import Cycle, unit_of
 from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import read_profile
 
 BEGAN = 1_700_000_000.0
 
@@ -17,7 +18,7 @@ BEGAN = 1_700_000_000.0
 def profile_of(gpu: str, epoch_s: float | None, unit: str | None = "epoch") -> Profile:
     """The example's profile on another GPU, with another epoch."""
     example = files("epochcast.analyzer.answers").joinpath("example_profile.json")
-    profile = Profile.from_json(json.loads(example.read_text(encoding="utf-8")))
+    profile = read_profile(json.loads(example.read_text(encoding="utf-8")))
     timed = epoch_s is not None
     return replace(
         profile,

@@ -14,6 +14,7 @@ from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
 from epochcast.analyzer.live.watcher import _PRUNE_S
 from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report
 from epochcast.regressor.profile import STATISTICS, Profile
+from epochcast.regressor.profile_json import read_profile
 
 from .conftest import device
 
@@ -191,7 +192,7 @@ def test_a_job_that_goes_takes_what_was_said_of_it(tmp_path: Path) -> None:
 
 
 def test_an_epoch_takes_half_a_kilobyte_at_most_and_the_newest_keep_their_profiles(tmp_path: Path) -> None:
-    store, profile = StateStore(tmp_path / "state.db"), Profile.from_json(example_profile())
+    store, profile = StateStore(tmp_path / "state.db"), read_profile(example_profile())
     report = replace(REPORT, device=device(UUID))
     for start in range(0, 10_000, 10):
         store.write_gpus([GpuChange(report, [replace(epoch(start), profile=profile)])])

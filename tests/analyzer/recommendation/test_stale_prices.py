@@ -20,7 +20,8 @@ from epochcast.analyzer.instances import Instance
 from epochcast.analyzer.instances.price_age import STALE_DAYS
 from epochcast.analyzer.instances.rented import rented
 from epochcast.analyzer.recommendation import Objective, Ranking, decide, recommend
-from epochcast.regressor import LatencyPredictor, Profile
+from epochcast.regressor import LatencyPredictor
+from epochcast.regressor.profile_json import read_profile
 
 from ...price_day import PRICE_DAY
 from .test_recommendation_properties import CATALOG, EXAMPLES, OBJECTIVES, Asked, asked
@@ -68,7 +69,7 @@ def test_where_all_are_stale_they_are_ranked_as_if_they_were_not(asked: Asked, o
 def said(advisor: Advisor, *instances: Instance) -> Any:
     """The recommendation for the example job, which runs on a T4."""
     own = Advisor(advisor.catalog, LatencyPredictor.load(catalog=advisor.catalog), instances)
-    job = Profile.from_json(example_profile())
+    job = read_profile(example_profile())
     return recommendation_answer(own.answer([job], JobQuestion(renting=Renting())))
 
 

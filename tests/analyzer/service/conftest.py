@@ -21,7 +21,7 @@ from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
-from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import read_profile
 
 SLURM_JOB = "slurm-4711"
 UNLIMITED = LimitSettings(requests_per_minute=0)
@@ -29,7 +29,7 @@ UNLIMITED = LimitSettings(requests_per_minute=0)
 
 def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Report:
     """What is told of GPU ``number``: epochs of the example profile, the newest of which ended just now."""
-    profile = Profile.from_json(example_profile())
+    profile = read_profile(example_profile())
     assert profile.epoch_s is not None
     now = time.time()
     since = now - 6 * profile.epoch_s

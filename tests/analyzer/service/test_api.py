@@ -17,7 +17,8 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.uploads import detection_of_upload
 from epochcast.analyzer.traces.trace import Trace, write_trace
-from epochcast.regressor import LatencyPredictor, Profile, load_catalog
+from epochcast.regressor import LatencyPredictor, load_catalog
+from epochcast.regressor.profile_json import read_profile
 from lab.simulator import simulate
 
 from .conftest import SLURM_JOB
@@ -115,7 +116,7 @@ def test_a_prediction_is_what_the_library_predicts(client: TestClient) -> None:
     assert response.status_code == 200, response.text
     by_gpu = {row["gpu"]: row for row in response.json()["predictions"]}
     catalog = load_catalog()
-    for one in LatencyPredictor.load(None, catalog).predict(Profile.from_json(example_profile()), ["A100 SXM4 40GB", "L4"]):
+    for one in LatencyPredictor.load(None, catalog).predict(read_profile(example_profile()), ["A100 SXM4 40GB", "L4"]):
         row = by_gpu[one.gpu]
         assert (row["seconds"], row["low"], row["high"]) == pytest.approx((one.seconds, one.low, one.high))
         assert row["ratio"] == pytest.approx(one.ratio)

@@ -8,7 +8,7 @@ from epochcast.analyzer.telemetry import TelemetryError, endpoint
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, epoch_to_json
 from epochcast.analyzer.telemetry.nodes import NodeSource
 from epochcast.analyzer.telemetry.settings import NodeSettings
-from epochcast.regressor.profile import Profile
+from epochcast.regressor.profile_json import read_profile
 
 DEVICE = GpuDevice("GPU-a", "0", "Tesla T4", "node-1")
 
@@ -40,7 +40,7 @@ def epoch(start: float, end: float) -> EpochRecord:
     statistics = dict.fromkeys(("mean", "std", "min", "p25", "p50", "p75", "max"), 0.5)
     values = {"gpu": "T4", "epoch_s": end - start, "unit": "epoch", "epochs": 1, "feature_set": "nvml"}
     values |= {"first_epoch_excluded": False, "metrics": {"gpu_utilization": statistics}}
-    profile = Profile.from_json({"schema": "epochcast.profile/v1", **values})
+    profile = read_profile({"schema": "epochcast.profile/v1", **values})
     return EpochRecord(start, end, 0.9, 0.0, profile)
 
 

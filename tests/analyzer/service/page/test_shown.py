@@ -19,7 +19,7 @@ from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.detector import Cycle
-from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import read_profile
 
 from .fleet import fill, watcher
 
@@ -108,7 +108,7 @@ def test_without_telemetry_nothing_is_called_well(client_of: Any) -> None:
 def _report(**more: Any) -> Report:
     """A GPU of a job with eleven epochs that is not sure how long they take."""
     now = time.time()
-    profile = replace(Profile.from_json(example_profile()), epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+    profile = replace(read_profile(example_profile()), epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     epochs = tuple(EpochRecord(now - 60 * (11 - n), now - 60 * (10 - n), 0.7, now - 660) for n in range(11))
     report = Report(
         GpuDevice("GPU-unsure", "0", "Tesla T4", "node-9", "replay"),
@@ -141,7 +141,7 @@ def test_epochs_that_are_unsure_are_no_good_news(client_of: Any) -> None:
 
 
 def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
-    profile = replace(Profile.from_json(example_profile()), unit="cycle")
+    profile = replace(read_profile(example_profile()), unit="cycle")
     cycle = Cycle("checkpoint", 60.0, 0.93, "the GPU rests, and pcie_tx is far above usual", 0.2, 5.0)
     report = _report(confidence=0.93, cycles=(cycle,), profile=profile)
     pages = _pages(client_of(lambda store: store.write_gpus([GpuChange(report)])))
@@ -154,7 +154,7 @@ def test_time_held_but_idle_and_reduced_clocks_are_shown_where_they_are_known(cl
     rented = {"instance": "g4dn.xlarge", "cloud": "aws", "region": "us-east-1"}
     shown = []
     for known in ({}, {"held_idle_s": 1800.0, "throttled": {"power_cap": 0.11}}):
-        report = _report(profile=replace(Profile.from_json(example_profile()), **known))
+        report = _report(profile=replace(read_profile(example_profile()), **known))
         report = replace(report, device=replace(report.device, **rented))
         shown.append(_pages(client_of(lambda store, own=report: store.write_gpus([GpuChange(own)]))))
     for name, tiles in (("job", r"30 min \$0\.\d+"), ("gpu", "30 min of its job")):

@@ -1,0 +1,69 @@
+"""Profiles as JSON under schema ``epochcast.profile/v1``, checked by what `Profile` declares."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from epochcast.regressor.errors import InputError
+from epochcast.regressor.profile import Profile, feature_set
+
+SCHEMA = "epochcast.profile/v1"
+
+_ADAPTER = TypeAdapter(Profile)
+
+_LEFT_OUT = ("tensor_clock", "throttled", "held_idle_s", "type", "inference")
+"""Where they say nothing: older profiles, and the fingerprints of models fitted on them, stay as they were."""
+
+
+def profile_json(profile: Profile) -> dict[str, Any]:
+    """The profile as JSON values."""
+    plain = {each.name: getattr(profile, each.name) for each in fields(profile)}
+    for name in _LEFT_OUT:
+        if plain[name] is None or plain[name] is False:
+            del plain[name]
+    return {"schema": SCHEMA} | plain | {"metrics": {name: dict(values) for name, values in profile.metrics.items()}}
+
+
+def read_profile(data: object) -> Profile:
+    """The profile in JSON values of :func:`profile_json`.
+
+    Raises:
+        InputError: another schema, a missing or unknown key, or a value that no profile can hold.
+    """
+    if not isinstance(data, Mapping):
+        raise InputError(f"a profile is a JSON object, not {type(data).__name__}; `epochcast profile` writes one")
+    if data.get("schema") != SCHEMA:
+        raise InputError(f"the profile's schema is {data.get('schema')!r}; this version reads {SCHEMA!r}")
+    try:
+        profile = _ADAPTER.validate_json(json.dumps({key: value for key, value in data.items() if key != "schema"}))
+    except ValidationError as error:
+        raise InputError(_sentence(error)) from error
+    if profile.feature_set != (held := feature_set(profile.metrics)):
+        raise InputError(f"the profile has feature_set {profile.feature_set!r}, but its metrics are {held!r}; correct one")
+    return profile
+
+
+def profile_schema() -> dict[str, Any]:
+    """The JSON schema of a profile."""
+    schema = _ADAPTER.json_schema()
+    return schema | {
+        "description": f"Summary of one job on one GPU ({SCHEMA}), as `epochcast profile` and the service write it.",
+        "properties": {"schema": {"const": SCHEMA, "type": "string"}, **schema["properties"]},
+        "required": ["schema", *schema["required"]],
+    }
+
+
+def _sentence(error: ValidationError) -> str:
+    """What is wrong with the first wrong key."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"])
+    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    if first["type"] == "missing":
+        return f"the profile lacks {key}; `epochcast profile` writes it"
+    if first["type"] == "unexpected_keyword_argument":
+        return f"the profile has an unknown key {key!r}; known are {', '.join(each.name for each in fields(Profile))}"
+    return f"the profile's {key} is {first['input']!r:.60}; {first['msg'][:1].lower()}{first['msg'][1:]}"
