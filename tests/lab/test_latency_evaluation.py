@@ -99,7 +99,7 @@ def test_public_new_workload(public_profiles: list[Profile], catalog: Catalog) -
     result = evaluate(public_profiles, catalog, recipe=FAST, protocol="P2", seeds=(0,))
     assert result.n == 1090 and result.mape <= 5.7 and result.r2 >= 0.975
     assert all(0.85 <= figures["inside"] <= 0.95 for figures in result.by["source_gpu"].values())
-    assert result.interval_half_width <= 12 and result.interval_score < result.constant_width_score
+    assert result.half_width <= 12 and result.interval_score < result.constant_width_score
     assert result.fastest_n == 408 and result.fastest_right >= 0.83 and result.fastest_regret < 2.5
     baseline = evaluate(public_profiles, catalog, recipe="pair-median", protocol="P2", seeds=(0,))
     assert result.mape < baseline.mape / 3 and baseline.fastest_right < 0.7

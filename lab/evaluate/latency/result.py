@@ -31,10 +31,10 @@ class Evaluation:
         bias: median log of predicted over measured seconds.
         mape_by_group: mean over groups of each one's MAPE; NaN where the profiles name none.
         by: ``source_gpu``, ``target_gpu``, ``source`` (the origin) and ``precision`` -> name -> ``mape``, ``median_ape``,
-            ``n``, ``wrong_order``, ``inside`` and ``interval_half_width``.
+            ``n``, ``wrong_order``, ``inside`` and ``half_width``.
         spread: smallest and largest MAPE over the shuffles.
         inside: share of true values inside the 90 % interval; NaN for recipes that give none, as the next three.
-        interval_half_width: percent by which the interval's upper end exceeds the prediction, median over pairs.
+        half_width: percent by which the interval's upper end exceeds the prediction, median over pairs.
         interval_score: see :func:`~lab.evaluate.latency.interval_scores.interval_score`; smaller is better.
         constant_width_score: the same of intervals of one width, calibrated on the same folds; NaN where two files were given.
         fastest_right, fastest_regret, fastest_n: see :class:`~lab.evaluate.latency.fastest_gpu.FastestGpu`.
@@ -57,7 +57,7 @@ class Evaluation:
     by: dict[str, dict[str, dict[str, float]]]
     spread: tuple[float, float]
     inside: float
-    interval_half_width: float
+    half_width: float
     interval_score: float
     constant_width_score: float
     fastest_right: float
@@ -144,7 +144,7 @@ def _log_errors(actual: NDArray[np.float64], run: ShuffleResult) -> NDArray[np.f
 
 def _interval_figures(actual: NDArray[np.float64], run: ShuffleResult, rows: NDArray[np.bool_]) -> dict[str, float]:
     scores = score_intervals(_log_errors(actual, run)[rows], run.half_width[rows])
-    return {"inside": scores.inside, "interval_half_width": scores.half_width, "interval_score": scores.score}
+    return {"inside": scores.inside, "half_width": scores.half_width, "interval_score": scores.score}
 
 
 # Closer, two GPUs are as good as equal: releases of the same benchmark differ by 4 % (../shared/data/cross_gpu). The bound by
