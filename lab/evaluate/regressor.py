@@ -89,8 +89,8 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
 
 
 def _recipe_for(profiles: Sequence[Profile]) -> str:
-    """What answers for data like these: PROFET's time steps next to epochs, and have no telemetry."""
+    """What answers for data like these: PROFET's have epochs with their steps, and no telemetry; rates have only steps."""
     from epochcast.regressor.telemetry import has_telemetry
 
-    timed = any(profile.step_s for profile in profiles)
+    timed = any(profile.step_s and profile.unit == "epoch" for profile in profiles)
     return "latency-only" if timed and not any(map(has_telemetry, profiles)) else "default"

@@ -188,6 +188,7 @@ def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, lab_answer: 
             "precision": precision,
             "gpu": gpu,
             "unit": "items/s",
+            "batch": 8,
             "work": f"w{number}|{precision}",
             "rate": rate * number * (3 if precision == "mixed" else 1),
         }
