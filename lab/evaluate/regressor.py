@@ -1,6 +1,9 @@
 """Compare predicted latency on other GPUs with measurements and simple rules.
 
 python -m lab.evaluate regressor --data cloud_hw_trainpred.csv --protocol P4-anchors --anchors 5
+python -m lab.evaluate regressor --train rates.csv.gz --test rates_2.csv.gz
+
+A workload that is in both is answered by a fit without it.
 """
 
 from __future__ import annotations
@@ -29,6 +32,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Which pairs of GPUs to predict, from which others, and by which recipe."""
     rows_options(parser, "corpora")
     parser.add_argument(
+        "--shipped",
+        action="store_true",
+        help="test the shipped model; cloud_hw_trainpred, rates and rates_2 are in-sample, as it was fitted on them",
+    )
+    parser.add_argument(
         "--protocol",
         help="P2 new workload (default), P1 random rows (leaks), P3 new architecture, P4 new GPU, P4-anchors; for rates of "
         "equal work new-workload and new-gpu",
@@ -47,7 +55,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
     """Fit and predict by each recipe."""
-    from lab.evaluate.latency import BASELINES, Evaluation, evaluate, evaluate_split
+    from epochcast.regressor import LatencyPredictor
+    from lab.evaluate.latency import BASELINES, Evaluation, evaluate, evaluate_model, evaluate_split
     from lab.rivals.latency import RECIPES
 
     check_rows(asked, "protocol", "anchors", "seeds")
@@ -63,6 +72,11 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
             note(f"{', '.join(map(str, paths))}: {sentence}")
         return profiles
 
+    if asked.shipped:
+        if asked.recipe not in (None, "default"):
+            raise InputError(f"--shipped has the recipe default, not {asked.recipe}; leave out --recipe")
+        shipped = LatencyPredictor.load(catalog=catalog)
+        return compared("default", {"default": evaluate_model(shipped, read(asked.test), stated=asked.stated).to_json()})
     known = read(asked.train or asked.data)
     tested = read(asked.test) if asked.test else None
 
@@ -89,8 +103,8 @@ def study(asked: argparse.Namespace) -> dict[str, Any] | list[dict[str, Any]]:
 
 
 def _recipe_for(profiles: Sequence[Profile]) -> str:
-    """What answers for data like these: PROFET's time steps next to epochs, and have no telemetry."""
+    """What answers for data like these: PROFET's have epochs with their steps, and no telemetry; rates have only steps."""
     from epochcast.regressor.telemetry import has_telemetry
 
-    timed = any(profile.step_s for profile in profiles)
+    timed = any(profile.step_s and profile.unit == "epoch" for profile in profiles)
     return "latency-only" if timed and not any(map(has_telemetry, profiles)) else "default"

@@ -15,7 +15,7 @@ import pandas as pd
 from epochcast.regressor.corpora.csv_table import check_filled, positive, read_table
 from epochcast.regressor.errors import InputError
 from epochcast.regressor.job_types import JobType, job_type_of
-from epochcast.regressor.precision import Precision
+from epochcast.regressor.precision import PRECISIONS, Precision
 from epochcast.regressor.profile import STATISTICS, Profile, Unit, feature_set
 
 SIGNATURE = ("work", "rate")
@@ -49,8 +49,7 @@ def load(path: Path) -> list[Profile]:
 def _profile(row: "pd.Series[float]", where: str) -> Profile:
     metrics = {name: {of: float(row[f"{name}_{of}"]) for of in STATISTICS} for name in _METRICS if _holds(row, f"{name}_mean")}
     if _holds(row, "power_mean"):
-        watts = float(row["power_mean"])
-        metrics["power"] = dict.fromkeys(STATISTICS, watts) | {"std": 0.0}
+        metrics["power"] = dict.fromkeys(STATISTICS, float(row["power_mean"])) | {"std": 0.0}
     gpus = int(row["gpus"]) if _holds(row, "gpus") else 1
     origin = str(row["source"])
     batch = float(row["batch"]) / (gpus if origin in _BATCH_OF_ALL else 1) if _holds(row, "batch") else None
@@ -80,8 +79,7 @@ def _holds(row: "pd.Series[float]", column: str) -> bool:
 
 
 def _precision(word: str, origin: str, where: str) -> Precision:
-    if word not in ("mixed", "single", "fp8"):
-        raise InputError(f"{where}: precision is {word!r:.60}; it must be 'mixed', 'single' or 'fp8'")
-    if word != "single":
-        return word  # type: ignore[return-value]
-    return "fp32" if origin == "gavel" else "tf32"
+    precision = word if word != "single" else "fp32" if origin == "gavel" else "tf32"
+    if precision not in PRECISIONS:
+        raise InputError(f"{where}: precision is {word!r:.60}; it must be 'single' or one of {', '.join(PRECISIONS)}")
+    return precision

@@ -71,15 +71,6 @@ def test_one_corpus_for_each_gpu_is_as_good_as_one_of_all(
     assert apart["mape"] == pytest.approx(whole["mape"])
 
 
-def test_a_recipe_whose_parameters_are_estimators_answers_as_json(
-    table: pd.DataFrame, tmp_path: Path, lab_answer: Callable[..., Any]
-) -> None:
-    found = lab_answer(
-        "evaluate", "regressor", "--data", csv(table, tmp_path / "a.csv"), "--recipe", "extra-trees", "--seeds", "1"
-    )
-    assert found["n"] > 0 and "ExtraTreesRegressor(" in str(found["settings"]["parameters"])
-
-
 def test_all_recipes_that_cost_nothing_agree_with_themselves(
     table: pd.DataFrame,
     tmp_path: Path,
@@ -87,13 +78,14 @@ def test_all_recipes_that_cost_nothing_agree_with_themselves(
     lab: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cheap = {name: latency.RECIPES[name] for name in ("prior", "pair-median")}
+    cheap = {name: latency.RECIPES[name] for name in ("prior", "extra-trees")}
     monkeypatch.setattr(latency, "RECIPES", cheap)
-    data = csv(table, tmp_path / "a.csv")
-    listed = lab_answer("evaluate", "regressor", "--data", data, "--recipe", "all")
+    asked = ("regressor", "--data", csv(table, tmp_path / "a.csv"), "--seeds", "1", "--recipe")
+    listed = lab_answer("evaluate", *asked, "all")
     assert [one["recipe"] for one in listed] == list(cheap)
-    assert listed[0]["mape"] == lab_answer("evaluate", "regressor", "--data", data, "--recipe", "prior")["mape"]
-    compared = lab("evaluate", "regressor", "--data", data, "--recipe", "all").splitlines()
+    assert "ExtraTreesRegressor(" in str(listed[1]["settings"]["parameters"])
+    assert listed[0]["mape"] == lab_answer("evaluate", *asked, "prior")["mape"]
+    compared = lab("evaluate", *asked, "all").splitlines()
     assert [line.split()[1] for line in compared[1:]] == [*cheap]
 
 
@@ -117,6 +109,8 @@ def test_kept_back_rows_of_the_public_format(table: pd.DataFrame, tmp_path: Path
     assert found["n"] == 2 and found["protocol"] is None and set(found["by"]["target_gpu"]) == {"P100 PCIe 16GB", "RTX 3090"}
     assert found["settings"]["workloads_on_one_gpu"] == 1 and found["settings"]["workloads_in_both"] == 0
     assert found["fastest_n"] == 0 and found["fastest_right"] is None
+    assert found["into_new_gpus"]["mape"] == found["mape"] and found["into_new_gpus"]["inside"] is None
+    assert found["others"]["n"] == 0 and {*found["others"].values()} == {0, None}
     assert lab_answer("evaluate", "regressor", *asked, "--recipe", "pair-median", status=1)["coverage"] == 0
 
 
@@ -129,22 +123,24 @@ def test_a_gpu_of_ones_own(
     data = csv(pd.DataFrame([row("Own 1", 1, 3.0), row("g5", 1, 6.0)]), tmp_path / "own.csv")
     asked = ("--train", csv(table, tmp_path / "train.csv"), "--test", data, "--recipe", "prior")
     assert "unknown GPU 'Own 1'" in lab("evaluate", "regressor", *asked, status=2)
-    assert set(lab_answer("evaluate", "regressor", *asked, "--gpus", str(mine))["by"]["target_gpu"]) == {"Own 1"}
+    assert lab_answer("evaluate", "regressor", *asked, "--gpus", str(mine))["into_new_gpus"]["n"] == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--data", "{data}", "--train", "{data}"], "give either --data or both"),
+        (
+            ["--train", "{data}", "--shipped", "--test", "{data}"],
+            "give either --data or both --train (or --shipped) and --test",
+        ),
+        (["--shipped", "--test", "{data}", "--recipe", "paper"], "--shipped has the recipe default, not paper"),
         (["--train", "{data}"], "give either --data or both"),
         (["--train", "{data}", "--test", "{data}", "--protocol", "P2"], "--protocol splits one table"),
         (["--train", "{data}", "--test", "{data}", "--anchors", "3"], "--anchors splits one table"),
         (["--train", "{data}", "--test", "{data}", "--seeds", "2"], "--seeds splits one table"),
         (["--data", "{data}", "--anchors", "3"], "--anchors 3 applies only to --protocol P4-anchors"),
-        (
-            ["--data", "{data}", "--protocol", "P9"],
-            "unknown protocol 'P9'; known are P2, P1, P3, new-workload, P4, new-gpu, P4-anchors",
-        ),
+        (["--data", "{data}", "--protocol", "P9"], "unknown protocol 'P9'; known are P2, P1, P3, new-workload, P4, new-gpu, "),
         (["--data", "{data}", "--recipe", "best"], "unknown recipe 'best'"),
         (["--train", "{data}", "--test", "{alone}", "--recipe", "prior"], "no workload of the 1 profiles ran on two GPUs"),
         (["--data", "{data}", "--gpus", "none.toml"], "none.toml"),
@@ -184,18 +180,25 @@ def test_rates_of_equal_work_get_the_default_recipe(tmp_path: Path, lab_answer: 
     rows = [
         {
             "source": "mine",
-            "group": f"m{number % 10}",
+            "group": f"m{number % 5}",
             "precision": precision,
             "gpu": gpu,
             "unit": "items/s",
+            "batch": 8,
             "work": f"w{number}|{precision}",
             "rate": rate * number * (3 if precision == "mixed" else 1),
         }
-        for number in range(1, 21)
-        for precision in ("single", "mixed")
+        for number in range(1, 11)
+        for precision in ("single", "mixed", "fp8", "fp32")
         for gpu, rate in {"T4": 1.0, "A10G": 2.0, "A100 SXM4 40GB": 5.0}.items()
     ]
-    found = lab_answer(
-        "evaluate", "regressor", "--data", csv(pd.DataFrame(rows), tmp_path / "rates.csv"), "--protocol", "new-workload"
-    )
-    assert found["recipe"] == "default" and found["n"] == 20 * 2 * 6 and found["mape"] < 5
+    table = pd.DataFrame(rows)
+    known, new = csv(table, tmp_path / "a.csv"), csv(table.replace("A10G", "B300 SXM"), tmp_path / "b.csv")
+    found = lab_answer("evaluate", "regressor", "--data", known, "--protocol", "new-workload")
+    assert found["recipe"] == "default" and found["n"] == 10 * 4 * 6 and found["mape"] < 5
+    for fitted in (("--train", known), ("--shipped",)):
+        other = lab_answer("evaluate", "regressor", *fitted, "--test", new)
+        assert set(other) == set(found) >= {"half_width", "bias"} and other["settings"]["test_profiles"] == 10 * 4 * 3
+        assert set(other["by"]["precision"]) == {"fp32", "tf32", "mixed", "fp8"}
+        assert [other[part]["n"] for part in ("into_new_gpus", "others")] == [10 * 4 * 2, 10 * 4 * 4]
+        assert {"n", "mape", "median_ape", "inside", "wrong_order"} <= set(other["others"])

@@ -25,11 +25,12 @@ def rows_options(parser: argparse.ArgumentParser, tables: str) -> None:
 
 
 def check_rows(asked: argparse.Namespace, *splitting: str) -> None:
-    """Refuse neither and both, and options that say how one table is split where two are given."""
-    if bool(asked.data) == bool(asked.train) or bool(asked.train) != bool(asked.test):
-        raise InputError("give either --data or both --train and --test")
-    if asked.train and (superfluous := [f"--{name}" for name in splitting if getattr(asked, name) is not None]):
-        raise InputError(f"{' and '.join(superfluous)} splits one table; leave it out with --train and --test")
+    """Refuse none and several to fit on, and options that say how one table is split where another is tested."""
+    fitted = [name for name in ("data", "train", "shipped") if getattr(asked, name, None)]
+    if len(fitted) != 1 or (fitted == ["data"]) == bool(asked.test):
+        raise InputError(f"give either --data or both --train{' (or --shipped)' if 'shipped' in asked else ''} and --test")
+    if asked.test and (superfluous := [f"--{name}" for name in splitting if getattr(asked, name) is not None]):
+        raise InputError(f"{' and '.join(superfluous)} splits one table; leave it out with --test")
 
 
 def held_out_figures(rows: HeldOut[FiguresT], by: Mapping[str, Mapping[str, FiguresT]], lacking: int = 0) -> dict[str, Any]:

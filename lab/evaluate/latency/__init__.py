@@ -12,6 +12,7 @@ from epochcast.regressor.errors import InputError
 from epochcast.regressor.gpus import Catalog
 from epochcast.regressor.intervals import half_widths
 from epochcast.regressor.pairs import Pair, at, make_pairs, source_seconds, target_seconds
+from epochcast.regressor.predictor import LatencyPredictor
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.protocols import ANCHORED, SHUFFLED, AnsweringRecipe, out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, Recipe
@@ -23,7 +24,7 @@ from lab.evaluate.latency.result import Evaluation, ShuffleResult, summary
 from lab.evaluate.latency.stated import STATED
 from lab.rivals.latency import RECIPES
 
-__all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_split"]
+__all__ = ["BASELINES", "Evaluation", "evaluate", "evaluate_model", "evaluate_split"]
 
 BASELINES = (
     "prior",
@@ -38,6 +39,8 @@ BASELINES = (
 
 # Of random anchors, as in ../shared/research/regressor.md, 4.
 _DRAWS = 12
+# Fits without workloads that are also tested. By choice.
+_FOLDS = 5
 
 Progress = Callable[[int, int], object]
 
@@ -111,36 +114,63 @@ def evaluate_split(
 ) -> Evaluation:
     """Fit a recipe on ``train`` alone and measure it on the pairs within ``test``; intervals are those the predictor gives.
 
-    Where ``test`` has GPUs that ``train`` lacks, only those are targets, and the others are sources.
+    No job is known by name: a workload of both is answered by a fit without it, which leaves out a fifth of them at a time, as
+    without all of them little may be left to learn from.
 
     Raises:
         InputError: unknown recipe, ``train`` is too little for it, or no workload of ``test`` ran on two GPUs.
     """
     name, unfitted = _named_recipe(recipe)
-    known = {catalog.resolve(profile.gpu).name for profile in train}
-    pairs = make_pairs(test, catalog)
-    into_new = [pair for pair in pairs if pair.target_gpu.name not in known and pair.source_gpu.name in known]
-    pairs = into_new or pairs
-    pairs = [replace(pair, source=STATED[stated](pair.source)) for pair in pairs]
-    learnt = make_pairs(train, catalog)
-    fitted = clone(unfitted).fit(learnt)
-    if isinstance(fitted, DefaultRecipe):
-        answers = fitted.answer(pairs)
-        widths = half_widths(Reliability.measure(learnt, fitted).intervals, answers)
-        run = ShuffleResult(source_seconds(pairs) * np.exp(answers.log_ratio), widths, np.full(len(pairs), np.nan))
-    else:
-        run = ShuffleResult.without_intervals(fitted.predict(pairs))
-    shared = {profile.workload for profile in train} & {profile.workload for profile in test}
+    pairs, learnt = make_pairs(test, catalog), make_pairs(train, catalog)
+    shared = sorted({str(profile.workload) for profile in train} & {str(profile.workload) for profile in test})
+    fold_of = {workload: 1 + number % _FOLDS for number, workload in enumerate(shared)}
+    folds = np.array([fold_of.get(str(pair.source.workload), 0) for pair in pairs])
+    intervals = Reliability.measure(learnt, unfitted).intervals if isinstance(unfitted, DefaultRecipe) else {}
+    run = ShuffleResult(*np.full((3, len(pairs)), np.nan))
+    for fold in np.unique(folds).tolist():
+        rest = [pair for pair in learnt if fold_of.get(str(pair.source.workload)) != fold]
+        if not rest:
+            raise InputError(f"{shared[0]!r} is the only workload to learn from, and tested too; give others to train on")
+        fitted = clone(unfitted).fit(rest)
+        rows = np.flatnonzero(folds == fold)
+        asked = [replace(pair, source=STATED[stated](pair.source)) for pair in at(pairs, rows)]
+        if isinstance(fitted, DefaultRecipe):
+            answers = fitted.answer(asked)
+            run.seconds[rows] = source_seconds(asked) * np.exp(answers.log_ratio)
+            run.half_width[rows] = half_widths(intervals, answers)
+        else:
+            run.seconds[rows] = fitted.predict(asked)
     settings = {
         "parameters": unfitted.get_params(),
         "train_profiles": len(train),
         "test_profiles": len(test),
         "pairs": len(pairs),
-        "only_into": sorted({pair.target_gpu.name for pair in into_new}),
         "workloads_in_both": len(shared),
         "workloads_on_one_gpu": _workloads_on_one_gpu(test, pairs),
     }
-    return summary(name, None, pairs, [run], settings)
+    return summary(name, None, pairs, [run], settings, known={catalog.resolve(profile.gpu).name for profile in train})
+
+
+def evaluate_model(predictor: LatencyPredictor, test: Sequence[Profile], *, stated: str = "family") -> Evaluation:
+    """Measure a fitted model on the pairs within ``test``, by the answers that a user gets.
+
+    Raises:
+        InputError: no workload of ``test`` ran on two GPUs.
+    """
+    pairs = make_pairs(test, predictor.catalog)
+    sources = {id(pair.source): pair.source for pair in pairs}
+    answers = {key: {one.gpu: one for one in predictor.predict(STATED[stated](source))} for key, source in sources.items()}
+    given = [answers[id(pair.source)][pair.target_gpu.name] for pair in pairs]
+    ratio, high = np.array([(one.ratio, one.ratio_high) for one in given]).T
+    run = ShuffleResult(source_seconds(pairs) * ratio, np.log(high / ratio), np.full(len(pairs), np.nan))
+    settings = {
+        "parameters": predictor.recipe.get_params(),
+        "train_profiles": predictor.training["profiles"],
+        "test_profiles": len(test),
+        "pairs": len(pairs),
+        "workloads_on_one_gpu": _workloads_on_one_gpu(test, pairs),
+    }
+    return summary("default", None, pairs, [run], settings, known=predictor.training["gpus"])
 
 
 def _named_recipe(recipe: str | Recipe) -> tuple[str, Recipe]:

@@ -1,7 +1,7 @@
 """The figures of an evaluation, as means over its shuffles."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -31,10 +31,11 @@ class Evaluation:
         bias: median log of predicted over measured seconds.
         mape_by_group: mean over groups of each one's MAPE; NaN where the profiles name none.
         by: ``source_gpu``, ``target_gpu``, ``source`` (the origin) and ``precision`` -> name -> ``mape``, ``median_ape``,
-            ``n``, ``wrong_order``, ``inside`` and ``interval_half_width``.
+            ``n``, ``wrong_order``, ``inside`` and ``half_width``.
+        into_new_gpus, others: the same of pairs into GPUs that training lacks, and of the others; ``None`` under a protocol.
         spread: smallest and largest MAPE over the shuffles.
         inside: share of true values inside the 90 % interval; NaN for recipes that give none, as the next three.
-        interval_half_width: percent by which the interval's upper end exceeds the prediction, median over pairs.
+        half_width: percent by which the interval's upper end exceeds the prediction, median over pairs.
         interval_score: see :func:`~lab.evaluate.latency.interval_scores.interval_score`; smaller is better.
         constant_width_score: the same of intervals of one width, calibrated on the same folds; NaN where two files were given.
         fastest_right, fastest_regret, fastest_n: see :class:`~lab.evaluate.latency.fastest_gpu.FastestGpu`.
@@ -55,9 +56,11 @@ class Evaluation:
     bias: float
     mape_by_group: float
     by: dict[str, dict[str, dict[str, float]]]
+    into_new_gpus: dict[str, float] | None
+    others: dict[str, float] | None
     spread: tuple[float, float]
     inside: float
-    interval_half_width: float
+    half_width: float
     interval_score: float
     constant_width_score: float
     fastest_right: float
@@ -100,12 +103,17 @@ def summary(
     runs: Sequence[ShuffleResult],
     settings: dict[str, Any],
     random_anchors: Sequence[float] = (),
+    known: Collection[str] | None = None,
 ) -> Evaluation:
-    """Compare every run with the measured seconds of the pairs, and take the mean of each figure."""
+    """Compare every run with the measured seconds of the pairs, and take the mean of each figure.
+
+    ``known`` are the GPUs in training, where that is another file.
+    """
     actual, (sources, targets) = target_seconds(pairs), gpu_names(pairs)
     everything = np.ones(len(pairs), dtype=bool)
     overall = [_figures(pairs, actual, run) for run in runs]
     mape = [figures["mape"] for figures in overall]
+    new = None if known is None else np.array([pair.target_gpu.name not in known for pair in pairs])
     return Evaluation(
         recipe=recipe,
         protocol=protocol,
@@ -117,6 +125,8 @@ def summary(
             "source": _by([pair.source.origin for pair in pairs], pairs, runs),
             "precision": _by([pair.source.precision for pair in pairs], pairs, runs),
         },
+        into_new_gpus=None if new is None else _mean([_figures_of(new, pairs, run) for run in runs]),
+        others=None if new is None else _mean([_figures_of(~new, pairs, run) for run in runs]),
         spread=(min(mape), max(mape)),
         random_anchors=tuple(random_anchors),
         settings=settings | {"interval_level": LEVEL},
@@ -144,7 +154,7 @@ def _log_errors(actual: NDArray[np.float64], run: ShuffleResult) -> NDArray[np.f
 
 def _interval_figures(actual: NDArray[np.float64], run: ShuffleResult, rows: NDArray[np.bool_]) -> dict[str, float]:
     scores = score_intervals(_log_errors(actual, run)[rows], run.half_width[rows])
-    return {"inside": scores.inside, "interval_half_width": scores.half_width, "interval_score": scores.score}
+    return {"inside": scores.inside, "half_width": scores.half_width, "interval_score": scores.score}
 
 
 # Closer, two GPUs are as good as equal: releases of the same benchmark differ by 4 % (../shared/data/cross_gpu). The bound by
@@ -168,16 +178,18 @@ def _mape_by_group(pairs: Sequence[Pair], actual: NDArray[np.float64], run: Shuf
 
 def _by(names: Sequence[str | None], pairs: Sequence[Pair], runs: Sequence[ShuffleResult]) -> dict[str, dict[str, float]]:
     """Figures of the pairs with each name, in the order of the names; those without a name are left out."""
-    actual, held = target_seconds(pairs), np.array(names, dtype=object)
+    held, each = np.array(names, dtype=object), sorted({name for name in names if name is not None})
+    return {name: _mean([_figures_of(held == name, pairs, run) for run in runs]) for name in each}
 
-    def of(rows: NDArray[np.bool_], run: ShuffleResult) -> dict[str, float]:
-        scores = score(actual[rows], run.seconds[rows])
-        intervals = _interval_figures(actual, run, rows)
-        del intervals["interval_score"]
-        wrong = _wrong_order(at(pairs, np.flatnonzero(rows)), run.seconds[rows])
-        return {"mape": scores.mape, "median_ape": scores.median_ape, "n": scores.n, "wrong_order": wrong, **intervals}
 
-    return {name: _mean([of(held == name, run) for run in runs]) for name in sorted(set(names) - {None}, key=str)}  # type: ignore[misc]
+def _figures_of(rows: NDArray[np.bool_], pairs: Sequence[Pair], run: ShuffleResult) -> dict[str, float]:
+    """Figures of some rows, a mask of shape (n,)."""
+    actual = target_seconds(pairs)
+    scores = score(actual[rows], run.seconds[rows])
+    intervals = _interval_figures(actual, run, rows)
+    del intervals["interval_score"]
+    wrong = _wrong_order(at(pairs, np.flatnonzero(rows)), run.seconds[rows])
+    return {"mape": scores.mape, "median_ape": scores.median_ape, "n": scores.n, "wrong_order": wrong, **intervals}
 
 
 def _mean(runs: Sequence[dict[str, float]]) -> dict[str, Any]:

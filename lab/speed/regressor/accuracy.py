@@ -90,7 +90,7 @@ def interval_figures(titled: Titled) -> list[str]:
     """The cells of :data:`INTERVALS`, after protocol and recipe."""
     title, result = titled
     scores = (f"{result.interval_score:.3f}", f"{result.constant_width_score:.3f}")
-    return [title, result.recipe, f"{100 * result.inside:.1f} %", f"{result.interval_half_width:.1f}", *scores]
+    return [title, result.recipe, f"{100 * result.inside:.1f} %", f"{result.half_width:.1f}", *scores]
 
 
 def by_gpu(end: str, results: Sequence[Titled]) -> Iterator[str]:
@@ -101,7 +101,7 @@ def by_gpu(end: str, results: Sequence[Titled]) -> Iterator[str]:
     rows = []
     for title, result in results:
         for gpu, of_gpu in result.by[f"{end}_gpu"].items():
-            inside, half_width = f"{100 * of_gpu['inside']:.1f} %", f"{of_gpu['interval_half_width']:.1f}"
+            inside, half_width = f"{100 * of_gpu['inside']:.1f} %", f"{of_gpu['half_width']:.1f}"
             errors = (f"{of_gpu['mape']:.2f}", f"{of_gpu['median_ape']:.2f}", f"{of_gpu['n']}")
             rows.append((title, result.recipe, gpu, *errors, inside, half_width))
     yield from markdown_table(("protocol", "recipe", f"{end} GPU", *ENDS), rows)
@@ -138,7 +138,7 @@ def unseen_jobs() -> Iterator[str]:
         result = evaluate_split(train, test, catalog)
         least = min(of_gpu["inside"] for of_gpu in result.by["source_gpu"].values())
         names.append(" and ".join(models))
-        results.append((result.n, result.mape, result.median_ape, result.inside, least, result.interval_half_width))
+        results.append((result.n, result.mape, result.median_ape, result.inside, least, result.half_width))
     header = ("left out, and a quarter of the rest", "n", "MAPE %", "median %", "in 90 % interval", "least by source")
     rows = [
         (name, f"{n:.0f}", f"{mape:.2f}", f"{median:.2f}", f"{inside:.1%}", f"{least:.1%}", f"{width:.1f}")
