@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.regressor.job_types import NETWORK_KEYS
 
 Rows = Sequence[tuple[float, float]]
 """(unix s, value) of each row or line that says a value, in the order of time."""
@@ -48,6 +49,11 @@ class LoggedRun:
     project: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     output: Rows = ()
+
+    @property
+    def network(self) -> str | None:
+        """The name of its network, where its configuration has one."""
+        return next((self.config[key] for key in NETWORK_KEYS if isinstance(self.config.get(key), str)), None)
 
     def epochs(self, steps_per_epoch: float | None = None) -> Epochs | None:
         """At least two epochs, as the first that has them says: the history's epochs, its steps, printed lines; else None."""

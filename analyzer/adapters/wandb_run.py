@@ -12,6 +12,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ PROCESS_METRICS = {
 #: are watched.
 _TRAFFIC = re.compile(r"network\.(sent|recv)|disk\.(.+\.)?(in|out)")
 
+_BATCHES = ("batch_size", "per_device_train_batch_size")  # keys of a configuration
+
 _IDLE = 5.0  # percent: a GPU that a screen or a monitor uses is no busier
 
 _GPU_KEY = re.compile(r"(?:system[./])?gpu\.(\d+)\.(\w+)(?:/l:(.+))?")
@@ -106,16 +109,18 @@ def read(path: Path) -> LoggedRun:
             f"{str(path)!r} has no GPU or process readings; wandb takes the first after about 15 s, and none with "
             "x_disable_stats: let the run go on for longer"
         )
-    return LoggedRun(
+    run = LoggedRun(
         id=next((run.run_id for run in runs if run.run_id), path.stem.removeprefix("run-")),
         project=next((run.project for run in runs if run.project), None),
         config=_config([*(run.config for run in runs), *(record.config for record in by_kind["config"])]),
-        tables=tables,
         history=_history([record.history for record in by_kind["history"]]),
         output=_printed(
             [*(record.output_raw for record in by_kind["output_raw"]), *(record.output for record in by_kind["output"])]
         ),
     )
+    batch = next((run.config[key] for key in _BATCHES if type(run.config.get(key)) is int and run.config[key] >= 1), None)
+    job = {"configuration": run.network, "batch": batch}
+    return replace(run, tables=[replace(table, metadata={**table.metadata, "job": job}) for table in tables])
 
 
 def _tables(stats: Iterable[Any], facts: Mapping[str, Any], notes: tuple[str, ...]) -> list[DeviceTable]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from epochcast.analyzer.adapters import prometheus_json
 from epochcast.analyzer.answers.cycles import Throughput, open_text, second_job, throughput, waits
@@ -19,7 +20,7 @@ from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Cycle, Detection
 from epochcast.regressor import Catalog, Gpu, Profile
-from epochcast.regressor.job_types import JobType, job_type_of
+from epochcast.regressor.job_types import JobType, job_type_of, network_in
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
 from epochcast.regressor.profile_json import read_profile
@@ -36,6 +37,7 @@ class Source:
         notes: sentences on what was found next to it.
         detection: in its trace; None of a profile.
         odd: why the GPU says nothing of its job, a sentence that follows its name; None where it does.
+        job: what the trace says of its job.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Source:
     notes: tuple[str, ...] = ()
     detection: Detection | None = None
     odd: str | None = None
+    job: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def cycle(self) -> Cycle | None:
@@ -170,8 +173,9 @@ def _source(
     notes: Sequence[str],
     odd: str | None = None,
 ) -> Source:
-    notes = [*trace.notes, *_contradiction(trace, profile.gpu, catalog), *notes]
-    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), tuple(notes), detection, odd)
+    of_batch = [f"its batch, {profile.batch:g}, is from its configuration"] if profile.batch else []
+    notes = [*trace.notes, *_contradiction(trace, profile.gpu, catalog), *of_batch, *notes]
+    return Source(name, profile, gpu_of(profile.gpu, trace.static, catalog), tuple(notes), detection, odd, trace.job)
 
 
 @contextmanager
@@ -200,7 +204,7 @@ class JobDescription:
 
 
 def with_description(source: Source, stated: JobDescription) -> Source:
-    """The source of a job with what the user says of it.
+    """The source of a job with what the user says of it, else what its trace does, of which a note says where it is from.
 
     Raises InputError where the profile says something else.
     """
@@ -215,17 +219,24 @@ def with_description(source: Source, stated: JobDescription) -> Source:
                 f"{source.name!r} has {option} {held!r}, and --{option} is {said!r}; leave --{option} "
                 "out, or correct the profile"
             )
-    family = stated.family or profile.group
-    named = None if family is None else job_type_of(family)
+    family, job_type = stated.family or profile.group, stated.type or profile.type
+    where = "configuration" if source.job.get("configuration") else "command"
+    named = None if family or job_type else network_in([str(source.job.get(where))])
+    notes = source.notes
+    if named is not None:
+        network, job_type = named
+        family = None if network == job_type else network  # "transformer" is a type, and no one network
+        notes += (f"its type, {job_type}, is from its {where} ({network}); state --type to correct it",)
     return replace(
         source,
         profile=replace(
             profile,
             precision=stated.precision or profile.precision,
-            type=stated.type or profile.type or named,
+            type=job_type or (None if family is None else job_type_of(family)),
             group=family,
             inference=stated.inference or profile.inference,
         ),
+        notes=notes,
     )
 
 
@@ -277,7 +288,8 @@ def profile_of(
     """
     device = device_of(trace, catalog, gpu)
     detection = detection or detect_epochs(trace.time, trace.metrics(), pipeline)
-    return profile_of_detection(device.name, trace.time, trace.metrics(), detection, simulated=trace.simulated), detection
+    profile = profile_of_detection(device.name, trace.time, trace.metrics(), detection, simulated=trace.simulated)
+    return replace(profile, batch=trace.job.get("batch")), detection
 
 
 def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:

@@ -21,8 +21,6 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables
 from epochcast.regressor import Catalog, Profile
 
-#: Keys of a configuration that name the model's architecture, the commonest first.
-_NETWORKS = ("network", "model", "model_name", "architecture", "arch")
 _SIZES = ("samples", "batch_size", "image_size")
 
 
@@ -129,7 +127,7 @@ def _trace(run: LoggedRun, options: ImportOptions, name: str) -> Trace:
 
 def _labels(run: LoggedRun, options: ImportOptions, trace: Trace) -> dict[str, Any]:
     config = run.config
-    group = options.group or next((config[key] for key in _NETWORKS if isinstance(config.get(key), str)), None)
+    group = options.group or run.network
     known: dict[str, Any] = {"workload": options.workload or _workload(run), "group": group, "source": trace.source}
     known |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
     if isinstance(config.get("precision"), str | int):

@@ -8,7 +8,7 @@ import random
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from epochcast.analyzer.recording.agent_client import AgentClient, without_sampl
 from epochcast.analyzer.recording.agent_process import agent_process
 from epochcast.analyzer.recording.growing_trace import GrowingTrace
 from epochcast.analyzer.traces.trace import Trace, write_trace
+from epochcast.regressor.job_types import network_of_command
 
 HOST = "host"  # the source of the machine's own trace
 DAEMON_URL = "http://127.0.0.1:9911"  # where a daemon of the default configuration listens
@@ -84,7 +85,9 @@ def record(
         # This process's descendants from now on: the command's.
         child = stack.enter_context(agent_process(["--source", child_source, "--pid", str(os.getpid())]))
         start = time.time()
-        collected = [_Collected(agent, out, start) for agent in (daemon, child) if agent]
+        network = network_of_command(command)
+        job = {"command": network[0]} if network else {}  # not its words: there may be secrets among them
+        collected = [_Collected(agent, out, start, job) for agent in (daemon, child) if agent]
         try:
             process = subprocess.Popen(command, stdout=stdout)
         except OSError as error:
@@ -205,9 +208,10 @@ class _Clock:
 class _Collected:
     """The samples of one recording so far, fetched piece by piece so that its length is not bounded by the agent's ring."""
 
-    def __init__(self, agent: AgentClient, out: Path, start: float) -> None:
+    def __init__(self, agent: AgentClient, out: Path, start: float, job: Mapping[str, str]) -> None:
         self._agent = agent
         self._out = out
+        self._job = job
         self._next = start
         # By UUID: a MIG instance that is made again goes by its predecessor's label.
         self._traces: dict[str, GrowingTrace] = {}
@@ -297,7 +301,7 @@ class _Collected:
         if growing is None:
             if any(other.about.label == label for other in self.traces):
                 label = f"{label}-{uuid}"
-            about = replace(without_samples(device, static), label=label)
+            about = replace(without_samples(device, static), label=label, job=self._job)
             growing = self._traces[uuid] = GrowingTrace(_of_device(self._out, about, ".recording.csv"), about)
         elif growing.about.static != static:
             growing.about = replace(growing.about, static=static)

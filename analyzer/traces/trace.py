@@ -33,7 +33,7 @@ from epochcast.common.files import write_whole
 SCHEMA = "epochcast.trace/v1"
 PARQUET_KEY = b"epochcast"
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-_METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int}
+_METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int, "job": dict}
 _JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
 
 _Of = TypeVar("_Of", "Trace", DeviceTable)
@@ -46,6 +46,7 @@ class Trace:
     ``frame`` has the float column ``time`` [unix s, strictly increasing] and one float column per metric [base units,
     NaN = no reading]. ``gpu`` is the device's name as its source reports it, ``uuid`` its identity, ``static`` its static
     attributes; ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read.
+    ``job`` has the network that the job's ``command`` or ``configuration`` names, and its ``batch``, as far as they are known.
     ``label`` says which GPU of its file it is (``GPU 3``), where that has several; ``notes`` are sentences on how the file was
     understood, where it does not say so itself. Neither is written to files.
     """
@@ -57,6 +58,7 @@ class Trace:
     simulated: bool = False
     static: Mapping[str, Any] = field(default_factory=dict)
     missed_ticks: int = 0
+    job: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -93,6 +95,7 @@ class Trace:
             "simulated": self.simulated,
             "static": dict(self.static),
             "missed_ticks": self.missed_ticks,
+            "job": dict(self.job),
         }
 
 
@@ -132,6 +135,7 @@ def make_trace(
         simulated=metadata.get("simulated") or False,
         static=metadata.get("static") or {},
         missed_ticks=metadata.get("missed_ticks") or 0,
+        job=metadata.get("job") or {},
         label=label,
         notes=notes,
     )

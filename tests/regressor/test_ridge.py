@@ -5,7 +5,7 @@ import pytest
 
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor import ridge as model
-from epochcast.regressor.job_types import job_type_of, network_family
+from epochcast.regressor.job_types import job_type_of, network_family, network_of_command
 from epochcast.regressor.pairs import make_pairs
 from epochcast.regressor.protocols import splits
 from epochcast.regressor.ridge import BlockedRidge, MeasuredRate, Work, log_step, shortness
@@ -97,6 +97,25 @@ def test_names_of_networks() -> None:
     assert network_family("PyTorch/Recommendation/DLRM") == "dlrm" and network_family("Something New") == "somethingnew"
     types = {"llama2_70b_lora": "llm", "mpt-30b": "llm", "stable_diffusion": "diffusion", "gnmt": "rnn", "rnnt": "speech"}
     assert {name: job_type_of(name) for name in (*types, "a novel thing")} == types | {"a novel thing": None}
+
+
+@pytest.mark.parametrize(
+    ("command", "network"),
+    [
+        ("torchrun --nproc_per_node 8 train_llama.py --data /data/bert", ("llama", "llm")),
+        ("python train_cifar10.py --arch resnet50 /data/imagenet", ("resnet", "cnn")),
+        ("python -m nanogpt.train", ("gpt", "llm")),
+        ("accelerate launch train_text_to_image.py --model_name=runwayml/stable-diffusion-v1-5", ("diffusion", "diffusion")),
+        ("yolo train model=yolov8n.pt data=coco.yaml", ("yolo", "cnn")),
+        ("python run_glue.py --model_name_or_path /home/bertrand/roberta-base/", ("bert", "transformer")),
+        ("python train_cifar10.py --model vit_b_16", None),
+        ("/home/bertrand/bin/python /home/bertrand/llama/train.py --out resnet --token=gpt", None),
+        ("env WANDB_API_KEY=gpt python write_influx.py --model", None),
+    ],
+)
+def test_the_network_of_a_command(command: str, network: tuple[str, str] | None) -> None:
+    """Where several types fit, or only a folder, a part of a script's word, or another option does, there is none."""
+    assert network_of_command(command.split()) == network
 
 
 def test_families_leave_together(rates: list[Profile], catalog: Catalog) -> None:

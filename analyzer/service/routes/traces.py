@@ -24,8 +24,10 @@ from epochcast.analyzer.service.problems import answers
 from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
 from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
 from epochcast.detector import Cycle, Reason, Unit
+from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
+from epochcast.regressor.profile import LONGEST_NAME
 
 profiles = APIRouter(prefix="/api/v1", tags=["Predictions"], route_class=PredictingRoute)
 router = APIRouter(prefix="/api/v1/traces", tags=["Predictions"])
@@ -121,6 +123,18 @@ OfPrecision = Annotated[
     Precision | None, Query(description="Precision of the job's matrix products. Unless given: what the trace shows.")
 ]
 ByPipeline = Annotated[Pipeline | None, Query(description=f"{PIPELINE} Unless given: as configured.")]
+OfType = Annotated[JobType | None, Query(alias="type", description="What kind of job it is. Unless given: that of the family.")]
+OfFamily = Annotated[str | None, Query(min_length=1, max_length=LONGEST_NAME, description="Its network, such as resnet50.")]
+Answering = Annotated[bool, Query(description="The job answers, and does not train.")]
+
+
+def _stated(
+    precision: OfPrecision = None, job_type: OfType = None, family: OfFamily = None, inference: Answering = False
+) -> JobDescription:
+    return JobDescription(precision, job_type, family, inference)
+
+
+Stated = Annotated[JobDescription, Depends(_stated)]
 
 
 @profiles.post("/predictions", operation_id="predict", summary="Predict a profile's time on other GPUs", responses=_REFUSALS)
@@ -163,8 +177,8 @@ async def detections(served: Served, upload: Uploaded) -> Detection:
 async def predictions(
     served: Served,
     upload: Uploaded,
+    stated: Stated,
     gpu: OfGpu = None,
-    precision: OfPrecision = None,
     pipeline: ByPipeline = None,
     target: Targets = None,
     epochs: WholeEpochs = None,
@@ -172,7 +186,7 @@ async def predictions(
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(targets=target, work=work)
-    source = await _source(served, upload, gpu, precision, pipeline)
+    source = await _source(served, upload, gpu, stated, pipeline)
     return prediction_answer(await run_in_threadpool(served.advisor.answer, [source], question, pipeline))
 
 
@@ -187,8 +201,8 @@ async def recommendations(
     served: Served,
     upload: Uploaded,
     wanted: Wanted,
+    stated: Stated,
     gpu: OfGpu = None,
-    precision: OfPrecision = None,
     pipeline: ByPipeline = None,
     epochs: WholeEpochs = None,
 ) -> RecommendationAnswer:
@@ -196,15 +210,13 @@ async def recommendations(
     renting = Renting(wanted.objective, wanted.limits)
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(work=work, renting=renting)
-    source = await _source(served, upload, gpu, precision, pipeline)
+    source = await _source(served, upload, gpu, stated, pipeline)
     return recommendation_answer(await run_in_threadpool(served.advisor.answer, [source], question, pipeline))
 
 
-async def _source(
-    served: Parts, upload: Upload, gpu: str | None, precision: Precision | None, pipeline: Pipeline | None
-) -> Source:
+async def _source(served: Parts, upload: Upload, gpu: str | None, stated: JobDescription, pipeline: Pipeline | None) -> Source:
     own = served.settings
     source: Source = await served.workers.answer(
         source_of_upload, upload.data, upload.kind, gpu, own.gpus, pipeline or own.pipeline
     )
-    return with_description(source, JobDescription(precision))
+    return with_description(source, stated)

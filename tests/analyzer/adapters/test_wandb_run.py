@@ -27,6 +27,7 @@ from lab.evaluate.__main__ import main as evaluate
 from . import wandb_logs as logs
 
 GIB = 2**30
+OF_TYPE = "its type, llm, is from its configuration (llama); state --type to correct it"
 
 
 @pytest.fixture
@@ -104,12 +105,15 @@ def test_a_gpu_that_idled_throughout_is_left_out_and_said(tmp_path: Path, capsys
 
 @pytest.mark.usefixtures("wandb")
 def test_every_command_that_takes_a_trace_takes_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = _two_gpus(tmp_path / "run-20261118_110640-ab12cd34")
+    config = logs.run_record(model_name_or_path="meta-llama/Llama-3.1-8B", batch_size=64)
+    run = _two_gpus(tmp_path / "run-20261118_110640-ab12cd34", config)
     assert main(["predict", str(run), "--target", "T4", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["source"], len(answer["gpus"])) == ("A10G", 2)
     assert answer["epoch_s"] == pytest.approx(150, rel=0.05)
+    assert {"its batch, 64, is from its configuration", OF_TYPE} <= set(answer["notes"])
     assert main(["recommend", str(run), "--epochs", "3"]) == 0
+    assert OF_TYPE in capsys.readouterr().err
 
 
 def _epochs(folder: Path, *records: dict[str, Any], steps_per_epoch: float | None = None) -> Epochs | None:
@@ -170,8 +174,7 @@ def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_real_offline_run_is_read(offline: Path) -> None:
     (log,) = offline.glob("*.wandb")
-    _, lost = read_records(log)
-    assert lost == 0
+    assert read_records(log)[1] == 0
     trace = read_trace(offline)
     assert read_trace(log).metadata() == trace.metadata() == read_trace(offline.parent).metadata()
     assert trace.source == "host"
@@ -184,8 +187,7 @@ def test_a_real_offline_run_is_read(offline: Path) -> None:
 def test_a_real_offline_run_becomes_a_row(offline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert corpus(["import", str(offline), "--out", str(tmp_path), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["imported"]
-    assert row["marks"] == "history"
-    assert row["group"] == "mlp"
+    assert (row["marks"], row["group"]) == ("history", "mlp")
     assert row["epoch_s"] > 0.9
     (run,) = read_runs(tmp_path)
     assert (run.device, run.batch_size, run.profile.feature_set) == ("cpu", 32, "none")
@@ -208,20 +210,12 @@ class TestImport:
         assert {one.profile.gpu, other.profile.gpu} == {"A10G", "T4"}
         assert one.profile.workload == other.profile.workload
         assert (one.profile.group, one.batch_size, one.image_size, one.precision) == ("resnet50", 64, 224, "16-mixed")
-        assert one.profile.epoch_s == 150
         assert one.profile.epochs == logs.EPOCHS - 2, "what comes before the first mark, and the first epoch, are left out"
-        assert one.marks == "history"
+        assert (one.marks, one.profile.epoch_s) == ("history", 150)
         assert one.profile.metrics["gpu_utilization"]["mean"] == pytest.approx(0.8, abs=0.02)
         assert corpus(["report", str(tmp_path / "corpus"), "--json"]) == 0
         covered, busy = json.loads(capsys.readouterr().out), one.profile.metrics["gpu_utilization"]["mean"]
         assert covered["n"] == 2 and covered["devices"]["A10G"]["least_busy"] == pytest.approx(busy)
-
-    def test_once_more_replaces_the_row(self, tmp_path: Path) -> None:
-        run = _two_gpus(tmp_path / "run", *logs.per_epoch(), busy_gpus=(0,))
-        for workload in ("a", "b"):
-            assert corpus(["import", str(run), "--out", str(tmp_path / "corpus"), "--workload", workload]) == 0
-        (row,) = read_runs(tmp_path / "corpus")
-        assert row.profile.workload == "b"
 
     def test_detected_epochs_are_marked_so_and_no_truth(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -263,8 +257,9 @@ class TestImport:
     def test_what_a_run_does_not_say_the_user_does(self, tmp_path: Path) -> None:
         steps = logs.history((0.5 * step, {"loss": 1.0}) for step in range(3000))
         run = _run(tmp_path / "run", *logs.stats("old"), *steps)
-        said = ["--gpu", "V100", "--device", "1", "--workload", "w", "--group", "g", "--steps-per-epoch", "400"]
-        assert corpus(["import", str(run), "--out", str(tmp_path / "corpus"), *said]) == 0
+        said = ["--gpu", "V100", "--device", "1", "--group", "g", "--steps-per-epoch", "400"]
+        for workload in ("replaced", "w"):
+            assert corpus(["import", str(run), "--out", str(tmp_path / "corpus"), "--workload", workload, *said]) == 0
         (row,) = read_runs(tmp_path / "corpus")
         assert (row.profile.workload, row.profile.group) == ("w", "g")
         assert row.profile.gpu.startswith("V100")

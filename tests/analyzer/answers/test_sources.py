@@ -119,19 +119,9 @@ def test_a_gpu_that_neither_knows(catalog: Catalog) -> None:
         gpu_of("NVIDIA Unheard-of 5", {}, catalog)
     with pytest.raises(RegressorInputError, match="ambiguous"):
         gpu_of("V100", STATIC, catalog)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "says"),
-    [
-        ("cuda_cores", 1e-300, "cuda_cores is 1e-300, outside"),
-        ("memory_total", 1e20, "memory is"),
-        ("sm_count", 2, "an SM has"),
-    ],
-)
-def test_attributes_that_no_gpu_has_make_none(catalog: Catalog, name: str, value: float, says: str) -> None:
-    with pytest.raises(RegressorInputError, match=f"'NVIDIA Unheard-of 5' by the trace's static attributes: .*{says}"):
-        gpu_of("NVIDIA Unheard-of 5", {**STATIC, name: value}, catalog)
+    for name, value, says in (("memory_total", 1e20, "memory is 1e"), ("sm_count", 2, "an SM has")):  # that no GPU has
+        with pytest.raises(RegressorInputError, match=f"'NVIDIA Unheard-of 5' by the trace's static attributes: .*{says}"):
+            gpu_of("NVIDIA Unheard-of 5", {**STATIC, name: value}, catalog)
 
 
 def test_epochs_that_are_too_unsure_give_no_seconds(

@@ -139,8 +139,3 @@ def test_wherever_a_kill_cut_a_file_off_its_whole_lines_are_read(tmp_path: Path)
         else:
             with pytest.raises(InputError, match="has no rows"):
                 read_trace(path)
-
-
-def test_a_table_of_ones_own_may_end_without_a_line_break(tmp_path: Path) -> None:
-    (tmp_path / "own.csv").write_text("time,power\n1,10\n2,20")
-    assert read_trace(tmp_path / "own.csv").time.tolist() == [1.0, 2.0]

@@ -135,11 +135,11 @@ def test_a_recommendation_keeps_its_limits(client: TestClient) -> None:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = simulate(seed=3, epochs=8, epoch_s=12.0)
     columns = {name: made.metrics[name] for name in ("dram_active", "sm_active", "power")}  # more take longer to search
-    trace = Trace(pd.DataFrame({"time": made.time, **columns}), gpu="Tesla T4", source="replay", simulated=True)
+    trace = Trace(pd.DataFrame({"time": made.time, **columns}), gpu="Tesla T4", simulated=True, job={"command": "vit"})
     return write_trace(trace, tmp_path_factory.mktemp("runs") / "run.parquet")
 
 
-def test_a_trace_that_is_sent_may_say_its_precision_and_where_it_may_run(client: TestClient, run: Path) -> None:
+def test_a_trace_that_is_sent_may_say_what_its_job_is_and_where_it_may_run(client: TestClient, run: Path) -> None:
     body = run.read_bytes()
 
     def sent(what: str, **query: str) -> httpx2.Response:
@@ -150,7 +150,10 @@ def test_a_trace_that_is_sent_may_say_its_precision_and_where_it_may_run(client:
     (between,), (mixed,) = unknown["predictions"], declared["predictions"]
     assert declared["precision"] == {"mixed": 1.0} and mixed["by_precision"] == {}
     assert mixed["ratio"] == pytest.approx(between["by_precision"]["mixed"]) and mixed["ratio"] > between["ratio"]
-    assert sent("predictions", precision="int8").status_code == 422
+    assert sent("predictions", precision="int8").status_code == sent("predictions", type="rcnn").status_code == 422
+    assert "its type, transformer, is from its command (vit); state --type to correct it" in unknown["notes"]
+    stated = sent("predictions", type="llm", family="llama", inference="true").json()["notes"]
+    assert "the job is taken for inference of type llm, of the family llama" in stated and "command" not in " ".join(stated)
     found = sent("detections").json()
     assert (found["verdict"], len(found["epochs"])) == ("epochs", 8)
     assert found == detection_of_upload(body, "parquet")

@@ -18,7 +18,7 @@ from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 def trace() -> Trace:
     frame = pd.DataFrame({"time": [10.0, 10.1, 10.3], "power": [55.0, np.nan, 60.5], "gr_engine_active": [0.1, 0.5, 0.9]})
     static = {"memory_total": {"value": 16e9, "source": "nvml"}}
-    return Trace(frame, gpu="Tesla T4", uuid="GPU-1", source="nvml", static=static, missed_ticks=1)
+    return Trace(frame, gpu="Tesla T4", uuid="GPU-1", source="nvml", static=static, missed_ticks=1, job={"command": "vit"})
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
@@ -37,9 +37,9 @@ def test_csv_from_standard_input_with_t_and_without_metadata(monkeypatch: pytest
     assert trace.gpu is None
 
 
-def test_gzipped_csv(tmp_path: Path) -> None:
+def test_gzipped_csv_without_a_line_break_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "run.csv.gz"
-    path.write_bytes(gzip.compress(b"time,x\n1,2\n2,3\n"))
+    path.write_bytes(gzip.compress(b"time,x\n1,2\n2,3"))
     assert read_trace(path).metrics()["x"].tolist() == [2.0, 3.0]
 
 
