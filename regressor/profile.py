@@ -71,6 +71,9 @@ Amount = Annotated[float, Ge(0), Le(_LARGEST)]
 Seconds = Annotated[float, Ge(1 / _LARGEST), Le(_LARGEST)]
 Share = Annotated[float, Ge(0), Le(1)]
 
+STRICT = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+"""How pydantic reads JSON into our dataclasses: texts are no numbers, and all that is known is declared."""
+
 FeatureSet = Literal["nvml", "dcgm", "none"]
 Unit = Literal["epoch", "step", "cycle"]
 
@@ -118,8 +121,7 @@ class Profile:
         InputError: a value is missing, not finite, or impossible for its metric.
     """
 
-    # For pydantic, which reads profiles (`profile_json`): texts are no numbers, and all that is known is declared.
-    __pydantic_config__: ClassVar = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar = STRICT
 
     gpu: Name
     epoch_s: Seconds | None

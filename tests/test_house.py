@@ -25,6 +25,7 @@ AT_IMPORT = {
     "regressor": {"annotated_types", "catboost", "numpy", "scipy", "pandas", "sklearn", "pydantic"},
     "analyzer": {
         *(
+            "annotated_types",
             "click",
             "filelock",
             "jinja2",

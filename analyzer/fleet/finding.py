@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from epochcast.analyzer.jobs.rhythm import Rhythm
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report, read_report, report_json
 
 SIMULATED = "the telemetry is simulated: no hardware was read"
 """What `Quality.problems` say of a simulated trace; it is no fault of the data, and kept apart from those."""
@@ -122,7 +122,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     spans = [
         vars(span)
         | {
-            "report": replace(span.report, epochs=()).to_json(),
+            "report": report_json(replace(span.report, epochs=())),
             "epochs": [[epoch.start, epoch.end, epoch.confidence] for epoch in span.epochs],
             "rhythm": None if span.rhythm is None else span.rhythm.to_json(),
         }
@@ -147,6 +147,6 @@ def finding_from_json(data: Mapping[str, Any]) -> Finding:
 def _span(data: Mapping[str, Any]) -> JobSpan:
     since = data["start"]
     epochs = tuple(EpochRecord(start, end, confidence, since) for start, end, confidence in data["epochs"])
-    report = replace(Report.from_json(data["report"]), epochs=epochs[-MOST_EPOCHS:])
+    report = replace(read_report(data["report"]), epochs=epochs[-MOST_EPOCHS:])
     rhythm = None if data["rhythm"] is None else Rhythm.from_json(data["rhythm"])
     return JobSpan(**{**data, "report": report, "epochs": epochs, "rhythm": rhythm})

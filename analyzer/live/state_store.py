@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.state_file import StateFile
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report, read_report, report_json
 from epochcast.regressor.profile import Profile
 from epochcast.regressor.profile_json import profile_json, read_profile
 
@@ -146,7 +146,7 @@ class StateStore:
             uuid = change.report.device.uuid
             pulses.append((uuid, now, by_node, *change.report.pulse))
             if not change.only_pulse:
-                reports.append((uuid, now, by_node, json.dumps(change.report.to_json(), allow_nan=False)))
+                reports.append((uuid, now, by_node, json.dumps(report_json(change.report), allow_nan=False)))
             gone += [(uuid, start) for start in change.instead_of]
             epochs += [_epoch_row(uuid, epoch) for epoch in change.epochs]
         self._write((_WRITE_PULSE, pulses), (_WRITE_REPORT, reports), (_DROP_EPOCH, gone), (_WRITE_EPOCH, epochs))
@@ -288,7 +288,7 @@ def _pulse(last_sample: float | None, samples: int | None, dropped: int | None) 
 def _report(gpu: str, text: str) -> Report | None:
     """The report, or None of one that cannot be read: the others are read all the same."""
     try:
-        return Report.from_json(json.loads(text))
+        return read_report(json.loads(text))
     except ValueError as error:
         log.warning("the state's report of %s is skipped: %s", gpu, error)
         return None

@@ -22,7 +22,7 @@ from epochcast.analyzer.live.watcher import LONGEST_TURN_S, Watcher
 from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.node.report_changes import ReportChanges
 from epochcast.analyzer.telemetry import TelemetrySource
-from epochcast.analyzer.telemetry.gpu_report import epoch_to_json
+from epochcast.analyzer.telemetry.gpu_report import epoch_json, report_json
 from epochcast.analyzer.telemetry.nodes import EPOCHS_SCHEMA, MOST_EPOCHS, REPORTS_SCHEMA
 from epochcast.common.authentication import bearer_token
 from epochcast.common.files import write_port
@@ -113,7 +113,7 @@ class Api(Routes):
         reports = self._watcher.reports
         # Who gives no mark, not even an empty one, knows of no pages.
         page = self._changes.since(query.get("since", [""])[-1], reports, REPORTS if "since" in query else len(reports))
-        changed = [report.to_json() for report in page.reports]
+        changed = [report_json(report) for report in page.reports]
         problems = problems_of(self._watcher.report)
         return json_answer({"schema": REPORTS_SCHEMA, **page._asdict(), "reports": changed, "problems": problems})
 
@@ -133,7 +133,7 @@ class Api(Routes):
             log.warning("the state cannot be read: %s", error)
             said = f"the state cannot be read now ({error}); try again"
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, said, ("Retry-After", "5"))
-        return json_answer({"schema": EPOCHS_SCHEMA, "gpu": gpu, "epochs": [epoch_to_json(epoch) for epoch in epochs]})
+        return json_answer({"schema": EPOCHS_SCHEMA, "gpu": gpu, "epochs": [epoch_json(epoch) for epoch in epochs]})
 
     def _health(self, _: Query, __: WSGIEnvironment) -> Answer:
         agent = [{"url": source.name, "up": source.up, "error": source.error} for source in self._watcher.sources]

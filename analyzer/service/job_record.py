@@ -9,7 +9,7 @@ from typing import Any
 
 from epochcast.analyzer.answers.job_schema import JobAnswer
 from epochcast.analyzer.jobs.clusters import Known
-from epochcast.analyzer.telemetry.gpu_report import Report
+from epochcast.analyzer.telemetry.gpu_report import Report, read_report, report_json
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +44,14 @@ class JobRecord:
         return {
             # Through text, which has null for what is not finite: such a figure of one job must hold up no other.
             "answer": json.loads(self.answer.model_dump_json()),
-            "reports": [report.to_json() for report in self.reports],
+            "reports": [report_json(report) for report in self.reports],
         }
 
     @classmethod
     def from_json(cls, data: Any, last_active: float) -> JobRecord | None:
         """Build it again; None, and a line in the log, where another version wrote it otherwise."""
         try:
-            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(Report.from_json, data["reports"])), last_active)
+            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(read_report, data["reports"])), last_active)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("an ended job is skipped because another version wrote it: %s", error)
             return None

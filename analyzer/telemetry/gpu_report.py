@@ -1,24 +1,29 @@
 """What is reported of a GPU while its job runs: who it is, its epochs, its profile; the same on a node and in the service.
 
-JSON under schema ``epochcast.gpu-report/v2``. What leaves a node is this, and never a sample.
+JSON under schema ``epochcast.gpu-report/v3``. What leaves a node is this, and never a sample.
 """
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, cast
+
+from annotated_types import Ge, Gt, Len
+from pydantic import TypeAdapter, ValidationError
 
 from epochcast.analyzer.errors import InputError
 from epochcast.detector import Cycle, Detection, Epoch, JobEpochs, Reason, Unit, unit_of
-from epochcast.regressor.profile import Profile
-from epochcast.regressor.profile_json import profile_json, read_profile
+from epochcast.regressor.profile import STRICT, Profile, Share
 
-SCHEMA = "epochcast.gpu-report/v2"
+SCHEMA = "epochcast.gpu-report/v3"
 
 State = Literal["idle", "searching", "answered"]
 Verdict = Literal["epochs", "steps", "none"]
+Positive = Annotated[float, Gt(0)]
+Counter = Annotated[int, Ge(0)]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,9 @@ class GpuDevice:
         instance, cloud, region: what is rented, where the configuration or a label says so; empty where not.
     """
 
-    uuid: str
+    __pydantic_config__: ClassVar = STRICT
+
+    uuid: Annotated[str, Len(1)]
     label: str
     name: str
     node: str
@@ -56,6 +63,8 @@ class GpuDevice:
 @dataclass(frozen=True)
 class Owner:
     """A process on a GPU, as the agent reports it; texts that it does not report are empty."""
+
+    __pydantic_config__: ClassVar = STRICT
 
     pid: int
     process: str = ""
@@ -85,11 +94,17 @@ class EpochRecord:
         profile: of this epoch alone; None where its samples were no longer held, or were not reported.
     """
 
+    __pydantic_config__: ClassVar = STRICT
+
     start: float
     end: float
     confidence: float
     job_since: float
     profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        if not self.start < self.end:
+            raise InputError(f"an epoch from {self.start} to {self.end} is impossible")
 
     @property
     def seconds(self) -> float:
@@ -131,22 +146,24 @@ class Report:
         reason: with verdict ``none``, why; None where that is not known yet.
     """
 
+    __pydantic_config__: ClassVar = STRICT
+
     device: GpuDevice
     state: State
     verdict: Verdict
-    period_s: float | None
-    confidence: float
+    period_s: Positive | None
+    confidence: Share
     job_since: float | None
-    epochs_seen: int
+    epochs_seen: Counter
     epochs: tuple[EpochRecord, ...] = ()
     cycles: tuple[Cycle, ...] = ()
-    second_period_s: float | None = None
+    second_period_s: Positive | None = None
     profile: Profile | None = None
     owners: tuple[Owner, ...] = ()
     last_sample: float | None = None
-    samples: int = 0
-    dropped: int = 0
-    hertz: float = 10.0
+    samples: Counter = 0
+    dropped: Counter = 0
+    hertz: Positive = 10.0
     reason: Reason | None = None
 
     @staticmethod
@@ -200,76 +217,47 @@ class Report:
             cycles=self.cycles,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values under `SCHEMA`."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
-        return (
-            {"schema": SCHEMA}
-            | plain
-            | {
-                "device": asdict(self.device) | {"static": dict(self.device.static)},
-                "epochs": [epoch_to_json(epoch) for epoch in self.epochs],
-                "cycles": [asdict(cycle) for cycle in self.cycles],
-                "profile": None if self.profile is None else profile_json(self.profile),
-                "owners": [asdict(owner) for owner in self.owners],
-            }
-        )
-
-    @classmethod
-    def from_json(cls, data: object) -> Report:
-        """Check what `to_json` gave and build the report again.
-
-        Raises:
-            InputError: another schema, a key that is missing or unknown, a value that no report can hold.
-        """
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-            seen = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
-            raise InputError(f"a report of a GPU has schema {seen!r}; this version reads {SCHEMA!r}: upgrade node and service")
-        values = {key: value for key, value in data.items() if key != "schema"}
-        try:
-            values["device"] = _device_from_json(values["device"])
-            values["epochs"] = tuple(epoch_from_json(epoch) for epoch in values["epochs"])
-            values["cycles"] = tuple(Cycle(**cycle | {"k_open": tuple(cycle["k_open"])}) for cycle in values["cycles"])
-            values["profile"] = None if values["profile"] is None else read_profile(values["profile"])
-            values["owners"] = tuple(Owner(**owner) for owner in values["owners"])
-            report = cls(**values)
-            moments = (report.job_since, report.last_sample, report.confidence)
-            sound = all(value is None or math.isfinite(value) for value in moments) and 0 < report.hertz < math.inf
-            periods = (report.period_s, report.second_period_s)
-            sound = sound and all(period is None or 0 < period < math.inf for period in periods)
-            sound = sound and all(isinstance(n, int) and n >= 0 for n in (report.epochs_seen, report.samples, report.dropped))
-        except (TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"a report of a GPU is incomplete: {error}; upgrade node and service to one version") from error
-        if not sound or report.state not in get_args(State) or report.verdict not in get_args(Verdict):
-            raise InputError(f"the report of GPU {report.device.uuid!r} holds an impossible value; query its node again")
-        return report
-
 
 MOST_EPOCHS = 100
 """Epochs that a report carries; the store of the detecting process has them all."""
 
 
-def epoch_to_json(epoch: EpochRecord) -> dict[str, Any]:
-    """Return an epoch as JSON values."""
-    return vars(epoch) | {"profile": None if epoch.profile is None else profile_json(epoch.profile)}
+_REPORT, _EPOCH = TypeAdapter(Report), TypeAdapter(EpochRecord)
 
 
-def epoch_from_json(data: Mapping[str, Any]) -> EpochRecord:
-    """Build an epoch of JSON values; TypeError or InputError where they are none."""
-    profile = data.get("profile")
-    epoch = EpochRecord(**{**data, "profile": None if profile is None else read_profile(profile)})
-    if not (all(map(math.isfinite, (epoch.start, epoch.end, epoch.confidence, epoch.job_since))) and epoch.start < epoch.end):
-        raise InputError(f"an epoch from {epoch.start} to {epoch.end} is impossible; query its node again")
-    return epoch
+def report_json(report: Report) -> dict[str, Any]:
+    """A report as JSON values under `SCHEMA`."""
+    return {"schema": SCHEMA} | cast(dict[str, Any], _REPORT.dump_python(report, mode="json"))
 
 
-def _device_from_json(data: Mapping[str, Any]) -> GpuDevice:
-    """Build a device of JSON values; TypeError where they are none."""
-    device = GpuDevice(**data)
-    texts = {name: value for name, value in asdict(device).items() if name not in ("static", "simulated")}
-    for name, value in texts.items():
-        if not isinstance(value, str):
-            raise TypeError(f"{name} of its device is {value!r:.60}, which is no text")
-    if not device.uuid or not isinstance(device.static, Mapping) or not isinstance(device.simulated, bool):
-        raise TypeError(f"its device {device.uuid!r:.60} is incomplete")
-    return device
+def read_report(data: object) -> Report:
+    """The report in what `report_json` gave.
+
+    Raises:
+        InputError: another schema, a key that is missing or unknown, a value that no report can hold.
+    """
+    if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        seen = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
+        raise InputError(f"a report of a GPU has schema {seen!r}; this version reads {SCHEMA!r}: upgrade node and service")
+    return _checked(_REPORT, {key: value for key, value in data.items() if key != "schema"}, "a report of a GPU")
+
+
+def epoch_json(epoch: EpochRecord) -> dict[str, Any]:
+    """An epoch as JSON values."""
+    return cast(dict[str, Any], _EPOCH.dump_python(epoch, mode="json"))
+
+
+def read_epoch(data: object) -> EpochRecord:
+    """The epoch in JSON values; raises InputError where they are none."""
+    return _checked(_EPOCH, data, "an epoch of a GPU")
+
+
+def _checked(adapter: TypeAdapter[T], data: object, what: str) -> T:
+    try:
+        return adapter.validate_json(json.dumps(data))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"{what} holds {where} {first['input']!r:.60}: {first['msg']}; upgrade node and service to one version"
+        ) from error

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.telemetry import NodeReport, TelemetryError
 from epochcast.analyzer.telemetry.endpoint import Endpoint
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report, epoch_from_json
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Pulse, Report, read_epoch, read_report
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
 
@@ -117,7 +117,7 @@ class NodeSource:
                     complete = False
             for row in rows:
                 try:
-                    report = self._placed(Report.from_json(row))
+                    report = self._placed(read_report(row))
                     self._reports[report.device.uuid] = report
                     named[report.device.uuid] = None
                 except InputError as error:
@@ -154,7 +154,7 @@ class NodeSource:
             query.append(("since", repr(min([*other, delivered.newest]) - ROUNDING_S)))
         answer = self._endpoint.json(EPOCHS, query, schema=EPOCHS_SCHEMA)
         try:
-            epochs = [epoch_from_json(epoch) for epoch in answer["epochs"]]
+            epochs = [read_epoch(epoch) for epoch in answer["epochs"]]
         except (KeyError, TypeError, AttributeError, InputError) as error:
             raise TelemetryError(f"node analyzer {self.name}{EPOCHS} does not list epochs of {uuid}: {error}") from error
         received = {(epoch.start, epoch.end) for epoch in epochs}

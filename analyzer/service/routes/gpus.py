@@ -14,7 +14,7 @@ from epochcast.analyzer.service.listing import gpu_place, gpus_of, list_page
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.problems import answers
 from epochcast.analyzer.service.routes.query import After, Limit, Node, Words, next_page
-from epochcast.analyzer.telemetry.gpu_report import epoch_to_json
+from epochcast.analyzer.telemetry.gpu_report import epoch_json
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 
@@ -80,7 +80,7 @@ def epochs(
     """List the epochs that have ended, of all jobs of the GPU; ``job_since`` says which job an epoch belongs to."""
     _known(served, uuid)
     records = served.store.epochs(uuid, since=since, limit=limit, profiles=profiles)
-    return Epochs(gpu=uuid, epochs=[EpochAnswer(seconds=record.seconds, **epoch_to_json(record)) for record in records])
+    return Epochs(gpu=uuid, epochs=[EpochAnswer(seconds=record.seconds, **epoch_json(record)) for record in records])
 
 
 @router.get("/{uuid:path}", operation_id="getGpu", summary="One GPU", responses=answers(404, 422))

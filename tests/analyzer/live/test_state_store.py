@@ -12,7 +12,7 @@ from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
 from epochcast.analyzer.live.watcher import _PRUNE_S
-from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report, read_report, report_json
 from epochcast.regressor.profile import STATISTICS, Profile
 from epochcast.regressor.profile_json import read_profile
 
@@ -48,15 +48,15 @@ def test_all_is_there_again(tmp_path: Path) -> None:
 
 
 def test_a_report_is_the_same_as_json() -> None:
-    assert Report.from_json(json.loads(json.dumps(REPORT.to_json()))) == REPORT
+    assert read_report(json.loads(json.dumps(report_json(REPORT)))) == REPORT
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"schema": SCHEMA}, {**REPORT.to_json(), "state": "asleep"}, {**REPORT.to_json(), "x": 1}]
+    "values", [{}, {"schema": SCHEMA}, {**report_json(REPORT), "state": "asleep"}, {**report_json(REPORT), "x": 1}]
 )
 def test_what_is_no_report_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        Report.from_json(values)
+        read_report(values)
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_what_is_no_report_is_refused(values: dict[str, object]) -> None:
     ],
 )
 def test_a_report_with_a_value_that_cannot_be_is_refused(where: str, name: str, value: object) -> None:
-    values = REPORT.to_json()
+    values = report_json(REPORT)
     {"report": values, "device": values["device"], "epoch": values["epochs"][0]}[where][name] = value
     with pytest.raises(InputError):
-        Report.from_json(values)
+        read_report(values)
 
 
 def test_a_report_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:

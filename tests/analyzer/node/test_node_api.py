@@ -16,7 +16,7 @@ from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherR
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.node.process import Api
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, read_report
 from epochcast.common.settings_file import load
 
 REPORT = Report(GpuDevice("GPU-1", "0", "Tesla T4", "n"), "answered", "epochs", 10.0, 0.9, 0.0, 2, last_sample=25.0)
@@ -55,7 +55,7 @@ def ask(watcher: SimpleNamespace, store: StateStore) -> Ask:
 
 def test_reports_and_epochs(ask: Ask) -> None:
     _, _, told = ask("/api/v1/reports")
-    assert [Report.from_json(one) for one in told["reports"]] == [REPORT]
+    assert [read_report(one) for one in told["reports"]] == [REPORT]
     _, _, told = ask("/api/v1/epochs", "gpu=GPU-1")
     assert [(one["start"], one["end"]) for one in told["epochs"]] == [(0, 10), (10, 20)]
 

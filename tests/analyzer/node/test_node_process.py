@@ -12,7 +12,7 @@ from ...processes import Process
 
 Start = Callable[..., Process]
 HEAVY = {
-    *("pandas", "pyarrow", "sklearn", "catboost", "click", "requests", "pydantic", "fastapi", "starlette", "uvicorn"),
+    *("pandas", "pyarrow", "sklearn", "catboost", "click", "requests", "fastapi", "starlette", "uvicorn"),
     *("matplotlib", "jinja2", "markupsafe", "torch", "joblib", "limits", "pebble"),
 }
 

@@ -17,7 +17,7 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.shard_process import serve_shard
-from epochcast.analyzer.telemetry.gpu_report import Owner, Report, epoch_to_json
+from epochcast.analyzer.telemetry.gpu_report import Owner, Report, epoch_json, report_json
 from epochcast.analyzer.telemetry.shard import Shard
 
 from ...processes import Program, free_port
@@ -50,11 +50,11 @@ def port() -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts, node = urlsplit(self.path), self.headers["Host"].split(":")[0]
-            body: dict[str, Any] = {"schema": "epochcast.reports/v1", "reports": [one.to_json() for one in of_nodes[node]]}
+            body: dict[str, Any] = {"schema": "epochcast.reports/v1", "reports": [report_json(one) for one in of_nodes[node]]}
             if parts.path == "/api/v1/epochs":
                 (uuid,) = parse_qs(parts.query)["gpu"]
                 (own,) = (one for one in of_nodes[node] if one.device.uuid == uuid)
-                epochs = [epoch_to_json(replace(epoch, profile=own.profile)) for epoch in own.epochs]
+                epochs = [epoch_json(replace(epoch, profile=own.profile)) for epoch in own.epochs]
                 body = {"schema": "epochcast.epochs/v1", "gpu": uuid, "epochs": epochs}
             self.send_response(503 if node == NODES[2] and Nodes.down else 200)
             self.end_headers()

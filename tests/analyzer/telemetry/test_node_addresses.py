@@ -12,7 +12,7 @@ import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.telemetry import TelemetryError, endpoint, nodes
-from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report, report_json
 from epochcast.analyzer.telemetry.nodes import NodeAddresses
 from epochcast.analyzer.telemetry.settings import NodeSettings, opened
 
@@ -59,7 +59,7 @@ def url(serve: Callable[[Any], str], asked: dict[str, int]) -> str:
         if host == "127.0.0.3":
             return 404, "no such page"
         device = replace(REPORT.device, uuid=f"GPU-{host}", node=host)
-        return json.dumps({"schema": "epochcast.reports/v1", "reports": [replace(REPORT, device=device).to_json()]})
+        return json.dumps({"schema": "epochcast.reports/v1", "reports": [report_json(replace(REPORT, device=device))]})
 
     port = urlsplit(serve(answer)).port
     return f"http://epochcast-nodes:{port}"

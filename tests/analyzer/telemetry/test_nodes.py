@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from epochcast.analyzer.telemetry import TelemetryError, endpoint
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, epoch_to_json
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, epoch_json, report_json
 from epochcast.analyzer.telemetry.nodes import NodeSource
 from epochcast.analyzer.telemetry.settings import NodeSettings
 from epochcast.regressor.profile_json import read_profile
@@ -24,7 +24,7 @@ class Node:
     def tell(self, epochs: list[EpochRecord], *, written: int | None = None, device: GpuDevice = DEVICE) -> None:
         told = tuple(replace(epoch, profile=None) for epoch in epochs)
         report = Report(device, "answered", "epochs", 10.0, 0.9, 0.0, len(epochs), told)
-        self.reports = [report.to_json()]
+        self.reports = [report_json(report)]
         self.epochs = epochs[:written]
 
     def __call__(self, request: Any) -> Any:
@@ -32,7 +32,7 @@ class Node:
             return json.dumps({"schema": "epochcast.reports/v1", "reports": self.reports})
         self.asked.append(request.query)
         since = float(request.query.get("since", ["-inf"])[0])
-        epochs = [epoch_to_json(epoch) for epoch in self.epochs if epoch.end > since]
+        epochs = [epoch_json(epoch) for epoch in self.epochs if epoch.end > since]
         return json.dumps({"schema": "epochcast.epochs/v1", "gpu": request.query["gpu"][0], "epochs": epochs})
 
 
@@ -112,11 +112,11 @@ def test_one_report_that_cannot_be_read_costs_no_other(node: Node, source: NodeS
     node.reports = [{**whole, "schema": "epochcast.gpu-report/v9"}, whole]
     assert [told.report.device.uuid for told in source.poll()] == ["GPU-a"]
     node.reports = [{**whole, "schema": "epochcast.gpu-report/v9"}]
-    with pytest.raises(TelemetryError, match=r"this version reads 'epochcast.gpu-report/v2': upgrade node and service"):
+    with pytest.raises(TelemetryError, match=r"this version reads 'epochcast.gpu-report/v3': upgrade node and service"):
         source.poll()
 
 
-@pytest.mark.parametrize("reports", [None, 5, [None], [[]], [{"schema": "epochcast.gpu-report/v2"}]])
+@pytest.mark.parametrize("reports", [None, 5, [None], [[]], [{"schema": "epochcast.gpu-report/v3"}]])
 def test_reports_that_are_none(node: Node, source: NodeSource, reports: Any) -> None:
     node.reports = reports
     with pytest.raises(TelemetryError, match="node analyzer http://") as caught:
@@ -126,7 +126,7 @@ def test_reports_that_are_none(node: Node, source: NodeSource, reports: Any) -> 
 
 def test_epochs_that_are_none_are_asked_for_again(node: Node, source: NodeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     node.tell([epoch(0, 10)])
-    monkeypatch.setattr(f"{__name__}.epoch_to_json", lambda _: {"start": 1}, raising=True)
+    monkeypatch.setattr(f"{__name__}.epoch_json", lambda _: {"start": 1}, raising=True)
     with pytest.raises(TelemetryError, match="does not list epochs of GPU-a"):
         source.poll()
     monkeypatch.undo()
