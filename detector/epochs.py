@@ -2,11 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 Verdict = Literal["epochs", "steps", "none"]
 ClockName = Literal["wall", "work"]
@@ -108,7 +105,7 @@ class Detection:
             is then the period of the longest part, or None (reason `period_changes`) if no part has most of the time.
         cycles: from short to long, what the job repeats, including the cycle of `period_s`. Empty from methods that do not
             search for cycles, and with verdict `none`.
-        scores: diagnostics for plots; the method's docstring names them, their units and lengths.
+        scores: arrays for plots, which no JSON has; the method's docstring names them, their units and lengths.
     """
 
     verdict: Verdict
@@ -124,7 +121,7 @@ class Detection:
     samples_per_epoch: float | None = None
     stretches: tuple[Stretch, ...] = ()
     cycles: tuple[Cycle, ...] = ()
-    scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False, compare=False)
+    scores: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def cycle(self) -> Cycle | None:
@@ -135,31 +132,6 @@ class Detection:
     def unit(self) -> Unit | None:
         """What repeats every `period_s`; None with verdict `none`."""
         return unit_of(self.verdict, self.period_s, self.cycles)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for `epochcast detect --json`: no NaN or infinity (null instead), no scores."""
-        return {
-            "verdict": self.verdict,
-            "unit": self.unit,
-            "period_s": _number(self.period_s),
-            "period_work": _number(self.period_work),
-            "epochs": _spans(self.epochs),
-            "confidence": _number(self.confidence),
-            "method": self.method,
-            "clock": self.clock,
-            "step_s": _number(self.step_s),
-            "jobs": [
-                {"period_s": _number(job.period_s), "epochs": _spans(job.epochs), "confidence": _number(job.confidence)}
-                for job in self.jobs
-            ],
-            "reason": self.reason,
-            "samples_per_epoch": _number(self.samples_per_epoch),
-            "stretches": [
-                {name: _number(value) for name, value in vars(stretch).items()} | {"epochs": stretch.epochs}
-                for stretch in self.stretches
-            ],
-            "cycles": [asdict(cycle) | {"k_open": list(cycle.k_open)} for cycle in self.cycles],
-        }
 
 
 def cycle_of(period_s: float | None, cycles: Sequence[Cycle]) -> Cycle | None:
@@ -177,11 +149,3 @@ def unit_of(verdict: Verdict, period_s: float | None, cycles: Sequence[Cycle]) -
     if cycle is None:  # from a method that does not look at what happens
         return "epoch" if verdict == "epochs" else "step"
     return cycle.kind if cycle.kind in ("epoch", "step") else "cycle"
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _spans(epochs: tuple[Epoch, ...]) -> list[dict[str, float | None]]:
-    return [{name: _number(value) for name, value in vars(epoch).items()} for epoch in epochs]

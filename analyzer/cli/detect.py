@@ -17,6 +17,7 @@ from epochcast.analyzer.answers.reasons import REASONS, no_answer
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.detection_json import detection_json
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_of
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
@@ -168,7 +169,7 @@ def _json(
     """One trace's answer; of several the job's, and each one's with how it differs."""
 
     def shown(detection: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
-        return {**detection.to_json(), **rates_of(rate), "first_sample": float(first.time[0])}
+        return {**detection_json(detection, float(first.time[0])), **rates_of(rate)}
 
     of_job = None if detected.job is None else shown(detected.job, _earliest(read), rates[0])
     of_gpus = [

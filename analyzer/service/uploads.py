@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from epochcast.analyzer.answers.sources import Source, source_of
 from epochcast.analyzer.csv_text import one_line
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.detection_json import detection_json
 from epochcast.analyzer.traces.trace import Trace, trace_of_csv, trace_of_table
 from epochcast.detector import detect
 from epochcast.regressor import load_catalog
@@ -48,7 +49,7 @@ def source_of_upload(data: bytes, kind: Kind, gpu: str | None, gpus: Path | None
 def detection_of_upload(data: bytes, kind: Kind) -> dict[str, Any]:
     """Return what `epochcast detect --json` answers for the trace. Raises InputError like `source_of_upload`."""
     trace = read_upload(data, kind)
-    return {**detect(trace.time, trace.metrics()).to_json(), "first_sample": float(trace.time[0])}
+    return detection_json(detect(trace.time, trace.metrics()), float(trace.time[0]))
 
 
 def read_upload(data: bytes, kind: Kind) -> Trace:

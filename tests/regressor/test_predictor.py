@@ -13,6 +13,7 @@ from epochcast.regressor.manifest import RegressorManifest
 from epochcast.regressor.model_folder import fingerprint
 from epochcast.regressor.pairs import make_pairs, target_seconds
 from epochcast.regressor.profile import STATISTICS
+from epochcast.regressor.profile_json import profile_json
 from epochcast.regressor.recipes import DefaultRecipe
 from epochcast.regressor.recipes.default import TYPE_UNKNOWN
 
@@ -128,7 +129,7 @@ def test_model_holds_no_pickle_and_no_training_row(saved: Path, made_up_profiles
     assert all(b"sklearn" not in file.read_bytes() for file in saved.iterdir() if file.name != "model.json")
     manifest = (saved / "model.json").read_text()
     assert not any(str(profile.epoch_s) in manifest for profile in made_up_profiles)
-    assert json.loads(manifest)["training"]["fingerprint"] == fingerprint([one.to_json() for one in made_up_profiles])
+    assert json.loads(manifest)["training"]["fingerprint"] == fingerprint([profile_json(one) for one in made_up_profiles])
 
 
 def test_saving_replaces_a_model_and_nothing_else(tmp_path: Path, saved: Path, predictor: LatencyPredictor) -> None:

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer, Verdict
+from epochcast.analyzer.answers.answer_schema import PredictionAnswer
 from epochcast.analyzer.answers.black_box import PredictionBody, predicted
 from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
 from epochcast.analyzer.answers.job_result import JobQuestion
@@ -23,7 +23,7 @@ from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.problems import answers
 from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
 from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
-from epochcast.detector import Cycle, Reason, Unit
+from epochcast.analyzer.traces.detection_json import DetectionDocument
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
@@ -52,52 +52,6 @@ _BODY: dict[str, Any] = {
         },
     }
 }
-
-
-class Span(BaseModel):
-    """One epoch."""
-
-    start: float | None = Field(description="Unix seconds.")
-    end: float | None
-    confidence: float | None
-
-
-class Stretch(BaseModel):
-    """A part of the trace in which one period holds."""
-
-    start: float | None = Field(description="Unix seconds.")
-    end: float | None
-    period_s: float | None
-    confidence: float | None
-    epochs: int = Field(description="Number of epochs in it.")
-
-
-class DetectedJob(BaseModel):
-    """One of several jobs that share the GPU."""
-
-    period_s: float | None
-    epochs: list[Span]
-    confidence: float | None
-
-
-class Detection(BaseModel):
-    """What `epochcast detect --json` says, but for `first_sample`."""
-
-    verdict: Verdict
-    period_s: float | None
-    period_work: float | None = Field(description="Length of an epoch in work done, where the clock is ``work``.")
-    epochs: list[Span]
-    confidence: float | None
-    method: str
-    clock: str
-    step_s: float | None
-    jobs: list[DetectedJob]
-    reason: Reason | None = Field(description="With verdict `none`: why.")
-    samples_per_epoch: float | None = Field(description="Samples of the trace in one period.")
-    stretches: list[Stretch] = Field(description="Several if the period changes.")
-    unit: Unit | None = Field(description="What period_s measures; a cycle is neither an epoch nor a step.")
-    cycles: list[Cycle] = Field(description="What the job repeats, from short to long.")
-    first_sample: float = Field(description="Unix seconds; text and plot count from here.")
 
 
 class Upload(BaseModel):
@@ -160,11 +114,16 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
 
 
 @router.post(
-    "/detections", operation_id="detectTrace", summary="Detect the epochs of a trace", responses=_ERRORS, openapi_extra=_BODY
+    "/detections",
+    operation_id="detectTrace",
+    summary="Detect the epochs of a trace",
+    response_model=DetectionDocument,
+    responses=_ERRORS,
+    openapi_extra=_BODY,
 )
-async def detections(served: Served, upload: Uploaded) -> Detection:
+async def detections(served: Served, upload: Uploaded) -> Any:
     """Find the epochs, as `epochcast detect` does."""
-    return Detection.model_validate(await served.workers.answer(detection_of_upload, upload.data, upload.kind))
+    return await served.workers.answer(detection_of_upload, upload.data, upload.kind)
 
 
 @router.post(

@@ -31,7 +31,7 @@ def save(tmp_path: Path) -> Save:
 
     def write(gpu: str = "V100 SXM2 16GB", measured: dict[str, float] = NVML, **known: Any) -> str:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.json"
-        path.write_text(json.dumps(_profile(gpu, measured, **known).to_json()))
+        path.write_text(json.dumps(profile_json(_profile(gpu, measured, **known))))
         return str(path)
 
     return write

@@ -59,7 +59,7 @@ def test_calibrate_moves_predictions_to_what_was_measured(
     fitted = answer("fit", "regressor", "--onto", "default", "--data", measured(10), "--out", out)
     assert (fitted["rows"], fitted["corrected"]) == (20, {"L4": 10})
     new = tmp_path / "new.json"
-    new.write_text(json.dumps(_profile("new", "T4", 0.62, 8.0).to_json()))
+    new.write_text(json.dumps(profile_json(_profile("new", "T4", 0.62, 8.0))))
     expected = SLOWER * shipped.predict(_profile("new", "T4", 0.62, 8.0), ["L4"])[0].ratio
     (predicted,) = answer("predict", new, "--target", "L4", "--model", out)["predictions"]
     assert predicted["ratio"] == pytest.approx(expected, rel=0.05)

@@ -313,7 +313,7 @@ def test_of_a_report_that_has_not_changed_only_the_pulse_is_written(store: State
 
 def test_a_value_that_cannot_be_stored_holds_up_no_other_gpu(store: StateStore, catalog: Catalog) -> None:
     hand = Hand(store, catalog, Scripted(kind="node", name="n"))
-    for uuid, bad in (("GPU-1", {"static": {"tdp": float("nan")}}), ("GPU-2", {}), ("GPU-3", {})):
+    for uuid, bad in (("GPU-1", {"static": {"tdp": object()}}), ("GPU-2", {}), ("GPU-3", {})):
         report = replace(EMPTY, device=replace(device(uuid), **bad), last_sample=25.0)
         epochs = (replace(record(0, 10), confidence=float("nan")), record(10, 20)) if uuid == "GPU-3" else (record(0, 10),)
         hand.watcher._hear(hand._polled["n"], NodeReport(report, epochs))

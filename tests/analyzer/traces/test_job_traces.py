@@ -22,6 +22,7 @@ from epochcast.analyzer.traces.job_traces import APART, read_job, usd_per_hour
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector import Cycle, Detection, JobDetection, JobEpochs, detect
 from epochcast.regressor import load_catalog
+from epochcast.regressor.profile_json import profile_json
 from lab.simulator.devices import DEVICES
 from lab.simulator.draws import draw_training, uncropped
 from lab.simulator.scenario import RecordingFaults, draw_noise, record
@@ -304,7 +305,7 @@ def test_the_throughput_of_a_profile_is_known_where_it_is_of_steps(
     steps = replace(profile, unit="step", epoch_s=0.25, epoch_s_low=None, epoch_s_high=None)
     for unit, each, rate in (("cycle", profile, None), ("step", steps, 1024)):
         path = tmp_path / f"{unit}.json"
-        path.write_text(json.dumps(each.to_json()))
+        path.write_text(json.dumps(profile_json(each)))
         document = answer("predict", path, "--samples-per-step", "256")
         assert (document["unit"], document["cycle"], document["samples_per_s"]) == (unit, None, rate)
         assert (NO_STEP in document["notes"]) == (rate is None)
