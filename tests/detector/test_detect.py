@@ -112,9 +112,3 @@ def test_a_damaged_time_does_not_fill_the_memory() -> None:
     time = np.concatenate([[0.0], 1.7e9 + np.arange(24)])  # the first cannot be read
     metrics = {"gpu_utilization": np.full(25, 0.01), "loss": np.concatenate([[5.0], np.arange(24)])}
     assert detect(time, metrics).verdict == "none"
-
-
-def test_numbers_that_json_cannot_hold_become_null() -> None:
-    found = Detection("none", float("nan"), None, (), 0.0, "track", "wall", step_s=float("inf"))
-    assert found.to_json()["period_s"] is None
-    assert found.to_json()["step_s"] is None

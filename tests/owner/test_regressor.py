@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from epochcast.regressor import load_corpus
+from epochcast.regressor.profile_json import profile_json
 
 
 def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(
@@ -23,7 +24,7 @@ def test_the_paper_s_stack_is_fitted_with_catboost_and_asked(
     for profile in load_corpus(shared_data / "black_box" / "cloud_hw_trainpred.csv"):
         if profile.group in ("MNIST_CNN", "LeNet5") and profile.gpu in ("P100 PCIe 16GB", "A10G"):
             few = replace(profile, metrics={"gpu_utilization": profile.metrics["gpu_utilization"]})  # more take longer
-            by_workload.setdefault(str(profile.workload), {})[profile.gpu] = few.to_json()
+            by_workload.setdefault(str(profile.workload), {})[profile.gpu] = profile_json(few)
     both = {name: jobs for name, jobs in by_workload.items() if len(jobs) == 2}
     (tmp_path / "data").mkdir()
     for number, jobs in enumerate(both.values()):

@@ -14,7 +14,6 @@ import pytest
 from epochcast.analyzer.adapters import wandb_run
 from epochcast.analyzer.adapters.logged_run import Epochs
 from epochcast.analyzer.adapters.wandb_log import read_records
-from epochcast.analyzer.answers import sources
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.trace import Trace, read_trace, read_traces, write_trace
@@ -222,7 +221,9 @@ class TestImport:
     ) -> None:
         run = _two_gpus(tmp_path / "run", logs.run_record(lr=0.1), busy_gpus=(0,))
         # Such slow readings do not say that the cycle is an epoch.
-        monkeypatch.setattr(sources, "detect", lambda *given: replace(detect(*given), cycles=()))
+        monkeypatch.setattr(
+            "epochcast.analyzer.answers.detected_profile.detect", lambda *given: replace(detect(*given), cycles=())
+        )
         assert corpus(["import", str(run), "--out", str(tmp_path / "corpus")]) == 0
         (row,) = read_runs(tmp_path / "corpus")
         assert row.marks == "detected"

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.analyzer.answers import sources
 from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection, widened
 from epochcast.analyzer.answers.sources import profile_of, source_of
 from epochcast.analyzer.errors import InputError
@@ -129,11 +128,16 @@ def test_epochs_that_are_too_unsure_give_no_seconds(
 ) -> None:
     made, sure, found = paper
     trace = _trace(made)
-    monkeypatch.setattr(sources, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE - 0.01))
+    monkeypatch.setattr(
+        "epochcast.analyzer.answers.detected_profile.detect",
+        lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE - 0.01),
+    )
     unsure, _ = profile_of(trace, catalog)
     assert sure.epoch_s is not None and (unsure.epoch_s, unsure.unit, unsure.epoch_s_low) == (None, None, None)
     assert unsure.metrics == sure.metrics and unsure.epochs == sure.epochs
-    monkeypatch.setattr(sources, "detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE))
+    monkeypatch.setattr(
+        "epochcast.analyzer.answers.detected_profile.detect", lambda time, metrics: replace(found, confidence=LEAST_CONFIDENCE)
+    )
     assert profile_of(trace, catalog)[0].epoch_s == sure.epoch_s
 
 
@@ -141,7 +145,7 @@ def test_a_prediction_without_epochs_notes_why(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, paper: tuple[SimulatedTrace, Profile, Detection]
 ) -> None:
     silent = Detection("none", None, None, (), 0.4, "track", "wall", reason="no_cycle")
-    monkeypatch.setattr(sources, "detect", lambda time, metrics: silent)
+    monkeypatch.setattr("epochcast.analyzer.answers.detected_profile.detect", lambda time, metrics: silent)
     assert source_of(_trace(paper[0]), "run", catalog).notes == ("no epochs found: no cycle stands out.",)
 
 

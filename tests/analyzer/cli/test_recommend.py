@@ -10,6 +10,7 @@ import yaml
 
 from epochcast.analyzer.cli import main
 from epochcast.regressor import Profile
+from epochcast.regressor.profile_json import profile_json
 
 Capture = pytest.CaptureFixture[str]
 Answer = Callable[..., dict[str, Any]]
@@ -30,7 +31,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> str:
     known = {"gpu": "T4", "epochs": 5, "feature_set": "nvml", "first_epoch_excluded": True}
     known["metrics"] = {name: _statistics(mean) for name, mean in metrics.items()}
     for name, epoch in (("job", {"epoch_s": 40.0, "unit": "epoch"}), ("ratios", {"epoch_s": None, "unit": None})):
-        (folder / f"{name}.json").write_text(json.dumps(Profile(**known, **epoch).to_json()))  # type: ignore[arg-type]
+        (folder / f"{name}.json").write_text(json.dumps(profile_json(Profile(**known, **epoch))))  # type: ignore[arg-type]
     return str(folder / "job.json")
 
 

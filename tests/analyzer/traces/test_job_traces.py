@@ -76,7 +76,7 @@ def found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     true = detect(trace.time, trace.metrics())
 
     def changed(**changes: object) -> Path:
-        for place in ("answers.sources.detect", "cli.detect.find_epochs"):
+        for place in ("answers.detected_profile.detect", "cli.detect.find_epochs"):
             monkeypatch.setattr(f"epochcast.analyzer.{place}", lambda *_, **__: replace(true, **changes))
         return folder / "run.gpu0.parquet"
 

@@ -23,7 +23,7 @@ def detections(monkeypatch: pytest.MonkeyPatch, kept_detections: dict[bytes, Det
             kept_detections[text] = detect(time, metrics)
         return kept_detections[text]
 
-    monkeypatch.setattr("epochcast.analyzer.answers.sources.detect", kept)
+    monkeypatch.setattr("epochcast.analyzer.answers.detected_profile.detect", kept)
 
 
 @pytest.fixture(scope="session")
