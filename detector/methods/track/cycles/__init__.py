@@ -42,6 +42,9 @@ NAMED, RATIO = 2, 100.0
 #: Links between GPUs, and how much more they carry at the boundary of a step than within it: gradients go once per step.
 LINKS, GRADIENTS = ("nvlink_tx", "nvlink_rx"), 10.0
 
+#: A part of a cycle that is longer than so many steps is no group of them. By choice.
+STEPS = 4
+
 #: Share of visible cycles named correctly in 200 simulated jobs, before the rules above (docs/accuracy.md); not of real traces.
 RIGHT_KIND: dict[Kind, float] = {"step": 0.94, "epoch": 0.84, "checkpoint": 0.84, "evaluation": 0.57, "unknown": 0.0}
 
@@ -73,7 +76,7 @@ def name_cycles(
             cycles = [known]  # what a host does within an epoch may be anything
     # Where a cycle within is another, what recurs in it is no epoch.
     open_ = k_open if len(cycles) == 1 else ()
-    cycles = [_judged(cycle, signals, boundaries, mean, open_) for cycle in cycles]
+    cycles = [_judged(cycle, signals, boundaries, mean, open_, step_s) for cycle in cycles]
     if steps is not None:
         outer = min(cycles, key=lambda cycle: cycle.period_s)
         text = (
@@ -84,7 +87,9 @@ def name_cycles(
     return tuple(sorted(cycles, key=lambda cycle: cycle.period_s))
 
 
-def _judged(cycle: Cycle, signals: Signals, boundaries: Array, mean: MeanCycle | None, k_open: tuple[int, ...]) -> Cycle:
+def _judged(
+    cycle: Cycle, signals: Signals, boundaries: Array, mean: MeanCycle | None, k_open: tuple[int, ...], step_s: float | None
+) -> Cycle:
     """The cycle with its kind where that is sure: an epoch only where its parts are refuted, or something says so."""
     kind, text, open_ = cycle.kind, cycle.evidence, k_open
     if kind == "epoch" and mean is not None:
@@ -96,7 +101,8 @@ def _judged(cycle: Cycle, signals: Signals, boundaries: Array, mean: MeanCycle |
             open_ = tuple(sorted({*open_, *(k for k in range(2, 13) if LEAST <= k * share <= 1 / 4)}))
             text += f", {share:.0%} of it: it may come after several epochs"
         else:
-            open_ = ()  # what recurs within is its steps
+            # What recurs within is its steps, or is longer: six epochs and an evaluation.
+            open_ = tuple(k for k in open_ if step_s is not None and cycle.period_s / k > STEPS * step_s)
     elif kind == "unknown":
         validation = validation_of(signals, boundaries)
         if validation is not None:
