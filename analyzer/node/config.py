@@ -40,7 +40,7 @@ class NodeConfig:
     token_file: Path | None = None
     state: Path = Path("/var/lib/epochcast-node/state.db")
     keep_days: float = 30.0
-    pipeline: Pipeline = "default"
+    pipeline: str = "default"
     gpus: Path | None = None
     node: str = ""
     instance: str = ""

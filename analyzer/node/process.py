@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import cast
 from wsgiref.types import WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -31,6 +32,7 @@ from epochcast.common.notify import notify
 from epochcast.common.routes import Answer, Query, Routes, json_answer, only_known, refusal
 from epochcast.common.settings_file import is_local
 from epochcast.regressor import load_catalog
+from epochcast.regressor.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +62,11 @@ def _run(config: NodeConfig, sources: Sequence[TelemetrySource], stop: threading
     store = StateStore(config.state, check=True)
     try:
         watcher = Watcher(
-            sources, store, catalog=load_catalog(config.gpus), keep_days=config.keep_days, pipeline=config.pipeline
+            sources,
+            store,
+            catalog=load_catalog(config.gpus),
+            keep_days=config.keep_days,
+            pipeline=cast(Pipeline, config.pipeline),
         )
         with _listen(config, Api(watcher, store)) as server:
             serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)

@@ -122,6 +122,7 @@ def test_settings_of_a_file_and_of_the_command_line(tmp_path: Path) -> None:
     [
         ("prot = 3", "unknown setting 'prot'; did you mean 'port'"),
         ("keep_days = 0", "keep_days is 0"),
+        ('pipeline = "magic"', "choose from default, paper"),
         ("interval = 0.01", "interval is 0.01"),
         ("user = 'me'", "belong together"),
         ("host = ''", "host is empty"),
