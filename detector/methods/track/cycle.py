@@ -248,7 +248,7 @@ def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypoth
 def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
     """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many such."""
     chosen = _shortest_fraction(max(hypotheses, key=lambda each: each.evidence), hypotheses)
-    own = _without_multiples([each for each in hypotheses if each is chosen or each.evidence >= OUTER])
+    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= OUTER)
     while outer := [each for each in own if _holds(each, chosen)]:
         chosen = max(outer, key=lambda each: each.evidence)
     return chosen
@@ -267,13 +267,13 @@ def _shortest_fraction(of: _Hypothesis, hypotheses: list[_Hypothesis]) -> _Hypot
     return min((*parts, of), key=lambda each: each.period)
 
 
-def _without_multiples(hypotheses: list[_Hypothesis]) -> list[_Hypothesis]:
-    """The hypotheses that are no multiple of another one with about their evidence, be that itself one or not."""
-    return [
-        each
-        for each in hypotheses
-        if not any(one.evidence > FRACTION * each.evidence and _is_multiple(each.period / one.period) for one in hypotheses)
-    ]
+def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
+    """The hypotheses that are no multiple of another one with about their evidence."""
+    own: list[_Hypothesis] = []
+    for each in sorted(hypotheses, key=lambda each: each.period):
+        if not any(one.evidence > FRACTION * each.evidence and _is_multiple(each.period / one.period) for one in own):
+            own.append(each)
+    return own
 
 
 def _is_beat(period: float, step: float) -> bool:
