@@ -17,7 +17,6 @@ from epochcast.analyzer.answers.reasons import REASONS, no_answer
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.detection_json import detection_json
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_of
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
@@ -167,6 +166,7 @@ def _json(
     detected: JobDetection, read: Sequence[Trace], rates: Sequence[Throughput | None], notes: list[str]
 ) -> dict[str, Any]:
     """One trace's answer; of several the job's, and each one's with how it differs."""
+    from epochcast.analyzer.traces.detection_json import detection_json  # pydantic: longer to import than a short search
 
     def shown(detection: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
         return {**detection_json(detection, float(first.time[0])), **rates_of(rate)}

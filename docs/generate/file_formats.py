@@ -25,6 +25,7 @@ from epochcast.regressor import Gpu, Profile, model_folder
 from epochcast.regressor.corpora import run_table
 from epochcast.regressor.manifest import PaperManifest, RegressorManifest
 from epochcast.regressor.profile_json import SCHEMA as PROFILE_SCHEMA
+from epochcast.regressor.profile_json import profile_json
 
 
 def _schema(kind: type[BaseModel]) -> str:
@@ -106,11 +107,11 @@ def page() -> str:
     parts += ["## Labels: TRACE.json", f"{summary(Labels)} The file lies next to the trace. Other keys are ignored."]
     parts += [*_attributes(Labels), _json(_LABELS)]
     parts += [f"## Profile: {code(PROFILE_SCHEMA)}", summary(Profile), *_attributes(Profile)]
-    parts += ["An example with one metric; a recorded profile has all that its source reads:", _json(_PROFILE.to_json())]
+    parts += ["An example with one metric; a recorded profile has all that its source reads:", _json(profile_json(_PROFILE))]
     parts += [f"## Report of a GPU: {code(report.SCHEMA)}", summary(report), *_attributes(report.Report)]
     for kind in (report.GpuDevice, report.EpochRecord, report.Owner):
         parts += [f"### {kind.__name__}", summary(kind), *_attributes(kind)]
-    parts += [_json(_REPORT.to_json())]
+    parts += [_json(report.report_json(_REPORT))]
     parts += ["## Answers", _ANSWERS_ARE, table(["`schema`", "object", "who gives it"], _ANSWERS)]
     parts += [f"## Corpus: {code(run_table.SCHEMA)}", prose(run_table.__doc__ or "")]
     parts += [

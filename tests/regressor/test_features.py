@@ -55,7 +55,7 @@ def test_paper_features_are_raw_statistics_source_over_target_and_latency(
 
 
 def test_paper_features_need_a_latency(catalog: Catalog, make_profile: Callable[..., Profile]) -> None:
-    with pytest.raises(InputError, match="need the source's epoch seconds"):
+    with pytest.raises(InputError, match="need the seconds of an epoch"):
         paper_features([Pair(make_profile(epoch_s=None), catalog["T4"], catalog["A10G"])])
 
 

@@ -74,5 +74,5 @@ def test_bad_input_is_one_sentence(pairs: list[Pair], make_profile: Callable[...
     with pytest.raises(InputError, match="none of 193 features is present in all 1 pairs"):
         RandomForestRecipe().fit(pairs[:1])
     ratio_only = Pair(make_profile(epoch_s=None), catalog["T4"], catalog["A10G"], 1.0)
-    with pytest.raises(InputError, match="need the source's epoch seconds"):
+    with pytest.raises(InputError, match="need the seconds of an epoch"):
         RandomForestRecipe().fit([ratio_only])

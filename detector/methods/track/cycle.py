@@ -56,10 +56,6 @@ FRACTION, OUTER = 0.35, 10.0
 #: Periods whose ratio is this close to a whole number belong together. By choice.
 RELATED = 0.04
 
-#: A period this close to a multiple of another one is that. By choice: folds know periods to a per cent, and twelve steps and a
-#: gap are an epoch.
-MULTIPLE = 0.015
-
 #: Harmonics of a short cycle that may beat with the readings, and how near to one beat the period is. By choice.
 HARMONICS, BEAT = 6, 0.05
 
@@ -288,7 +284,7 @@ def _is_beat(period: float, step: float) -> bool:
 
 def _is_multiple(ratio: float) -> bool:
     nearest = round(ratio)
-    return nearest in MULTIPLES and abs(ratio / nearest - 1) < MULTIPLE
+    return nearest in MULTIPLES and abs(ratio / nearest - 1) < RELATED
 
 
 def _is_related(period: float, other: float, cycles: float) -> bool:

@@ -77,7 +77,9 @@ def run(tmp_path: Path, advisor: Advisor, write_gpu: Callable[..., Path]) -> Cal
     return analysed
 
 
-def test_gpus_that_differ_by_whole_multiples_have_one_cycle(run: Callable[..., tuple[dict[str, Any], pa.Table]], tmp_path: Path) -> None:
+def test_gpus_that_differ_by_whole_multiples_have_one_cycle(
+    run: Callable[..., tuple[dict[str, Any], pa.Table]], tmp_path: Path
+) -> None:
     failed, alone = run("out", Here(jobs_fail=True))
     assert alone["period_s"].to_pylist() == pytest.approx([STEP_S, STEP_S, STEP_S, 2 * STEP_S], rel=0.02)
     assert failed["failed"] == 0, "what each showed alone is there"

@@ -103,5 +103,5 @@ def test_what_is_no_trace_is_one_sentence(body: bytes, kind: Kind, sentence: str
 def test_a_trace_of_no_known_gpu_is_refused_and_can_be_told(tmp_path: Path) -> None:
     body = b"time,gpu_utilization\n" + b"".join(b"%d,0.9\n" % number for number in range(100))
     with pytest.raises(InputError, match="which GPU"):
-        source_of_upload(body, "csv", None, None)
-    assert source_of_upload(body, "csv", "T4", None).profile.gpu == "T4"
+        source_of_upload(body, "csv", None, None, "default")
+    assert source_of_upload(body, "csv", "T4", None, "default").profile.gpu == "T4"
