@@ -48,7 +48,12 @@ class WatcherProcess:
     """
 
     def __init__(
-        self, sources: Sequence[SourceSettings], state: Path, keep_days: float, gpus: Path | None, pipeline: Pipeline
+        self,
+        sources: Sequence[SourceSettings],
+        state: Path,
+        keep_days: float,
+        gpus: Path | None,
+        pipeline: Pipeline = "default",
     ) -> None:
         self.restarts = 0
         self._arguments = (tuple(sources), state, keep_days, gpus, pipeline)

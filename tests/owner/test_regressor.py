@@ -92,11 +92,12 @@ def test_the_paper_s_pipeline_goes_from_a_recorded_trace_to_a_recommendation(
     assert recommendation["verdict"]["text"].startswith("Cannot tell yet")  # trees say nothing of a GPU beyond theirs
     assert any("76 % off" in note for note in recommendation["notes"])
     running = service(f'pipeline = "paper"\n[[files]]\npath = "{trace}"\n')
+    until(lambda: running.answers("/healthz"), 90)
     parquet = "application/vnd.apache.parquet"
     for asked, expected in (("", recommendation["recommendations"]), ("?pipeline=default", answer("recommend", trace))):
         sent = post(f"{running.url}/api/v1/traces/recommendations{asked}", trace.read_bytes(), parquet)
         assert sent["recommendations"] == (expected if isinstance(expected, list) else expected["recommendations"])
-    until(lambda: running.answers("/healthz") and any(job["epoch_s"] for job in running.json("/api/v1/jobs")["jobs"]), 120)
+    until(lambda: any(job["epoch_s"] for job in running.json("/api/v1/jobs")["jobs"]), 120)
     (job,) = running.json("/api/v1/jobs")["jobs"]
     ranked = running.json(f"/api/v1/jobs/{job['id']}/recommendation")
     assert (ranked["pipeline"], ranked["unit"]) == ("paper", "epoch") and ranked["recommendations"]

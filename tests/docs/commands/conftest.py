@@ -17,10 +17,12 @@ from ...example_files import write_example_files
 def detections(monkeypatch: pytest.MonkeyPatch, kept_detections: dict[bytes, Detection]) -> None:
     """Most commands find the epochs of the same trace before they do what is theirs: what was found once is kept."""
 
-    def kept(time: NDArray[np.float64], metrics: Mapping[str, NDArray[np.float64]]) -> Detection:
-        text = b"".join([time.tobytes(), *(name.encode() + values.tobytes() for name, values in metrics.items())])
+    def kept(time: NDArray[np.float64], metrics: Mapping[str, NDArray[np.float64]], **method: str) -> Detection:
+        text = b"".join(
+            [repr(method).encode(), time.tobytes(), *(name.encode() + values.tobytes() for name, values in metrics.items())]
+        )
         if text not in kept_detections:
-            kept_detections[text] = detect(time, metrics)
+            kept_detections[text] = detect(time, metrics, **method)  # type: ignore[arg-type]
         return kept_detections[text]
 
     monkeypatch.setattr("epochcast.analyzer.answers.detected_profile.detect", kept)
