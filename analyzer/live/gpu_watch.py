@@ -339,7 +339,7 @@ class GpuWatch:
         return news
 
     def _find_by_passes(self) -> Detection | None:
-        """What the paper's passes find in the rows of the job, which they search once a minute, and after its end."""
+        """What the paper's passes find in the rows of the job, which they search once a minute."""
         time, values = self._samples.job()
         if self._job_since is None or not time.size or time[-1] - self._searched < self._longer(_PROFILE_S, _PROFILE_ROWS):
             return self._detection
