@@ -67,7 +67,7 @@ def has_candidates(detection: Detection) -> bool:
 
 
 def candidates_panel(axes: Axes, detection: Detection) -> None:
-    """Candidate periods and how good each was, with the period that was answered."""
+    """Candidate periods and the evidence for each, with the period that was answered."""
     period, quality = detection.scores["candidate_period"], detection.scores["candidate_quality"]
     axes.vlines(period, 0, quality, color=BLUE, linewidth=1.2)
     axes.plot(period, quality, "o", color=BLUE, markersize=4)
@@ -81,8 +81,8 @@ def candidates_panel(axes: Axes, detection: Detection) -> None:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylim(0, 1.05)
-    axes.set_title("candidate periods: quality" + (", answer dashed" if answer is not None else ""))
+    axes.set_ylim(0, 1.05 * max(1.0, float(quality.max())))
+    axes.set_title("candidate periods: evidence [nats]" + (", answer dashed" if answer is not None else ""))
     axes.set_xlabel(_clock_seconds(detection))
 
 

@@ -115,7 +115,7 @@ def test_scores_of_another_length_are_no_panel_over_time() -> None:
     }
     figure = detection_figure(trace, found(5, 10, scores=scores), title="T4")
     assert labels(figure)[-2] == "similarity"
-    assert titles(figure) == ["candidate periods: quality, answer dashed"]
+    assert titles(figure) == ["candidate periods: evidence [nats], answer dashed"]
 
 
 def test_two_jobs_have_a_row_each() -> None:
