@@ -82,7 +82,7 @@ def cost(pairs: Sequence[Pair], catalog: Catalog, protocol: str) -> Iterator[tup
     names = [gpu.name for gpu in gpus]
     by_origin: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for train, test in splits(pairs, protocol):
-        recipe = DefaultRecipe().fit([pairs[row] for row in train.tolist()]).forgetting_jobs()
+        recipe = DefaultRecipe().fit([pairs[row] for row in train.tolist()])
         by_source: dict[int, list[Pair]] = defaultdict(list)
         for row in test.tolist():
             by_source[id(pairs[row].source)].append(pairs[row])

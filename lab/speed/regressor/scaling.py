@@ -75,6 +75,8 @@ def other_kind(profiles: list[Profile], catalog: Catalog, without: dict[str, Gpu
     def ask(recipe: Recipe, test: np.ndarray) -> None:
         assert isinstance(recipe, DefaultRecipe)
         rows = np.flatnonzero(groups == at_equal[test[0]].source.group)
+        if not rows.size:  # a group that ran on one number of GPUs
+            return
         answers = recipe.answer([moved[row][0] for row in rows.tolist()])
         error[rows], scale[rows] = answers.log_ratio, answers.scale
 
