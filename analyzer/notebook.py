@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 
-from epochcast.analyzer.answers.job_result import JobQuestion, JobResult, answer_job
-from epochcast.analyzer.answers.recommendations import Recommended, Renting
-from epochcast.analyzer.answers.sources import JobDescription, Source, read_sources, with_description
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import Instance, load_instances
-from epochcast.analyzer.recommendation import JobLimits, Objective, Work
+from epochcast.analyzer.jobs.job import Job as JobAnswer
+from epochcast.analyzer.jobs.job import JobQuestion, answer_job
+from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.prices import Instance, load_instances
+from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.sources import JobDescription, Source, add_description, read_sources
+from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.analyzer.words import length, plain
 from epochcast.detector import Detection
@@ -92,75 +95,85 @@ class Epochs(_Result):
 
 @dataclass(frozen=True, repr=False)
 class Predictions(_Result):
-    """A job on other GPUs.
+    """A job on other GPUs; `answer` has all of it, as ``epochcast predict --json``."""
 
-    Attributes:
-        result: with `result.answers` and `result.notes`.
-    """
-
-    result: JobResult
+    answer: JobAnswer
 
     def __len__(self) -> int:
-        return len(self.result.answers)
+        return len(self.answer.predictions)
 
     def __repr__(self) -> str:
-        from epochcast.analyzer.answers.job_json import prediction_answer
+        from epochcast.analyzer.jobs.prediction_text import prediction_text
 
-        answer = prediction_answer(self.result)
-        return plain("\n".join([answer.text, *(f"note: {note}" for note in answer.remarks)]))
+        return plain("\n".join([prediction_text(self.answer), *(f"note: {note}" for note in self.answer.notes)]))
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each GPU, fastest first, as in ``epochcast predict --json`` without the full explanations."""
-        rows = [answer.prediction.to_json() | {"fits": answer.fits} for answer in self.result.answers]
-        columns = ("gpu", "gpus", "ratio", "ratio_low", "ratio_high", "seconds", "low", "high", "fits", "route", "why")
-        return pd.DataFrame([{name: row[name] for name in columns} for row in rows], columns=list(columns))
+        columns = ["gpu", "gpus", "ratio", "ratio_low", "ratio_high", "seconds", "low", "high", "fits", "route", "why"]
+        rows = [[getattr(target, name) for name in columns] for target in self.answer.predictions]
+        return pd.DataFrame(rows, columns=columns)
 
     def plot(self) -> Figure:
         """Draw the ratio on every GPU with its 90 % interval."""
-        from epochcast.analyzer.answers.job_json import prediction_answer
         from epochcast.analyzer.figures.chart import chart_figure
+        from epochcast.analyzer.jobs.prediction_text import prediction_chart
 
-        return chart_figure(prediction_answer(self.result).chart)
+        return chart_figure(prediction_chart(self.answer))
 
 
 @dataclass(frozen=True, repr=False)
 class Recommendations(_Result):
-    """What can be rented for a job, best first.
+    """What can be rented for a job, best first; `answer` has all of it, as ``epochcast recommend --json``."""
 
-    Attributes:
-        result: with `result.recommended`, its ranking and decision, and the predictions behind it.
-    """
-
-    result: JobResult
+    answer: JobAnswer
 
     @property
-    def found(self) -> Recommended:
-        """The instances, and the confidence in the first place."""
-        assert self.result.recommended is not None
-        return self.result.recommended
+    def placements(self) -> tuple[Placement, ...]:
+        """The instances, best first."""
+        assert self.answer.recommendation is not None
+        return self.answer.recommendation.placements
 
     @property
     def verdict(self) -> str:
         """What to do, in one line."""
-        return self.found.verdict.text
+        assert self.answer.recommendation is not None
+        return self.answer.recommendation.verdict.text
 
     def __len__(self) -> int:
-        return len(self.found.ranking.recommendations)
+        return len(self.placements)
 
     def __repr__(self) -> str:
-        from epochcast.analyzer.cli.recommend_text import recommend_text
+        from epochcast.analyzer.jobs.recommendation_text import recommendation_text
 
-        return plain("\n".join([recommend_text(self.result), *(f"note: {note}" for note in self.result.recommendation_notes)]))
+        return plain("\n".join([recommendation_text(self.answer), *(f"note: {note}" for note in self.answer.notes)]))
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each instance, as in ``epochcast recommend --json``."""
-        return pd.DataFrame([row.to_json() for row in self.found.ranking.recommendations])
+        """A row for each instance: where, its price, time and cost with their intervals."""
+        names = ("seconds", "usd")
+        return pd.DataFrame(
+            [
+                {
+                    **row.instance.place,
+                    "gpus": row.gpus,
+                    "usd_per_hour": row.usd_per_hour,
+                    "ratio": row.prediction.ratio,
+                    **{
+                        f"{name}{end}": estimate and getattr(estimate, end.strip("_") or "value")
+                        for name, estimate in zip(names, (row.seconds, row.usd), strict=True)
+                        for end in ("", "_low", "_high")
+                    },
+                    "fits": row.fits,
+                    "pareto": row.pareto,
+                }
+                for row in self.placements
+            ]
+        )
 
     def plot(self) -> Figure:
         """Draw time against cost; InputError where no instance qualifies."""
         from epochcast.analyzer.figures import cost_figure
 
-        return cost_figure(self.found.ranking.recommendations)
+        return cost_figure(self.placements)
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,7 +224,7 @@ class Job:
             InputError: a GPU is unknown, or there is nothing to predict from.
         """
         names = None if targets is None else _several(targets)
-        result = answer_job(
+        answer = answer_job(
             self.sources,
             _predictor(),
             _instances(),
@@ -223,7 +236,7 @@ class Job:
             ),
             of_job=self.notes,
         )
-        return Predictions(result)
+        return Predictions(answer)
 
     def recommend(
         self,
@@ -248,7 +261,9 @@ class Job:
             raise InputError(f"the objective is {objective!r}; choose from {', '.join(get_args(Objective))}")
         if budget is not None and not isinstance(budget, int | float):
             raise InputError(f"the budget is {budget!r}; give USD as a number")
-        limits = JobLimits(_seconds(deadline), budget, _several(regions), _several(clouds), "spot" if spot else "on-demand")
+        limits = JobLimits(
+            _seconds(deadline), budget, tuple(_several(regions)), tuple(_several(clouds)), "spot" if spot else "on-demand"
+        )
         question = JobQuestion(
             work=None if epochs is None else Work(epochs), renting=Renting(objective, limits, data_parallel=data_parallel)
         )
@@ -269,7 +284,7 @@ def read(*paths: str | Path, gpu: str | None = None, precision: Precision | None
         if not isinstance(path, str | Path):
             raise InputError(f"read takes paths, but this is a {type(path).__name__}; a table goes to epochcast.detect")
     sources, notes = read_sources([str(path) for path in paths], load_catalog(), gpu)
-    return Job(tuple(with_description(source, JobDescription(precision)) for source in sources), tuple(notes))
+    return Job(tuple(add_description(source, JobDescription(precision)) for source in sources), tuple(notes))
 
 
 def detect(telemetry: pd.DataFrame | str | Path) -> Epochs:

@@ -30,13 +30,6 @@ class Energy:
         """Of so many times as many GPUs that draw the same power."""
         return Energy(self.watts.times(gpus), None if self.joules is None else self.joules.times(gpus))
 
-    def to_json(self) -> dict[str, float | None]:
-        """Return ``watts``, ``joules`` and their ends, None without energy."""
-        joules = (
-            dict.fromkeys(("joules", "joules_low", "joules_high")) if self.joules is None else self.joules.to_json("joules")
-        )
-        return {**self.watts.to_json("watts"), **joules}
-
 
 def mean_power(profile: Profile) -> float | None:
     """Mean board power of the profile [W], None if it holds no reading above 0."""

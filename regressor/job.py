@@ -26,11 +26,6 @@ class JobTime:
     first_epoch_s: float | None
     stall_s: float
 
-    def to_json(self) -> dict[str, float | None]:
-        """Return the attributes, with the ends of ``seconds``."""
-        rest = {"epochs": self.epochs, "first_epoch_s": self.first_epoch_s, "stall_s": self.stall_s}
-        return {**self.seconds.to_json("seconds"), **rest}
-
 
 def estimate_job(profile: Profile, prediction: Prediction, epochs: int) -> JobTime:
     """Add up a job of ``epochs`` epochs (or steps, by the profile's unit) on the prediction's GPU.

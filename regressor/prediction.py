@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 # Routes of predictions that rest on measurements of both GPUs; the others take one of them, or both, from the data sheet.
 _BOTH_MEASURED = frozenset({"measured", "scaled", "telemetry", "calibrated", "speeds", "stack"})
@@ -28,10 +27,6 @@ class Estimate:
         """Both together, for estimates that err together: the ends add."""
         return Estimate(self.value + other.value, self.low + other.low, self.high + other.high)
 
-    def to_json(self, name: str) -> dict[str, float]:
-        """Return ``name``, ``name_low`` and ``name_high``."""
-        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
-
 
 @dataclass(frozen=True)
 class Prediction:
@@ -53,6 +48,7 @@ class Prediction:
         gpus: how many of ``gpu`` the job runs on, in each of its machines.
         batch: batch per target GPU over batch per source GPU.
         waits: the part of ``ratio`` in which the job waits for its checkpoints, the same on any GPU and any number of them.
+        by_data_sheet: nothing was measured on one of the two GPUs, so that the answer relies on its data sheet.
     """
 
     gpu: str
@@ -70,6 +66,10 @@ class Prediction:
     gpus: int = 1
     batch: float = 1.0
     waits: float = 0.0
+    by_data_sheet: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_data_sheet", self.route not in _BOTH_MEASURED)
 
     def changed(
         self, log_factor: float, half_width: float, *, why: str, gpus: int | None = None, batch: float | None = None
@@ -111,23 +111,14 @@ class Prediction:
             why=f"{self.why}; {why}",
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the prediction as JSON values."""
-        return vars(self) | {"features": list(self.features), "by_precision": dict(self.by_precision)}
-
-
-def by_data_sheet(route: str) -> bool:
-    """Whether nothing was measured on one of the two GPUs."""
-    return route not in _BOTH_MEASURED
-
-
-def basis(route: str, support: float) -> str:
-    """``jobs like this`` or ``other jobs`` between the two GPUs, or a ``data sheet``."""
-    if route == "measured":
-        return "this GPU"
-    if by_data_sheet(route):
-        return "data sheet"
-    return "other jobs" if route in ("speeds", "scaled") or support < _LIKE_TRAINING else "jobs like this"
+    @property
+    def basis(self) -> str:
+        """``jobs like this`` or ``other jobs`` between the two GPUs, or a ``data sheet``."""
+        if self.route == "measured":
+            return "this GPU"
+        if self.by_data_sheet:
+            return "data sheet"
+        return "other jobs" if self.route in ("speeds", "scaled") or self.support < _LIKE_TRAINING else "jobs like this"
 
 
 def _working(ratio: float, waits: float, log_factor: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.regressor import Profile
 from epochcast.regressor.profile_json import profile_json

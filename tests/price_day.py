@@ -11,7 +11,7 @@ PRICE_DAY = date(2026, 11, 26)
 @pytest.fixture(scope="session", autouse=True)
 def price_day() -> Iterator[date]:
     """Ages of prices count from `PRICE_DAY`."""
-    from epochcast.analyzer.instances import price_age
+    from epochcast.analyzer.jobs.prices import price_age
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(price_age, "today", lambda: PRICE_DAY)

@@ -119,7 +119,7 @@ def _within_limits(option: click.Parameter, field: FieldInfo) -> click.Parameter
 
     def value(context: click.Context, given: click.Parameter, text: Any) -> Any:
         found = made(context, given, text) if made else text
-        if found is not None:
+        if found not in (None, ()):
             try:
                 limits.validate_python(found)
             except ValidationError as error:

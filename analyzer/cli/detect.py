@@ -5,18 +5,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from epochcast.analyzer.answers.cycles import NO_STEP, Throughput, cycle_lines, open_text, second_job, throughput, waits
-from epochcast.analyzer.answers.cycles import rates as rates_of
-from epochcast.analyzer.answers.reasons import REASONS, no_answer
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.cycles import (
+    NO_STEP,
+    REASONS,
+    Throughput,
+    cycle_lines,
+    no_answer,
+    open_text,
+    second_job,
+    throughput,
+    waits,
+)
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_of
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
@@ -169,7 +177,7 @@ def _json(
     from epochcast.analyzer.traces.detection_json import detection_json  # pydantic: longer to import than a short search
 
     def shown(detection: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
-        return {**detection_json(detection, float(first.time[0])), **rates_of(rate)}
+        return {**detection_json(detection, float(first.time[0])), "throughput": None if rate is None else asdict(rate)}
 
     of_job = None if detected.job is None else shown(detected.job, _earliest(read), rates[0])
     of_gpus = [

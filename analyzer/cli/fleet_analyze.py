@@ -140,13 +140,13 @@ def analyze(
     if until is not None and until > time.time() and path.startswith(("http://", "https://")):
         # What comes until then would be missing from the answer, and a later run would take that over.
         raise InputError(f"--to {until:.0f} is in the future; give a time in the past")
-    from epochcast.analyzer.answers.advisor import Advisor
     from epochcast.analyzer.fleet.analyze import analyze as analyze_fleet
     from epochcast.analyzer.fleet.execution import FleetError
     from epochcast.analyzer.fleet.findings_store import alone_in
     from epochcast.analyzer.fleet.gpu_history import Looking
     from epochcast.analyzer.fleet.traces_of import read_places, traces_of
-    from epochcast.analyzer.recommendation import JobLimits
+    from epochcast.analyzer.jobs.advisor import Advisor
+    from epochcast.analyzer.jobs.rank import JobLimits
 
     limits = JobLimits(None, None, regions, clouds, "spot" if spot else "on-demand")
     advisor = Advisor.load(

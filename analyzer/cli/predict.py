@@ -1,8 +1,72 @@
-"""``epochcast predict``: the command of the backend ``black-box``."""
+"""``epochcast predict``."""
 
 from __future__ import annotations
 
-from epochcast.analyzer.answers.black_box import BlackBox
-from epochcast.analyzer.cli.backend_command import backend_command
+from pathlib import Path
+from typing import Any
 
-predict = backend_command(BlackBox)
+import click
+
+from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli.backend_command import options_of
+from epochcast.analyzer.cli.shared_options import gpus_option, json_option
+from epochcast.analyzer.jobs.job import answer_job, job_json
+from epochcast.analyzer.jobs.prediction_text import prediction_chart, prediction_text
+from epochcast.analyzer.jobs.prices import load_instances
+from epochcast.analyzer.jobs.questions import PredictionQuestion
+from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
+from epochcast.regressor import load_catalog
+from epochcast.regressor.pipelines import load_predictor
+
+
+@click.command()
+@click.argument("traces_or_profiles", nargs=-1, required=True)
+@gpus_option
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the answer (PNG, SVG, PDF).")
+@json_option
+def predict(traces_or_profiles: tuple[str, ...], gpus: Path | None, plot: Path | None, as_json: bool, **given: Any) -> int:
+    """Predict the epoch time on every GPU of the catalogue from a trace or a profile (.json).
+
+    Several traces, a folder of traces, or the GPUs in one log count as one job, which is as slow as its slowest GPU. Exits
+    1 if the job fits on none of the GPUs.
+
+    \b
+    Example: epochcast predict run.parquet --target A10G --epochs 90
+             epochcast predict run.gpu0.parquet run.gpu1.parquet
+             epochcast predict runs/ --type llm --tokens-per-step 524288
+             epochcast predict run.parquet --family resnet50 --inference
+             epochcast predict run.parquet --plot ratios.png
+             epochcast predict run.parquet --target "H100 SXM5" --target-gpus 8
+             epochcast predict run.parquet --pipeline paper
+    """
+    stated = {name: value for name, value in given.items() if value not in (None, ())}
+    question = PredictionQuestion(sources=list(traces_or_profiles), **stated)
+    catalog, pipeline = load_catalog(gpus), question.pipeline or "default"
+    read, notes = read_sources(traces_or_profiles, catalog, question.gpu, pipeline)
+    description = JobDescription(question.precision, question.job_type, question.family, question.inference)
+    job = answer_job(
+        [add_description(source, description) for source in read],
+        load_predictor(pipeline, question.model, catalog),
+        load_instances(None, catalog)[0],
+        question.of_job(),
+        of_job=notes,
+    )
+    if plot is not None:
+        from epochcast.analyzer.figures import save_figure
+        from epochcast.analyzer.figures.chart import chart_figure
+
+        save_figure(chart_figure(prediction_chart(job)), plot, simulated=job.simulated)
+    if as_json:
+        click.echo(job_json(job, indent=2))
+        return job.status
+    terminal.say(prediction_text(job))
+    terminal.notes(job.notes)
+    return job.status
+
+
+# After the traces, so that the help begins with what says most.
+predict.params[1:1] = options_of(
+    PredictionQuestion,
+    *("gpu", "targets", "target_gpus", "batch_may_grow", "epochs", "samples_per_step", "tokens_per_step", "carbon_intensity"),
+    *("precision", "job_type", "family", "inference", "pipeline", "model"),
+)

@@ -14,7 +14,7 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.group import Group
 from epochcast.analyzer.cli.prices_update import update_prices
 from epochcast.analyzer.cli.shared_options import gpus_option
-from epochcast.analyzer.instances import Instance, is_stale, load_instances, price_age, stale_note
+from epochcast.analyzer.jobs.prices import Instance, is_stale, load_instances, price_age, stale_note
 from epochcast.analyzer.tables import table
 from epochcast.regressor import load_catalog
 

@@ -13,12 +13,12 @@ import click
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import gpus_option, json_option
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import Instance, price_age
-from epochcast.analyzer.instances.price_list import PriceList, download_price_list, is_address, read_price_list
-from epochcast.analyzer.instances.price_table import instances_of, load_to_update, write_instances
-from epochcast.analyzer.instances.price_update import PriceUpdate, price_update
-from epochcast.analyzer.instances.skypilot_catalog import read_skypilot_catalog
-from epochcast.analyzer.instances.skypilot_names import CLOUDS
+from epochcast.analyzer.jobs.prices import Instance, price_age
+from epochcast.analyzer.jobs.prices.price_list import PriceList, download_price_list, is_address, read_price_list
+from epochcast.analyzer.jobs.prices.price_table import instances_of, load_to_update, write_instances
+from epochcast.analyzer.jobs.prices.price_update import PriceUpdate, price_update
+from epochcast.analyzer.jobs.prices.skypilot_catalog import read_skypilot_catalog
+from epochcast.analyzer.jobs.prices.skypilot_names import CLOUDS
 from epochcast.analyzer.words import count
 from epochcast.regressor import Catalog, load_catalog
 

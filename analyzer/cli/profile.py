@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from epochcast.analyzer.answers.sources import read_source
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import gpus_option, recorded_gpu_option
+from epochcast.analyzer.jobs.sources import read_source
 from epochcast.common.files import write_whole
 from epochcast.regressor import load_catalog
 from epochcast.regressor.profile_json import profile_json

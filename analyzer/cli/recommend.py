@@ -7,14 +7,9 @@ from typing import Literal
 
 import click
 
-from epochcast.analyzer.answers.black_box import PredictionQuestion
-from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
-from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import JobDescription, read_sources, with_description
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.backend_command import options_of
 from epochcast.analyzer.cli.quantities import Duration, MemorySize
-from epochcast.analyzer.cli.recommend_text import job_title, recommend_text
 from epochcast.analyzer.cli.shared_options import (
     cloud_option,
     gpus_option,
@@ -25,10 +20,16 @@ from epochcast.analyzer.cli.shared_options import (
     spot_option,
 )
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import load_instances
-from epochcast.analyzer.recommendation import JobLimits, MemoryNeed, Objective, Work
-from epochcast.analyzer.recommendation.memory_fit import GIB
-from epochcast.analyzer.recommendation.skypilot import resources_yaml
+from epochcast.analyzer.jobs.job import JobQuestion, answer_job, job_json
+from epochcast.analyzer.jobs.memory import GIB, MemoryNeed
+from epochcast.analyzer.jobs.prices import load_instances
+from epochcast.analyzer.jobs.questions import PredictionQuestion
+from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.recommendation_text import job_title, recommendation_text
+from epochcast.analyzer.jobs.skypilot import resources_yaml
+from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
+from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.regressor import load_catalog
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline, load_predictor
@@ -144,8 +145,8 @@ def recommend(
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default")
     instances, of_prices = load_instances(prices, catalog)
-    result = answer_job(
-        [with_description(source, JobDescription(precision, job_type, family, bool(inference))) for source in read],
+    job = answer_job(
+        [add_description(source, JobDescription(precision, job_type, family, bool(inference))) for source in read],
         load_predictor(pipeline or "default", model, catalog),
         instances,
         JobQuestion(
@@ -159,27 +160,25 @@ def recommend(
         ),
         of_job=[*of_job, *of_prices],
     )
-    recommended = result.recommended
+    recommended = job.recommendation
     assert recommended is not None
-    rows = recommended.ranking.recommendations
-    drawn = [*rows, *(row.recommendation for row in recommended.ranking.left_out if row.recommendation)]
+    rows = recommended.placements
+    drawn = [*rows, *(row.placement for row in recommended.left_out if row.placement)]
     if plot is not None and drawn:
         from epochcast.analyzer.figures import cost_figure, save_figure
 
-        save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=result.simulated)
+        save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=job.simulated)
     if as_json:
-        from epochcast.analyzer.answers.job_json import recommendation_answer
-
-        click.echo(recommendation_answer(result).model_dump_json(indent=2))
-        return 0 if rows else 1
+        click.echo(job_json(job, indent=2))
+        return job.status
     if form == "skypilot" and recommended.decision is not None:
         # What may be as good is what is worth falling back on where the first one cannot be had.
-        candidates = [recommended.decision.first, *(rival.recommendation for rival in recommended.decision.rivals)]
-        click.echo(resources_yaml(candidates, job_title(result), catalog), nl=False)
+        candidates = [recommended.decision.first, *(rival.placement for rival in recommended.decision.rivals)]
+        click.echo(resources_yaml(candidates, job_title(job), catalog), nl=False)
     else:
-        terminal.say(recommend_text(result), err=not rows)
-    terminal.notes(result.recommendation_notes)
-    return 0 if rows else 1
+        terminal.say(recommendation_text(job), err=not rows)
+    terminal.notes(job.notes)
+    return job.status
 
 
 # Those that it shares with `epochcast predict`, after the traces.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces.labels import read_label_file, read_labels
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.regressor import Catalog, Profile

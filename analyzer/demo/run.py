@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.answers.job_json import prediction_answer
-from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
-from epochcast.analyzer.answers.reasons import REASONS
-from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import Source, source_of
 from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, record_training, replay_trace
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.errors import AgentError, InputError
 from epochcast.analyzer.figures import cost_figure, detection_figure
 from epochcast.analyzer.figures.chart import chart_figure
-from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.jobs.cycles import REASONS
+from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job, job_json
+from epochcast.analyzer.jobs.prediction_text import prediction_chart
+from epochcast.analyzer.jobs.prices import load_instances
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.sources import Source, source_of
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.common.files import write_whole
@@ -35,7 +35,7 @@ from epochcast.detector.clock import choose
 from epochcast.detector.labels import Labels
 from epochcast.detector.signals import clean
 from epochcast.regressor import InputError as RegressorInputError
-from epochcast.regressor import LatencyPredictor, Prediction, load_catalog
+from epochcast.regressor import LatencyPredictor, load_catalog
 
 LIVE_SECONDS = 60.0
 _FAILURES = (AgentError, TrainerError, InputError, DetectorInputError, RegressorInputError)
@@ -70,23 +70,24 @@ def run_demo(
     except _FAILURES as error:
         problems.append(f"Live training: {error}.")
     replay: dict[str, Any] = {**_NOTHING, "simulated": True}
-    predictions: Sequence[Prediction] = ()
-    recommendation: dict[str, Any] = {"cheapest": None, "fastest": None}
+    answer: dict[str, Any] = {"predictions": [], "recommendation": {"cheapest": None, "fastest": None}}
+    unit = "epoch"
     try:
         replay, source = _replay(out, figures, progress)
         progress("predicting its epoch on every GPU")
-        predictions, recommendation = _answer(source, figures)
+        answer, unit = json.loads(job_json(_answer(source, figures))), source.profile.unit or "epoch"
     except _FAILURES as error:
         problems.append(f"GPU trace: {error}.")
 
     summary = {
         "schema": "epochcast.demo/v1",
-        "headline": _headline(live, replay, recommendation),
+        "headline": _headline(live, replay, answer["recommendation"]),
         "problems": problems,
         "live": live,
         "replay": replay,
-        "predictions": [prediction.to_json() for prediction in predictions],
-        "recommendation": recommendation,
+        "unit": unit,
+        "predictions": answer["predictions"],
+        "recommendation": answer["recommendation"],
         "command": f"epochcast demo --out {out}",
         "started": started.isoformat(timespec="seconds"),
         "seconds": time.monotonic() - began,
@@ -128,24 +129,14 @@ def _replay(out: Path, figures: dict[str, Figure], progress: Callable[[str], obj
     return {**compare(trace, labels, detection), "simulated": trace.simulated, "gpu": gpu, "speed": SPEED}, source
 
 
-def _answer(source: Source, figures: dict[str, Figure]) -> tuple[Sequence[Prediction], dict[str, Any]]:
+def _answer(source: Source, figures: dict[str, Figure]) -> Job:
     """The predictions for the job, and where to run it."""
-    result = answer_job(
-        [source], LatencyPredictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting())
-    )
-    recommended, predictions = result.recommended, [answer.prediction for answer in result.answers]
-    assert recommended is not None
-    ranking = recommended.ranking
-    assert ranking.cheapest is not None and ranking.fastest is not None  # no limit is set that an instance could miss
-    figures["predictions"] = chart_figure(prediction_answer(result).chart)
+    job = answer_job([source], LatencyPredictor.load(), load_instances(None, load_catalog())[0], JobQuestion(renting=Renting()))
+    assert job.recommendation is not None
+    figures["predictions"] = chart_figure(prediction_chart(job))
     if source.profile.epoch_s is not None:
-        figures["cost"] = cost_figure(ranking.recommendations)
-    return predictions, {
-        "unit": source.profile.unit or "epoch",
-        "verdict": recommended.verdict.to_json(),
-        "cheapest": ranking.cheapest.to_json(),
-        "fastest": ranking.fastest.to_json(),
-    }
+        figures["cost"] = cost_figure(job.recommendation.placements)
+    return job
 
 
 def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict[str, Any]) -> str:

@@ -15,16 +15,16 @@ from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing, plain
 from epochcast.regressor.prediction import Estimate
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.recommendation import Recommendation
+    from epochcast.analyzer.jobs.placement import Placement
 
 _DOT: Mapping[str, Any] = {"color": BLUE, "marker": "o", "markersize": 5, "alpha": 0.6, "linestyle": ""}
 _MOST_NAMES = 2  # of instances at the same place; the rest are counted
 
 
 def cost_figure(
-    recommendations: Sequence[Recommendation], *, deadline_s: float | None = None, budget_usd: float | None = None
+    recommendations: Sequence[Placement], *, deadline_s: float | None = None, budget_usd: float | None = None
 ) -> Figure:
-    """Time against cost on log axes; what is on the front (`Recommendation.pareto`) is numbered, named and has its intervals.
+    """Time against cost on log axes; what is on the front (`Placement.pareto`) is numbered, named and has its intervals.
 
     Instances without the memory, or expected past the deadline [s] or above the budget [USD], are hollow, and both limits are
     lines where they are near. Without seconds time is relative to the source GPU, and cost is that of what takes it an hour.
@@ -63,7 +63,7 @@ def cost_figure(
         return figure
 
 
-def _misses(row: Recommendation, deadline_s: float | None, budget_usd: float | None) -> bool:
+def _misses(row: Placement, deadline_s: float | None, budget_usd: float | None) -> bool:
     late = deadline_s is not None and time_interval(row).value > deadline_s
     dear = budget_usd is not None and cost_interval(row).value > budget_usd
     return row.fits is False or late or dear
@@ -74,21 +74,21 @@ def _is_near(limit: float, values: Sequence[float]) -> bool:
     return min(values) / 10 <= limit <= 10 * max(values)
 
 
-def _places(rows: Sequence[Recommendation]) -> list[list[Recommendation]]:
+def _places(rows: Sequence[Placement]) -> list[list[Placement]]:
     """Rows of equal time and cost together (one GPU at one price in several clouds or regions), the fastest first."""
-    places: dict[tuple[float, float], list[Recommendation]] = {}
+    places: dict[tuple[float, float], list[Placement]] = {}
     for row in rows:
         places.setdefault((time_interval(row).value, cost_interval(row).value), []).append(row)
     return [places[place] for place in sorted(places)]
 
 
-def _label(rows: Sequence[Recommendation]) -> str:
+def _label(rows: Sequence[Placement]) -> str:
     names = list(dict.fromkeys(short_name(row) for row in rows))
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{', '.join(names[:_MOST_NAMES])}{more} ({rows[0].instance.gpu})"
 
 
-def _disc(axes: Axes, number: int, row: Recommendation, unit_s: float) -> Any:
+def _disc(axes: Axes, number: int, row: Placement, unit_s: float) -> Any:
     """Draw a numbered disc with the intervals behind it; returns what a legend draws of it, disc and digits."""
     seconds, usd = time_interval(row), cost_interval(row)
     x, y = seconds.value / unit_s, usd.value
@@ -129,19 +129,19 @@ def _explain(figure: Figure, limits: Mapping[str, Line2D], *, front: bool, other
 _LONGEST_NAME = 32  # a price file can say anything
 
 
-def time_interval(row: Recommendation) -> Estimate:
+def time_interval(row: Placement) -> Estimate:
     """Seconds of the job; without them the ratio to the source GPU."""
     if row.seconds is not None:
         return row.seconds
     return Estimate(row.prediction.ratio, row.prediction.ratio_low, row.prediction.ratio_high)
 
 
-def cost_interval(row: Recommendation) -> Estimate:
+def cost_interval(row: Placement) -> Estimate:
     """USD of the job; without seconds USD for what takes the source GPU an hour."""
     return time_interval(row).times(row.usd_per_hour) if row.usd is None else row.usd
 
 
-def short_name(row: Recommendation) -> str:
+def short_name(row: Placement) -> str:
     """Name of the instance, cut where it would crowd out the figure."""
     name = row.instance.name
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -20,9 +20,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from epochcast.analyzer.answers.reasons import no_answer
 from epochcast.analyzer.figures.scores import candidates_panel, has_candidates, has_template, score_panels, template_panel
 from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, draw_series, drawing
+from epochcast.analyzer.jobs.cycles import no_answer
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.analyzer.words import length as in_words
 from epochcast.detector import Detection, Epoch, Stretch

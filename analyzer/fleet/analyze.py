@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from epochcast import __version__
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.execution import Workers, in_batches, worked_on
 from epochcast.analyzer.fleet.finding import Failure, Finding
@@ -28,6 +27,7 @@ from epochcast.analyzer.fleet.result_tables import tabulated
 from epochcast.analyzer.fleet.savings import GpuPrices
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.together import Together
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.plain_json import plain, plain_json
 from epochcast.common.files import write_whole
 

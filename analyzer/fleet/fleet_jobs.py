@@ -10,21 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.answers.job_result import JobQuestion, JobResult
-from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan
-from epochcast.analyzer.answers.predictions import comparable
-from epochcast.analyzer.answers.recommendation_schema import VerdictAnswer
-from epochcast.analyzer.answers.sources import Source, slowest_of
 from epochcast.analyzer.fleet.savings import Saving, saving_of
 from epochcast.analyzer.fleet.spans_by_start import FleetSpan, SpansByStart
 from epochcast.analyzer.fleet.stragglers import Straggler, straggler_of
-from epochcast.analyzer.instances.rented import rented
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.clusters import SAME_START_S
 from epochcast.analyzer.jobs.grouping import Group, grouped
+from epochcast.analyzer.jobs.job import Job, JobQuestion
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS, MOST_APART
-from epochcast.analyzer.jobs.summary import sources_of, summed_up
+from epochcast.analyzer.jobs.predict import comparable
+from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.recommend import Recommendation
+from epochcast.analyzer.jobs.sources import Source, find_slowest
+from epochcast.analyzer.jobs.summary import sources_of, sum_up
+from epochcast.analyzer.jobs.verdict import Verdict
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
 from epochcast.analyzer.telemetry.gpu_report import Report
 
 # Stretches that are looked at together; next to them those are held that may still get company.
@@ -43,20 +43,25 @@ class FleetJob:
         saving: what moving it would save; None where its price or its prediction is not known.
     """
 
-    answer: JobAnswer
+    answer: WatchedJob
     spans: tuple[FleetSpan, ...]
     complete: bool = True
     straggler: Straggler | None = None
     saving: Saving | None = None
 
     def without_predictions(self) -> FleetJob:
-        """The same without its predictions and recommended instances, each a long list; the first of each stay."""
-        answer = self.answer
-        prediction = answer.prediction and answer.prediction.model_copy(update={"gpus": [], "predictions": []})
-        recommendation = answer.recommendation and answer.recommendation.model_copy(
-            update={"recommendations": [], "left_out": []}
-        )
-        return replace(self, answer=answer.model_copy(update={"prediction": prediction, "recommendation": recommendation}))
+        """The same without its predictions and placements, each a long list; the first of each stay."""
+        answer = self.answer.answer
+        if answer is None:
+            return self
+        recommendation = answer.recommendation and replace(answer.recommendation, placements=(), left_out=())
+        slim = replace(answer, predictions=(), recommendation=recommendation)
+        return replace(self, answer=replace(self.answer, answer=slim))
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """Where to run it; None where nothing can be predicted."""
+        return None if self.answer.answer is None else self.answer.answer.recommendation
 
     @property
     def start(self) -> float:
@@ -84,13 +89,13 @@ class FleetJob:
         return self.complete and self.answer.unit == "epoch" and self.saving is not None and self.saving.sure
 
     @property
-    def advice(self) -> VerdictAnswer | None:
+    def advice(self) -> Verdict | None:
         """What to do with it; None where nothing is recommended."""
-        verdict = None if self.answer.recommendation is None else self.answer.recommendation.verdict
+        verdict = None if self.recommendation is None else self.recommendation.verdict
         if verdict is None or self.complete or verdict.action != "move":
             return verdict
         text = "Cannot tell yet: find out which GPUs belong to the job"
-        return VerdictAnswer(action="measure", text=text, why="other GPUs of its machine worked at the same time")
+        return Verdict("measure", text, "other GPUs of its machine worked at the same time")
 
     @property
     def saved_usd(self) -> float | None:
@@ -186,16 +191,15 @@ def answered(job: UnansweredJob, advisor: Advisor, *, unpredicted: str | None = 
         notes.append(
             "other GPUs of its machine were busy too, and without epochs it is unclear whether they belong to the same job"
         )
-    prediction, recommendation = None, None
+    result = None
     if unpredicted is not None:
         notes.append(f"nothing is predicted: {unpredicted}")
     try:
         if sources and unpredicted is None:
             result = _result(sources, reports, len(gpus), advisor)
-            prediction, recommendation = prediction_answer(result), recommendation_answer(result)
     except ValueError as error:  # the InputError of any room
         notes.append(str(error))
-    answer = summed_up(
+    answer = sum_up(
         group,
         reports,
         advisor.catalog,
@@ -204,21 +208,21 @@ def answered(job: UnansweredJob, advisor: Advisor, *, unpredicted: str | None = 
         silent=(),
         plan=JobPlan(),
         notes=notes,
-        prediction=prediction,
-        recommendation=recommendation,
-    ).model_copy(update={"gpus": list(gpus), "active": False})
-    saving = None if recommendation is None else saving_of(recommendation)
+        answer=result,
+    )
+    answer = replace(answer, gpus=gpus, active=False)
+    saving = None if result is None or result.recommendation is None else saving_of(result.recommendation)
     return FleetJob(answer, spans, complete, straggler_of(reports, answer.straggler), saving)
 
 
-def _result(sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor) -> JobResult:
+def _result(sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor) -> Job:
     """Of the slowest GPU of each model: the others wait for it, and each more costs 10 ms."""
     by_model: dict[str, Source] = {}
     for source in comparable(sources)[0]:
         known = by_model.setdefault(source.gpu.name, source)
         if (source.profile.epoch_s or 0.0) > (known.profile.epoch_s or 0.0):
             by_model[source.gpu.name] = source
-    slowest = slowest_of(list(by_model.values()))
+    slowest = find_slowest(list(by_model.values()))
     devices = [report.device for report in reports]
     machines = len({device.node for device in devices})
     on = rented(

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.execution import Workers, in_batches, worked_on
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, UnansweredJob, answered, unanswered
 from epochcast.analyzer.fleet.jobs_table import row_of
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.jobs.advisor import Advisor
 
 # Jobs that go to a worker together, about a second of work, and stretches of them: with each batch goes the model, 2.5 MB.
 _MOST_JOBS, _MOST_SPANS = 50, 400

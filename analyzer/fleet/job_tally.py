@@ -38,12 +38,12 @@ class _Money:
     high: float = 0.0
 
     def add(self, job: FleetJob) -> None:
-        saving, recommendation = job.saving, job.answer.recommendation
+        saving, recommendation = job.saving, job.recommendation
         assert saving is not None and recommendation is not None and recommendation.current is not None
         usd = saving.usd_per_hour * job.seconds / 3600
         self.jobs += 1
-        self.assumed += recommendation.current.assumed
-        self.by_data_sheet += saving.to.by_data_sheet
+        self.assumed += recommendation.on.assumed
+        self.by_data_sheet += saving.to.prediction.by_data_sheet
         self.usd += usd
         self.saved_usd += usd * saving.ratio
         self.low += usd * saving.low
@@ -86,11 +86,11 @@ class JobTally:
         cycle = self._cycles[columns["cycle"] or job.answer.unit or NO_CYCLE]
         cycle.jobs += 1
         cycle.gpu_hours += columns["gpu_hours"]
-        if job.answer.ofu is not None:
+        if job.answer.use.ofu is not None:
             self._ofu_known_s += job.gpu_s
-            self._ofu_s += job.answer.ofu * job.gpu_s
+            self._ofu_s += job.answer.use.ofu * job.gpu_s
         self._tensor_cores_idle += job.answer.tensor_cores_idle
-        self._reduced_clock += job.answer.reduced_clock is not None
+        self._reduced_clock += job.answer.use.reduced_clock is not None
         row = {name: value for name, value in columns.items() if name in _TABLE_COLUMNS}
         self._add_saving(job, row)
         if job.straggler is not None:

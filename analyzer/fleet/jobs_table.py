@@ -8,9 +8,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from epochcast.analyzer.answers.cycles import waits
-from epochcast.analyzer.answers.job_schema import JobAnswer
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob
+from epochcast.analyzer.jobs.cycles import waits
+from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.watched import WatchedJob, watched_job_json
 from epochcast.detector import cycle_of
 
 
@@ -102,7 +103,7 @@ SCHEMA = pa.schema(
         _column("fastest_usd_per_hour", _NUMBER, ""),
         _column("fastest_ratio", _NUMBER, "its time there over its time now"),
         _column("notes", _TEXTS, "what these answers rely on and what is missing"),
-        _column("answer", _TEXT, "the whole answer as JSON (epochcast.job/v1), as the service gives it"),
+        _column("answer", _TEXT, "the whole answer as JSON (epochcast.watched-job/v1), as the service gives it"),
     ],
     metadata={"schema": "epochcast.fleet-jobs/v1"},
 )
@@ -110,7 +111,7 @@ SCHEMA = pa.schema(
 # Columns that are named as in the answer that the service gives of a job.
 _AS_ANSWERED = (
     *("title", "grouped_by", "gpus", "nodes", "gpu_model", "simulated", "verdict", "unit", "epoch_s", "epoch_s_low"),
-    *("epoch_s_high", "confidence", "spread", "ofu", "tensor_cores_idle", "held_idle_s", "held_idle_usd", "reduced_clock"),
+    *("epoch_s_high", "confidence", "spread", "tensor_cores_idle"),
 )
 
 # Rows that are held before they are written: about 100 kB each, most of that the answer.
@@ -135,6 +136,7 @@ def row_of(job: FleetJob) -> dict[str, Any]:
     return {
         "job": answer.id,
         **{name: getattr(answer, name) for name in _AS_ANSWERED},
+        **{name: getattr(answer.use, name) for name in ("ofu", "held_idle_s", "held_idle_usd", "reduced_clock")},
         "gpu_count": len(answer.gpus),
         "traces": list(dict.fromkeys(span.trace for span in spans)),
         "whole": job.complete,
@@ -149,17 +151,17 @@ def row_of(job: FleetJob) -> dict[str, Any]:
         **_straggler(job),
         **_placement(job),
         "notes": _notes(answer),
-        "answer": answer.model_dump_json(),
+        "answer": watched_job_json(answer).decode(),
         **_saving(job),
     }
 
 
 def _idle(job: FleetJob) -> dict[str, Any]:
-    cycle, prediction = cycle_of(job.answer.epoch_s, job.answer.cycles), job.answer.prediction
+    cycle, known = cycle_of(job.answer.epoch_s, job.answer.cycles), job.answer.answer
     return {
         "cycle": None if cycle is None else cycle.kind,
         "idle_ratio": None if cycle is None else cycle.idle_share,
-        "idle_at_boundaries": waits(job.answer.cycles) if prediction is None else prediction.idle_at_boundaries,
+        "idle_at_boundaries": waits(job.answer.cycles) if known is None else known.idle_at_boundaries,
     }
 
 
@@ -176,17 +178,25 @@ def _straggler(job: FleetJob) -> dict[str, Any]:
 
 
 def _placement(job: FleetJob) -> dict[str, Any]:
-    recommendation = job.answer.recommendation
+    recommendation = job.recommendation
     row: dict[str, Any] = {} if job.advice is None else {"action": job.advice.action, "advice": job.advice.text}
-    if recommendation is not None and (now := recommendation.current) is not None:
-        row |= {f"current_{name}": getattr(now, name) for name in ("instance", "cloud", "region", "assumed")}
+    if recommendation is None:
+        return row
+    if (now := recommendation.current) is not None:
+        row |= _place("current", now) | {"current_assumed": recommendation.on.assumed}
         row["current_usd_per_hour"] = None if job.saving is None else job.saving.usd_per_hour
-    if recommendation is not None and (best := recommendation.cheapest) is not None:
-        names = ("instance", "cloud", "region", "gpu", "instances", "usd_per_hour", "ratio", "fits", "by_data_sheet")
-        row |= {f"cheapest_{name}": getattr(best, name) for name in names}
-    if recommendation is not None and (first := recommendation.fastest) is not None:
-        row |= {f"fastest_{name}": getattr(first, name) for name in ("instance", "cloud", "gpu", "usd_per_hour", "ratio")}
+    if (best := recommendation.cheapest) is not None:
+        row |= _place("cheapest", best)
+        row |= {f"cheapest_{name}": getattr(best, name) for name in ("instances", "usd_per_hour", "fits")}
+        row |= {f"cheapest_{name}": getattr(best.prediction, name) for name in ("ratio", "by_data_sheet")}
+    if (first := recommendation.fastest) is not None:
+        row |= _place("fastest", first)
+        row |= {"fastest_usd_per_hour": first.usd_per_hour, "fastest_ratio": first.prediction.ratio}
     return row
+
+
+def _place(which: str, row: Placement) -> dict[str, str]:
+    return {f"{which}_{name}": text for name, text in row.instance.place.items() if f"{which}_{name}" in SCHEMA.names}
 
 
 def _saving(job: FleetJob) -> dict[str, Any]:
@@ -203,9 +213,8 @@ def _saving(job: FleetJob) -> dict[str, Any]:
     }
 
 
-def _notes(answer: JobAnswer) -> list[str]:
-    of_answers = [] if answer.recommendation is None else answer.recommendation.notes
-    return list(dict.fromkeys([*answer.notes, *of_answers]))
+def _notes(answer: WatchedJob) -> list[str]:
+    return list(dict.fromkeys([*answer.notes, *(() if answer.answer is None else answer.answer.notes)]))
 
 
 def _mean(values: list[tuple[float | None, float]]) -> float | None:

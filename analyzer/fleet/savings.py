@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.recommendation_schema import InstanceAnswer, RecommendationAnswer
-from epochcast.analyzer.instances.rented import rented
-from epochcast.analyzer.recommendation.verdict import LEAST_SAVING
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.recommend import Recommendation
+from epochcast.analyzer.jobs.verdict import LEAST_SAVING
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.static_gpu import gpu_of
 
@@ -29,7 +30,7 @@ class Saving:
     """
 
     usd_per_hour: float
-    to: InstanceAnswer
+    to: Placement
     ratio: float
     low: float
     high: float
@@ -49,7 +50,7 @@ class Saving:
         return self.saved_usd_per_hour * seconds / _HOUR_S
 
 
-def saving_of(recommendation: RecommendationAnswer) -> Saving | None:
+def saving_of(recommendation: Recommendation) -> Saving | None:
     """Compare where a job runs with where it is cheapest; None where either is not known."""
     now, to = recommendation.current, recommendation.cheapest
     if now is None or to is None:
@@ -58,13 +59,13 @@ def saving_of(recommendation: RecommendationAnswer) -> Saving | None:
     return Saving(
         usd_per_hour,
         to,
-        _saved(to.ratio, to, usd_per_hour),
-        _saved(to.ratio_high, to, usd_per_hour),
-        _saved(to.ratio_low, to, usd_per_hour),
+        _saved(to.prediction.ratio, to, usd_per_hour),
+        _saved(to.prediction.ratio_high, to, usd_per_hour),
+        _saved(to.prediction.ratio_low, to, usd_per_hour),
     )
 
 
-def _saved(ratio: float, to: InstanceAnswer, usd_per_hour: float) -> float:
+def _saved(ratio: float, to: Placement, usd_per_hour: float) -> float:
     return 1 - ratio * to.usd_per_hour / usd_per_hour
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.answers.cycles import second_job
-from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from epochcast.analyzer.fleet.finding import JobSpan
 from epochcast.analyzer.fleet.stretches import BusyStretch
 from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows
+from epochcast.analyzer.jobs.cycles import second_job
+from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from epochcast.analyzer.jobs.rhythm import rhythm_of
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
 from epochcast.analyzer.traces.static_gpu import gpu_of

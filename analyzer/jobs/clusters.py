@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from epochcast.analyzer.answers.job_schema import Grouping
 from epochcast.analyzer.jobs.phase import StepCandidates, epochs_decide, in_step
 from epochcast.analyzer.jobs.rhythm import Rhythm, RhythmCandidates, in_rhythm
 from epochcast.analyzer.telemetry.gpu_report import Report, trainers
+
+Grouping = Literal["slurm_job", "pod", "container", "process", "phase", "single"]
 
 SAME_START_S = 60.0
 """A job's beginning may be found again a little elsewhere, and on another GPU."""

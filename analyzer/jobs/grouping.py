@@ -13,9 +13,8 @@ from itertools import chain, count
 from types import MappingProxyType
 from zlib import crc32
 
-from epochcast.analyzer.answers.cycles import sharing
-from epochcast.analyzer.answers.job_schema import Grouping
-from epochcast.analyzer.jobs.clusters import SAME_START_S, Cluster, Known, Rhythms, by_phase
+from epochcast.analyzer.jobs.clusters import SAME_START_S, Cluster, Grouping, Known, Rhythms, by_phase
+from epochcast.analyzer.jobs.cycles import sharing
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
 from epochcast.analyzer.telemetry.gpu_report import Report, trainers
 

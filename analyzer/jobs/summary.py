@@ -7,16 +7,14 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer
-from epochcast.analyzer.answers.cycles import NO_STEP, throughput
-from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE
-from epochcast.analyzer.answers.gpu_use import use_of
-from epochcast.analyzer.answers.job_result import said_once
-from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, JobPlan
-from epochcast.analyzer.answers.predictions import comparable
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
-from epochcast.analyzer.answers.sources import Source, notes_on
+from epochcast.analyzer.jobs.cycles import NO_STEP, throughput
+from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE
+from epochcast.analyzer.jobs.gpu_use import use_of
 from epochcast.analyzer.jobs.grouping import Group
+from epochcast.analyzer.jobs.job import Job, said_once
+from epochcast.analyzer.jobs.predict import comparable
+from epochcast.analyzer.jobs.sources import Source, notes_on
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report, Verdict
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.words import length, plain
@@ -70,7 +68,7 @@ def _source(report: Report, profile: Profile, catalog: Catalog, *, contradicted:
     if contradicted:
         profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     notes = () if contradicted else tuple(notes_on(report.detection))
-    return Source(device.title, profile, gpu, notes, report.detection)
+    return Source(name=device.title, profile=profile, gpu=gpu, notes=notes, detection=replace(report.detection, epochs=()))
 
 
 def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, str]]]:
@@ -99,7 +97,7 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
     return [report for place, report in enumerate(reports) if place not in own], outvoted
 
 
-def summed_up(
+def sum_up(
     group: Group,
     reports: Sequence[Report],
     catalog: Catalog,
@@ -109,10 +107,9 @@ def summed_up(
     silent: Iterable[str],
     plan: JobPlan,
     notes: Sequence[str],
-    prediction: PredictionAnswer | None = None,
-    recommendation: RecommendationAnswer | None = None,
-) -> JobAnswer:
-    """Return the job as it is answered.
+    answer: Job | None = None,
+) -> WatchedJob:
+    """Return the job with its answer.
 
     Args:
         group: which GPUs, and why.
@@ -123,7 +120,7 @@ def summed_up(
         silent: UUIDs of GPUs that are no longer reported.
         plan: what its operator says.
         notes: sentences next to the group's.
-        prediction, recommendation: None where there is none.
+        answer: None where nothing can be predicted.
     """
     counted = _elected(reports)[0] or reports
     verdict = next(candidate for candidate in _VERDICTS if any(report.verdict == candidate for report in counted))
@@ -144,21 +141,18 @@ def summed_up(
     pace = throughput(cycles, plan.samples_per_step, plan.tokens_per_step)
     if pace is None and (plan.samples_per_step or plan.tokens_per_step):
         sentences.append(NO_STEP)
-    cheapest = None if recommendation is None else recommendation.cheapest
-    savings = None if recommendation is None else recommendation.savings
-    now = None if recommendation is None else recommendation.current
-    each = None if now is None or now.assumed else now.usd_per_gpu_hour
-    use = vars(use_of(sources, [report.profile for report in reports], each))
+    on = None if answer is None or answer.recommendation is None else answer.recommendation.on
+    each = None if on is None or on.assumed else on.usd_per_gpu_hour
     length_of: dict[str, Any] = {
         name: getattr(timed, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")
     }
     ends = [report.epochs[-1].end for report in reports if report.epochs]
-    return JobAnswer(
+    return WatchedJob(
         id=group.id,
         title=group.title,
         grouped_by=group.grouped_by,
-        gpus=list(group.gpus),
-        nodes=list(dict.fromkeys(report.device.node for report in reports)),
+        gpus=group.gpus,
+        nodes=tuple(dict.fromkeys(report.device.node for report in reports)),
         gpu_model=" + ".join(models),
         active=any(report.state != "idle" for report in reports if report not in lost),
         simulated=any(report.device.simulated for report in reports),
@@ -170,31 +164,26 @@ def summed_up(
         last_epoch_end=max(ends, default=None),
         spread=max(paces.values()) / min(paces.values()) - 1 if paces else 0.0,
         straggler=slowest if slowest is not None and _stands_out(slowest, paces, telling) else None,
-        cheapest=None if cheapest is None else f"{cheapest.cloud} {cheapest.instance}",
-        savings_cost_ratio=None if savings is None else savings.cost_ratio,
-        cycles=list(cycles),
-        samples_per_s=None if pace is None else pace.samples_per_s,
-        tokens_per_s=None if pace is None else pace.tokens_per_s,
-        **use,
+        cycles=cycles,
+        throughput=pace,
+        # The answer's may be of fewer GPUs, or older.
+        use=use_of(sources, [report.profile for report in reports], each),
         tensor_cores_idle=any(tensor_cores_idle(source.profile, source.gpu) for source in sources),
         plan=plan,
-        # Both may be of fewer GPUs, or older.
-        prediction=prediction and prediction.model_copy(update=use),
-        recommendation=recommendation and recommendation.model_copy(update=use),
-        notes=list(map(plain, sentences)),
+        answer=answer,
+        notes=tuple(map(plain, sentences)),
     )
 
 
-def gpu_answer(report: Report, job: str | None, catalog: Catalog) -> GpuAnswer:
+def watch_gpu(report: Report, job: str | None, catalog: Catalog) -> WatchedGpu:
     """Return a GPU as it is answered."""
     device = report.device
-    return GpuAnswer(
+    return WatchedGpu(
         model=_model_or_none(device, catalog),
         job=job,
-        cycles=list(report.cycles),
         held_idle_s=None if report.profile is None else report.profile.held_idle_s,
         **{name: getattr(device, name) for name in ("uuid", "label", "name", "node", "source", "simulated")},
-        **{name: getattr(report, name) for name in ("state", "verdict", "unit", "period_s", "confidence", "hertz")},
+        **{name: getattr(report, name) for name in ("state", "verdict", "unit", "period_s", "cycles", "confidence", "hertz")},
         **{name: getattr(report, name) for name in ("job_since", "epochs_seen", "last_sample")},
     )
 

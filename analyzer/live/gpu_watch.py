@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.answers.detected_profile import LEAST_CONFIDENCE, detect_epochs, profile_of_detection
+from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE, detect_epochs, profile_of_detection
 from epochcast.analyzer.live.known_epochs import KnownEpochs, News
 from epochcast.analyzer.live.same_job import LONGEST_HOLE_S, Hole, rest_s
 from epochcast.analyzer.live.stream_metrics import PREFERENCE, chosen

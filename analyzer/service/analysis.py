@@ -10,23 +10,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TypeVar
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer
-from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, JobPlan
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
-from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import group
-from epochcast.analyzer.jobs.summary import gpu_answer, sources_of
+from epochcast.analyzer.jobs.job import Job
+from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.sources import Source
+from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.stored_reports import StoredReports
-from epochcast.analyzer.recommendation import JobLimits, Objective
 from epochcast.analyzer.service import health
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.job_answers import JobAnswers, planned
@@ -66,8 +63,8 @@ class Snapshot:
     """
 
     taken_at: float
-    gpus: Mapping[str, GpuAnswer]
-    jobs: Mapping[str, JobAnswer]
+    gpus: Mapping[str, WatchedGpu]
+    jobs: Mapping[str, WatchedJob]
     reports: Mapping[str, Report]
     detected_here: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
@@ -177,7 +174,7 @@ class Analysis:
             self._took_s = time.thread_time() - cpu
             self.on_round(time.perf_counter() - began)
 
-    def prediction(self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None) -> PredictionAnswer:
+    def predict(self, job: str, *, targets: Sequence[str] | None = None, epochs: int | None = None) -> Job:
         """Predict a job on these targets, or all.
 
         Raises:
@@ -187,12 +184,11 @@ class Analysis:
         record, sources = self._record_and_sources(job)
         plan = record.answer.plan
         question = replace(planned(plan, epochs), targets=targets, gpus=len(record.answer.gpus))
-        result = self._advisor.answer(sources, question)
-        return _with_notes(prediction_answer(result), record.answer.notes)
+        return _add_notes(self._advisor.answer(sources, question), record.answer.notes)
 
-    def recommendation(
+    def recommend(
         self, job: str, *, objective: Objective | None = None, limits: JobLimits | None = None, epochs: int | None = None
-    ) -> RecommendationAnswer:
+    ) -> Job:
         """Rank what can be rented for a job.
 
         Raises:
@@ -206,8 +202,7 @@ class Analysis:
         on = self._answers.rented(sources, answer.plan, devices, limits.market)
         renting = Renting(objective or own.objective, limits, len(answer.nodes), on=on)
         question = replace(planned(answer.plan, epochs), gpus=len(answer.gpus), renting=renting)
-        result = self._advisor.answer(sources, question)
-        return _with_notes(recommendation_answer(result), answer.notes)
+        return _add_notes(self._advisor.answer(sources, question), answer.notes)
 
     def set_plan(self, job: str, plan: JobPlan) -> None:
         """Keep what the operator says of a job, and answer by it from now on.
@@ -253,7 +248,7 @@ class Analysis:
         ordered = {job.id: job for job in sorted(jobs.values(), key=job_place)}
         job_of = {uuid: job_group.id for job_group in groups for uuid in job_group.gpus if job_group.id in current}
         newest = self._stored.newest
-        answers = [gpu_answer(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in newest.items()]
+        answers = [watch_gpu(report, job_of.get(uuid), self._advisor.catalog) for uuid, report in newest.items()]
         gpus = {gpu.uuid: gpu for gpu in sorted(answers, key=gpu_place)}
         detected_here = frozenset(uuid for uuid in newest if not heard[uuid].by_node)
         return Snapshot(now, gpus, ordered, newest, detected_here, gone)
@@ -280,7 +275,7 @@ class Analysis:
         before = self._records or {}
         members = {(uuid, since) for record in current.values() for uuid, since in record.members.items()}
         ended = [
-            replace(record, answer=record.answer.model_copy(update={"active": False}))
+            replace(record, answer=replace(record.answer, active=False))
             for job, record in before.items()
             if job not in current and job not in self._answers.failed and not members.issuperset(record.members.items())
         ]
@@ -321,9 +316,6 @@ def _is_new(before: JobRecord | None, record: JobRecord) -> bool:
     )
 
 
-_Answer = TypeVar("_Answer", PredictionAnswer, RecommendationAnswer)
-
-
-def _with_notes(answer: _Answer, notes: Sequence[str]) -> _Answer:
+def _add_notes(answer: Job, notes: Sequence[str]) -> Job:
     """The answer with what else is to be said of the job, first."""
-    return answer.model_copy(update={"notes": list(dict.fromkeys([*notes, *answer.notes]))})
+    return replace(answer, notes=tuple(dict.fromkeys([*notes, *answer.notes])))

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from epochcast import __version__
-from epochcast.analyzer.answers.answer_schema import AnswerModel
 from epochcast.analyzer.live.health import MOST_SOURCES, WatcherReport, named_sources, problems_of
 
 _MOST_NOTES = 20
 
 
-class Health(AnswerModel):
+class Health(BaseModel):
     """Health of the service."""
 
     status: Literal["ok", "starting", "degraded"]

@@ -13,19 +13,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer
-from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.answers.job_result import JobQuestion
-from epochcast.analyzer.answers.job_schema import JobPlan
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
-from epochcast.analyzer.answers.sources import Source, slowest_of
-from epochcast.analyzer.instances import Market
-from epochcast.analyzer.instances.rented import Rented, rented
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import Group
-from epochcast.analyzer.jobs.summary import sources_of, summed_up
+from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.prices import Market
+from epochcast.analyzer.jobs.prices.rented import Rented, rented
+from epochcast.analyzer.jobs.sources import Source, find_slowest
+from epochcast.analyzer.jobs.summary import sources_of, sum_up
+from epochcast.analyzer.jobs.watched import JobPlan
+from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.live.state_store import StateStore
-from epochcast.analyzer.recommendation import Work
 from epochcast.analyzer.service.job_record import JobRecord
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, GpuDevice, Report
 
@@ -63,8 +60,7 @@ class _Answered:
     """``question`` is None of an answer of an earlier run of the service; ``at``: unix seconds, 0 then."""
 
     question: _Question | None
-    prediction: PredictionAnswer | None
-    recommendation: RecommendationAnswer | None
+    answer: Job | None
     notes: tuple[str, ...]
     at: float
 
@@ -153,7 +149,7 @@ class JobAnswers:
 
     def rented(self, sources: Sequence[Source], plan: JobPlan, devices: Sequence[GpuDevice], market: Market) -> Rented:
         """What a job on ``devices`` runs on; ``sources`` are those of `sources_of`."""
-        gpu, machines = slowest_of(sources).gpu.name, len({device.node for device in devices})
+        gpu, machines = find_slowest(sources).gpu.name, len({device.node for device in devices})
         instances = self._advisor.instances
         return rented(gpu, len(devices), instances, plan=plan, devices=devices, machines=machines, market=market)
 
@@ -181,7 +177,7 @@ class JobAnswers:
         on = self.rented(sources, plan, devices, self._market) if sources else None
         question = _Question(sources, len(reports), machines, on, plan, inputs.today)
         answered, waits = self._answer_to(question, inputs.group, before, now, may_answer)
-        answer = summed_up(
+        answer = sum_up(
             inputs.group,
             reports,
             self._advisor.catalog,
@@ -190,8 +186,7 @@ class JobAnswers:
             silent=inputs.silent,
             plan=plan,
             notes=[*notes, *answered.notes],
-            prediction=answered.prediction,
-            recommendation=answered.recommendation,
+            answer=answered.answer,
         )
         return _Made(inputs, JobRecord(answer, tuple(replace(report, epochs=()) for report in reports), now), waits)
 
@@ -200,10 +195,10 @@ class JobAnswers:
     ) -> tuple[_Answered, bool]:
         """The answer, made again where it must and may be; and whether it waits for that."""
         known = self._answered.get(group.id)
-        if known is None and before is not None and before.answer.prediction is not None:
+        if known is None and before is not None and before.answer.answer is not None:
             was = before.answer
-            if (tuple(was.gpus), was.plan) == (group.gpus, question.plan):
-                known = _Answered(None, was.prediction, was.recommendation, (), 0.0)
+            if (was.gpus, was.plan) == (group.gpus, question.plan):
+                known = _Answered(None, was.answer, (), 0.0)
         if known is not None and known.question == question:
             return known, False
         if known is not None and known.question is not None and not known.question.is_like(question):
@@ -213,30 +208,29 @@ class JobAnswers:
             return known, True
         if question.sources and not may_answer:
             self.renew_at = min(self.renew_at, now)
-            return known or _Answered(None, None, None, (_WAITS,), 0.0), True
+            return known or _Answered(None, None, (_WAITS,), 0.0), True
         answered = self._answered[group.id] = self._answer(group.id, question, now)
         return answered, False
 
     def _answer(self, job: str, question: _Question, now: float) -> _Answered:
         """Predict and recommend; where that fails, a note says why."""
         if not question.sources:
-            return _Answered(question, None, None, (), now)
-        prediction, recommendation, notes = None, None, []
+            return _Answered(question, None, (), now)
+        answer, notes = None, []
         try:
             renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
             job_question = replace(planned(question.plan), gpus=question.gpus, renting=renting)
-            if job_question.work is not None and slowest_of(question.sources).profile.epoch_s is None:
+            if job_question.work is not None and find_slowest(question.sources).profile.epoch_s is None:
                 job_question = replace(job_question, work=None)
                 notes.append("the time of the whole job is unknown until its epochs are known")
-            result = self._advisor.answer(question.sources, job_question)
-            prediction, recommendation = prediction_answer(result), recommendation_answer(result)
+            answer = self._advisor.answer(question.sources, job_question)
         except ValueError as error:  # the InputError of any room
             notes.append(str(error))
         except Exception as error:
             self.errors += 1
             log.exception("job %s cannot be predicted", job)
             notes.append(f"the prediction failed because of a bug in Epochcast ({type(error).__name__}); see the service log")
-        return _Answered(question, prediction, recommendation, tuple(notes), now)
+        return _Answered(question, answer, tuple(notes), now)
 
     def _epochs_of(self, report: Report) -> int:
         """Epochs of the present job: those that it carries, or those in the store where it does not carry them all."""

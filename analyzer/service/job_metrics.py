@@ -13,8 +13,9 @@ from prometheus_client import Histogram
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from epochcast.analyzer.answers.job_schema import JobAnswer
-from epochcast.analyzer.answers.recommendation_schema import InstanceAnswer
+from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.recommend import Recommendation
+from epochcast.analyzer.jobs.watched import WatchedJob
 from epochcast.analyzer.live.metrics import Value, catalog, families
 from epochcast.analyzer.service.analysis import Analysis, Snapshot
 
@@ -55,7 +56,7 @@ class JobMetrics(Collector):
         yield from _within_bounds(jobs, snapshot, self._predicted_gpus)
 
 
-def _current_jobs(snapshot: Snapshot) -> list[JobAnswer]:
+def _current_jobs(snapshot: Snapshot) -> list[WatchedJob]:
     """Jobs that a GPU runs or ran last, if it is not gone: the others have ended, and stay on the page alone.
 
     Those that run come first, of these the largest.
@@ -65,7 +66,7 @@ def _current_jobs(snapshot: Snapshot) -> list[JobAnswer]:
     return sorted(current, key=lambda job: (not job.active, -len(job.gpus), job.since or 0.0, job.id))
 
 
-def _within_bounds(jobs: Sequence[JobAnswer], snapshot: Snapshot, predicted_gpus: int) -> Iterator[Value]:
+def _within_bounds(jobs: Sequence[WatchedJob], snapshot: Snapshot, predicted_gpus: int) -> Iterator[Value]:
     """First what each job is, then what is recommended, then what is predicted for each GPU, until the page is full."""
     room, known = MOST_BYTES, len(jobs)
     for part, of in (
@@ -97,24 +98,29 @@ def _bytes(value: Value) -> int:
     )
 
 
-def _hourly_savings(job: JobAnswer) -> float:
-    rec = job.recommendation
+def _recommendation(job: WatchedJob) -> Recommendation | None:
+    return None if job.answer is None else job.answer.recommendation
+
+
+def _hourly_savings(job: WatchedJob) -> float:
+    rec = _recommendation(job)
     if job.epoch_s is None or rec is None or rec.current is None or rec.savings is None:
         return 0.0
-    return rec.current.usd_per_hour * max(rec.savings.cost_ratio or 0.0, 0.0)
+    return rec.current.usd_per_hour * max(rec.savings.cost_ratio, 0.0)
 
 
-def _of_gpus(job: JobAnswer, snapshot: Snapshot) -> Iterator[Value]:
+def _of_gpus(job: WatchedJob, snapshot: Snapshot) -> Iterator[Value]:
     for uuid in job.gpus:
         if uuid not in snapshot.gone and (gpu := snapshot.gpus.get(uuid)) is not None and gpu.job == job.id:
             yield "epochcast_gpu_training_job_info", (uuid, job.id), 1
 
 
-def _of_job(job: JobAnswer) -> Iterator[Value]:
+def _of_job(job: WatchedJob) -> Iterator[Value]:
     own = (job.id,)
-    current = None if job.recommendation is None else job.recommendation.current
-    instance, cloud = ("", "") if current is None else (current.instance, current.cloud)
-    source = "" if job.prediction is None else job.prediction.source
+    recommendation = _recommendation(job)
+    current = None if recommendation is None else recommendation.current
+    instance, cloud = ("", "") if current is None else (current.instance.name, current.instance.cloud)
+    source = "" if job.answer is None else job.answer.here.profile.gpu
     simulated = "true" if job.simulated else "false"
     info = (job.id, job.title, job.grouped_by, source or job.gpu_model or "", job.unit or "", instance, cloud, simulated)
     yield "epochcast_job_info", info, 1
@@ -124,40 +130,43 @@ def _of_job(job: JobAnswer) -> Iterator[Value]:
         yield f"epochcast_job_{job.unit}_seconds", own, job.epoch_s
     for kind, cycle in {cycle.kind: cycle for cycle in job.cycles}.items():  # of two of a kind the longer
         yield "epochcast_job_cycle_idle_ratio", (job.id, kind), cycle.idle_share
-    yield "epochcast_job_samples_per_second", own, job.samples_per_s
-    yield "epochcast_job_tokens_per_second", own, job.tokens_per_s
+    if job.throughput is not None:
+        yield "epochcast_job_samples_per_second", own, job.throughput.samples_per_s
+        yield "epochcast_job_tokens_per_second", own, job.throughput.tokens_per_s
     yield "epochcast_job_epoch_confidence_ratio", own, job.confidence
     yield "epochcast_job_epochs_total", own, job.epochs_seen
     yield "epochcast_job_epoch_spread_ratio", own, job.spread
 
 
-def _of_prediction(job: JobAnswer, most: int) -> Iterator[Value]:
+def _of_prediction(job: WatchedJob, most: int) -> Iterator[Value]:
     """Of the GPUs that are recommended first, then the fastest."""
-    if job.prediction is None:
+    if job.answer is None:
         return
-    yield "epochcast_job_predicted_from_seconds", (job.id,), job.prediction.epoch_s
-    by_gpu = {prediction.gpu: prediction for prediction in job.prediction.predictions}
-    rows = [] if job.recommendation is None else job.recommendation.recommendations
+    yield "epochcast_job_predicted_from_seconds", (job.id,), job.answer.here.profile.epoch_s
+    by_gpu = {prediction.gpu: prediction for prediction in job.answer.predictions}
+    recommendation = _recommendation(job)
+    rows = () if recommendation is None else recommendation.placements
     fastest = sorted(by_gpu, key=lambda gpu: by_gpu[gpu].ratio)
-    for gpu in list(dict.fromkeys([*(row.gpu for row in rows if row.gpu in by_gpu), *fastest]))[:most]:
+    for gpu in list(dict.fromkeys([*(row.instance.gpu for row in rows if row.instance.gpu in by_gpu), *fastest]))[:most]:
         prediction = by_gpu[gpu]
         yield "epochcast_job_predicted_ratio", (job.id, gpu), prediction.ratio
         yield "epochcast_job_predicted_low_ratio", (job.id, gpu), prediction.ratio_low
         yield "epochcast_job_predicted_high_ratio", (job.id, gpu), prediction.ratio_high
 
 
-def _of_recommendation(job: JobAnswer) -> Iterator[Value]:
+def _of_recommendation(job: WatchedJob) -> Iterator[Value]:
     """Both objectives; time and cost of one epoch or step, also where the answer is of the whole job."""
-    recommendation = job.recommendation
+    recommendation = _recommendation(job)
     if recommendation is None:
         return
     for objective, row in (("cost", recommendation.cheapest), ("time", recommendation.fastest)):
         if row is None:
             continue
         labels = (job.id, objective)
-        place = (row.instance, row.cloud, row.region, row.gpu, str(row.instances), row.market)
+        instance = row.instance
+        place = (instance.name, instance.cloud, instance.region, instance.gpu, str(row.instances), row.market)
         yield "epochcast_job_recommended_instance_info", (*labels, *place), 1
-        yield "epochcast_job_recommended_support_ratio", labels, _support(job, row)
+        yield "epochcast_job_recommended_support_ratio", labels, row.prediction.support
         seconds = _seconds(job, row)
         if seconds is not None:
             yield "epochcast_job_recommended_seconds", labels, seconds
@@ -169,12 +178,7 @@ def _of_recommendation(job: JobAnswer) -> Iterator[Value]:
         yield "epochcast_job_savings_ratio", (job.id, "time"), recommendation.savings.time_ratio
 
 
-def _seconds(job: JobAnswer, row: InstanceAnswer) -> float | None:
+def _seconds(job: WatchedJob, row: Placement) -> float | None:
     """Of one epoch there, on as many GPUs as it has; the row's own may be of the whole job."""
-    here = None if job.prediction is None else job.prediction.epoch_s
-    return None if here is None else here * row.ratio
-
-
-def _support(job: JobAnswer, row: InstanceAnswer) -> float | None:
-    predictions = () if job.prediction is None else job.prediction.predictions
-    return next((prediction.support for prediction in predictions if prediction.gpu == row.gpu), None)
+    here = None if job.answer is None else job.answer.here.profile.epoch_s
+    return None if here is None else here * row.prediction.ratio

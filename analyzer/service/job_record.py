@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import Any
 
-from epochcast.analyzer.answers.job_schema import JobAnswer
 from epochcast.analyzer.jobs.clusters import Known
+from epochcast.analyzer.jobs.watched import WatchedJob, read_watched_job, watched_job_json
 from epochcast.analyzer.telemetry.gpu_report import Report, read_report, report_json
 
 log = logging.getLogger(__name__)
@@ -24,7 +23,7 @@ class JobRecord:
         last_active: unix seconds at which it last went on.
     """
 
-    answer: JobAnswer
+    answer: WatchedJob
     reports: tuple[Report, ...]
     last_active: float
 
@@ -42,8 +41,7 @@ class JobRecord:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
-            # Through text, which has null for what is not finite: such a figure of one job must hold up no other.
-            "answer": json.loads(self.answer.model_dump_json()),
+            "answer": watched_job_json(self.answer).decode(),
             "reports": [report_json(report) for report in self.reports],
         }
 
@@ -51,7 +49,7 @@ class JobRecord:
     def from_json(cls, data: Any, last_active: float) -> JobRecord | None:
         """Build it again; None, and a line in the log, where another version wrote it otherwise."""
         try:
-            return cls(JobAnswer.model_validate(data["answer"]), tuple(map(read_report, data["reports"])), last_active)
+            return cls(read_watched_job(data["answer"]), tuple(map(read_report, data["reports"])), last_active)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.warning("an ended job is skipped because another version wrote it: %s", error)
             return None

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, State
+from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import SourceStatus
+from epochcast.analyzer.telemetry.gpu_report import State
 
 if TYPE_CHECKING:
     from epochcast.analyzer.service.analysis import Snapshot
@@ -52,12 +53,12 @@ def list_page(items: Sequence[Item], place: Callable[[Item], str], *, after: str
     )
 
 
-def gpu_place(gpu: GpuAnswer) -> str:
+def gpu_place(gpu: WatchedGpu) -> str:
     """By node and label; ``10`` comes after ``9``."""
     return " ".join((gpu.node, *(number.zfill(6) for number in gpu.label.split(".")), gpu.uuid))
 
 
-def job_place(job: JobAnswer) -> str:
+def job_place(job: WatchedJob) -> str:
     """The newest first."""
     return f"{1e11 - (job.since or 0.0):019.6f} {job.id}"
 
@@ -69,11 +70,11 @@ def source_place(source: SourceStatus) -> str:
 
 def gpus_of(
     snapshot: Snapshot, *, node: str | None = None, job: str | None = None, state: State | None = None, q: str = ""
-) -> list[GpuAnswer]:
+) -> list[WatchedGpu]:
     """Return the GPUs of a node, of a job, in a state, and with ``q`` in a name of theirs or of their job."""
     words = q.casefold()
 
-    def texts(gpu: GpuAnswer) -> tuple[str | None, ...]:
+    def texts(gpu: WatchedGpu) -> tuple[str | None, ...]:
         answer = snapshot.jobs.get(gpu.job or "")
         return gpu.uuid, gpu.node, gpu.name, gpu.model, gpu.job, None if answer is None else answer.title
 
@@ -87,7 +88,7 @@ def gpus_of(
     ]
 
 
-def jobs_of(snapshot: Snapshot, *, node: str | None = None, active: bool | None = None, q: str = "") -> list[JobAnswer]:
+def jobs_of(snapshot: Snapshot, *, node: str | None = None, active: bool | None = None, q: str = "") -> list[WatchedJob]:
     """Return the jobs with a GPU on a node, that run now or not, and with ``q`` in a name of theirs, their nodes or GPUs."""
     words = q.casefold()
     return [
@@ -95,7 +96,7 @@ def jobs_of(snapshot: Snapshot, *, node: str | None = None, active: bool | None 
         for job in snapshot.jobs.values()
         if active in (None, job.active)
         and (node is None or node in job.nodes)
-        and (not words or _in_one_of(words, (job.title, job.id, job.gpu_model, job.cheapest, *job.nodes, *job.gpus)))
+        and (not words or _in_one_of(words, (job.title, job.id, job.gpu_model, *job.nodes, *job.gpus)))
     ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from fastapi import Depends, Request
 from prometheus_client import CollectorRegistry
 
-from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.config import Settings
@@ -17,7 +17,7 @@ from epochcast.analyzer.service.workers import Workers
 from epochcast.regressor import Catalog
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.answers.advisor import Advisor
+    from epochcast.analyzer.jobs.advisor import Advisor
     from epochcast.analyzer.service.analysis import Analysis
 
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match
 
-from epochcast.analyzer.answers.answer_schema import AnswerModel
 from epochcast.analyzer.service.workers import WorkersBusyError
 
 log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ _TITLES = {
 }
 
 
-class Problem(AnswerModel):
+class Problem(BaseModel):
     """An error as RFC 9457 defines it (``application/problem+json``)."""
 
     type: str = "about:blank"
@@ -62,6 +61,11 @@ def problem(status: int, detail: str, path: str, headers: Mapping[str, str] | No
     body = Problem(title=title, status=status, detail=detail, instance=path[:_LONGEST]).model_dump()
     # Escaped to ASCII: a detail may quote what was sent, which need not be encodable.
     return Response(json.dumps(body).encode("ascii"), status, headers, MEDIA_TYPE)
+
+
+def answer_json(text: bytes) -> Response:
+    """Return the response that is this JSON text."""
+    return Response(text, media_type="application/json")
 
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:

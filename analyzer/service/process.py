@@ -21,14 +21,14 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.rank import JobLimits
 from epochcast.analyzer.live.metrics import DetectionMetrics, View, families
 from epochcast.analyzer.live.state_file import alone_with
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.plugins import Settings as PluginSettings
 from epochcast.analyzer.plugins.registry import Registry
-from epochcast.analyzer.recommendation import JobLimits
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.auth import read_token
@@ -77,7 +77,7 @@ def build(settings: Settings) -> Parts:
         gpus=settings.gpus,
         prices=settings.prices,
         objective=settings.objective,
-        limits=JobLimits(regions=settings.regions, clouds=settings.clouds, market=settings.market),
+        limits=JobLimits(regions=tuple(settings.regions), clouds=tuple(settings.clouds), market=settings.market),
         carbon_intensity=settings.carbon_intensity,
     )
     store = StateStore(settings.state, check=True)

@@ -18,7 +18,7 @@ from epochcast.detector import InputError as NotDetectable
 from epochcast.detector.methods.track.periods import SAME
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.instances import Instance
+    from epochcast.analyzer.jobs.prices import Instance
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """How the names of traces in a folder end."""
@@ -80,7 +80,7 @@ def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | 
         gpus: names in the catalogue, one for each GPU.
         instances: the price table.
     """
-    from epochcast.analyzer.instances.rented import rented
+    from epochcast.analyzer.jobs.prices.rented import rented
 
     prices = [rented(gpu, 1, instances).usd_per_gpu_hour for gpu in gpus]
     known = [price for price in prices if price is not None]
@@ -89,7 +89,7 @@ def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | 
 
 def usd_of(traces: Sequence[Trace]) -> float | None:
     """`usd_per_hour` of the GPUs that the traces name, by our own price table; None where one names none that is known."""
-    from epochcast.analyzer.instances import load_instances
+    from epochcast.analyzer.jobs.prices import load_instances
     from epochcast.analyzer.traces.static_gpu import gpu_of
     from epochcast.regressor import load_catalog
 

@@ -7,17 +7,17 @@ from typing import Any, get_type_hints
 
 import pandas as pd
 from docstrings import meanings, summary
+from epochcast.analyzer.jobs.answer_schema import PredictionAnswer
+from epochcast.analyzer.jobs.recommendation_schema import RecommendationAnswer
 from markdown import code, head, prose, table
 from pydantic import BaseModel
 from type_names import type_name
 
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer
-from epochcast.analyzer.answers.job_schema import JobAnswer
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
 from epochcast.analyzer.backends.convmeter.predictor import ConvmeterManifest
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest
-from epochcast.analyzer.instances.price_table import load_instances
+from epochcast.analyzer.jobs.prices.price_table import load_instances
+from epochcast.analyzer.jobs.watched import WatchedJob
 from epochcast.analyzer.telemetry import gpu_report as report
 from epochcast.analyzer.traces import trace
 from epochcast.detector.labels import Labels
@@ -82,7 +82,7 @@ _ANSWERS = [
             "`GET /api/v1/jobs/{job}/recommendation`; `recommendation` of a job",
         ),
         (
-            JobAnswer,
+            WatchedJob,
             "`GET /api/v1/jobs/{job}`; the column `answer` of [a fleet's `jobs.parquet`](../fleet.md#the-tables)",
         ),
     )

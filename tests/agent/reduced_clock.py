@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from epochcast.analyzer.answers.gpu_use import use_of
-from epochcast.analyzer.answers.sources import Source
+from epochcast.analyzer.jobs.gpu_use import use_of
+from epochcast.analyzer.jobs.sources import Source
 from epochcast.regressor import load_catalog
 from epochcast.regressor.summary import summarise
 

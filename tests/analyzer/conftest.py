@@ -16,14 +16,14 @@ from ..searched_once import searched_once
 __all__ = ["price_day", "searched_once"]
 
 if TYPE_CHECKING:  # seconds to import, which tests of other parts need not wait for
-    from epochcast.analyzer.answers.advisor import Advisor
+    from epochcast.analyzer.jobs.advisor import Advisor
     from epochcast.regressor import Catalog
 
 
 @pytest.fixture(scope="session")
 def advisor() -> "Advisor":
     """What answers about jobs, with all that is shipped."""
-    from epochcast.analyzer.answers.advisor import Advisor
+    from epochcast.analyzer.jobs.advisor import Advisor
 
     return Advisor.load()
 

@@ -19,7 +19,7 @@ def test_first_epoch_in_proportion_and_stalls_as_long_as_they_were(make_profile:
     assert job.first_epoch_s == 7.0 and job.stall_s == pytest.approx(20.0)
     assert job.seconds.value == pytest.approx(7 + 10 * 5 + 20)
     assert job.seconds.low == pytest.approx(14 * 0.4 + 10 * 4 + 20)
-    assert job.to_json()["seconds_high"] == pytest.approx(14 * 0.6 + 10 * 6 + 20)
+    assert job.seconds.high == pytest.approx(14 * 0.6 + 10 * 6 + 20)
 
 
 def test_without_a_first_epoch_told_apart_all_are_alike(make_profile: Make) -> None:

@@ -33,7 +33,7 @@ from epochcast.analyzer.backends.convmeter.predictor import NO_BLOCK, Cell, Conv
 from epochcast.analyzer.backends.convmeter.training_memory import training_memory
 from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, price_notes
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import Instance, load_instances
+from epochcast.analyzer.jobs.prices import Instance, load_instances
 from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
 from epochcast.analyzer.plugins.types import GpuName, Name
 from epochcast.regressor import Catalog, Gpu

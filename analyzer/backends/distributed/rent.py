@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from epochcast.analyzer.instances import Instance, is_stale, price_age, stale_note
+from epochcast.analyzer.jobs.prices import Instance, is_stale, price_age, stale_note
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, pr
 from epochcast.analyzer.backends.distributed.search import available
 from epochcast.analyzer.backends.distributed.timeline import write_chrome_trace
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.plugins import Settings
 from epochcast.regressor import Catalog, Gpu, load_catalog
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.answers.job_schema import GpuAnswer
+from epochcast.analyzer.jobs.watched import WatchedGpu
 from epochcast.analyzer.service.page import states
 from epochcast.analyzer.service.page.job_page import ReadEpochs, no_epochs
 from epochcast.analyzer.service.page.plots import epoch_plot
@@ -34,7 +34,7 @@ _SHOWN_IN = (
 )
 
 
-def gpu_page(gpu: GpuAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
+def gpu_page(gpu: WatchedGpu, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
     """Return what the template shows of ``gpu`` at ``now`` [unix s]."""
     state = states.of_gpu(gpu, now)
     report = snapshot.reports.get(gpu.uuid)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epochcast.analyzer.answers.cycles import waits
-from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer
+from epochcast.analyzer.jobs.cycles import waits
+from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.service.listing import gpu_place
 from epochcast.analyzer.service.page import states
 from epochcast.analyzer.service.page.overview import gpu_row, hardware, where
@@ -29,10 +29,11 @@ _OWNERS = {"slurm_job": "Slurm job", "pod": "Kubernetes pod", "container": "cont
 ReadEpochs = Callable[..., Sequence[EpochRecord]]  # StateStore.epochs
 
 
-def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
+def job_page(job: WatchedJob, snapshot: Snapshot, read_epochs: ReadEpochs, now: float) -> dict[str, Any]:
     """Return what the template shows of ``job`` at ``now`` [unix s]."""
-    rec, state = job.recommendation, states.of_job(job, snapshot.gpus, now)
-    shown = [] if rec is None else rec.notes
+    answer, state = job.answer, states.of_job(job, snapshot.gpus, now)
+    rec = None if answer is None else answer.recommendation
+    shown = () if answer is None else answer.notes
     known = sorted((snapshot.gpus[uuid] for uuid in job.gpus if uuid in snapshot.gpus), key=gpu_place)
     slowest = next((gpu for gpu in known if gpu.uuid == job.straggler), None)
     # Of a large job the straggler, wherever it is, and the first of the others.
@@ -45,16 +46,16 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
         "hardware": hardware(job, snapshot.gpus),
         "where": where(job.nodes),
         "rec": rec,
-        "prediction_notes": [] if job.prediction is None else _others(job.prediction.notes, shown),
-        "other_notes": _others(job.notes, [*shown, *([] if job.prediction is None else job.prediction.notes)]),
+        "answer_notes": shown,
+        "other_notes": [note for note in job.notes if note not in shown],
         "costs": cost_plot(rec),
-        "waits": waits(job.cycles) if job.prediction is None else job.prediction.idle_at_boundaries,
+        "waits": waits(job.cycles) if answer is None else answer.idle_at_boundaries,
         "gpus": [gpu_row(gpu, snapshot, now) for gpu in sorted(shown_gpus, key=gpu_place)],
         "known": len(known),
         "straggler": None if slowest is None else f"GPU {slowest.label} of {slowest.node}",
         "grouping": _grouping(job),
         "plot": _plot(job, shown_gpus, read_epochs),
-        "intervals": None if job.prediction is None else interval_plot(job.prediction, job.gpu_model),
+        "intervals": None if answer is None else interval_plot(answer, job.gpu_model),
         "ratio_only": RATIO_ONLY,
         "no_epochs": no_epochs(job.verdict, state),
         "no_prediction": f"Nothing can be predicted yet. {_why_not(job, state)}",
@@ -64,7 +65,7 @@ def job_page(job: JobAnswer, snapshot: Snapshot, read_epochs: ReadEpochs, now: f
     }
 
 
-def _grouping(job: JobAnswer) -> str:
+def _grouping(job: WatchedJob) -> str:
     """Why its GPUs count as one job."""
     if job.grouped_by == "single":
         return "It trains alone: no other GPU has the same epochs."
@@ -80,7 +81,7 @@ def no_epochs(verdict: str, state: states.State) -> str:
     return state.sentence if state.word in ("searching", "no samples yet") else "No epochs were found."
 
 
-def _plot(job: JobAnswer, gpus: Sequence[GpuAnswer], read_epochs: ReadEpochs) -> EpochPlot | None:
+def _plot(job: WatchedJob, gpus: Sequence[WatchedGpu], read_epochs: ReadEpochs) -> EpochPlot | None:
     if job.since is None or job.unit == "step":
         return None
     limit = max(10, MOST_MARKS // max(1, len(gpus)))
@@ -97,12 +98,7 @@ def _plot(job: JobAnswer, gpus: Sequence[GpuAnswer], read_epochs: ReadEpochs) ->
     return epoch_plot(epochs, since=job.since, expected=expected, names=names, standing_out=job.straggler)
 
 
-def _why_not(job: JobAnswer, state: states.State) -> str:
+def _why_not(job: WatchedJob, state: states.State) -> str:
     if state.word == "searching":
         return "The detector needs a few epochs, or a few minutes of work."
     return "See the notes below." if job.notes else "The first profile comes after a minute of work."
-
-
-def _others(notes: Sequence[str], shown: Sequence[str]) -> list[str]:
-    """The notes that the page does not show elsewhere."""
-    return [note for note in notes if note not in shown]

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
-from epochcast.analyzer.answers.job_schema import State
 from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.listing import (
     ListPage,
@@ -21,6 +20,7 @@ from epochcast.analyzer.service.listing import (
 )
 from epochcast.analyzer.service.page.nodes import by_node, node_row
 from epochcast.analyzer.service.page.overview import gpu_row, job_row, source_row
+from epochcast.analyzer.telemetry.gpu_report import State
 
 if TYPE_CHECKING:
     from epochcast.analyzer.service.analysis import Snapshot

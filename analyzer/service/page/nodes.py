@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epochcast.analyzer.answers.job_schema import GpuAnswer
+from epochcast.analyzer.jobs.watched import WatchedGpu
 from epochcast.analyzer.service.page import states
 
 if TYPE_CHECKING:
@@ -41,15 +41,15 @@ class NodeRow:
     newest: float | None
 
 
-def by_node(gpus: Iterable[GpuAnswer]) -> dict[str, list[GpuAnswer]]:
+def by_node(gpus: Iterable[WatchedGpu]) -> dict[str, list[WatchedGpu]]:
     """Return these GPUs by node, in the order of the nodes' names."""
-    found: dict[str, list[GpuAnswer]] = {}
+    found: dict[str, list[WatchedGpu]] = {}
     for gpu in gpus:
         found.setdefault(gpu.node, []).append(gpu)
     return dict(sorted(found.items()))
 
 
-def node_row(gpus: Sequence[GpuAnswer], snapshot: Snapshot, now: float) -> NodeRow:
+def node_row(gpus: Sequence[WatchedGpu], snapshot: Snapshot, now: float) -> NodeRow:
     """Return the row of the node that has these GPUs."""
     models = Counter(gpu.model or gpu.name for gpu in gpus)
     words = Counter((state.kind, state.word) for state in (states.of_gpu(gpu, now) for gpu in gpus))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from epochcast.analyzer.answers.job_schema import GpuAnswer, JobAnswer, JobSummary
+from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.listing import ListPage, gpus_of, jobs_of, sources_of
 from epochcast.analyzer.service.page import states
@@ -40,7 +40,7 @@ class JobRow:
         advice: what the verdict on its page says to do; None without a recommendation.
     """
 
-    job: JobSummary
+    job: WatchedJob
     state: State
     hardware: str
     where: str
@@ -52,7 +52,7 @@ class JobRow:
 class GpuRow:
     """A GPU in a table; ``title``: of its job, None where that is not known."""
 
-    gpu: GpuAnswer
+    gpu: WatchedGpu
     state: State
     title: str | None
 
@@ -114,20 +114,20 @@ def _cut(items: Sequence[Item], row: Callable[[Item], Row], most: int) -> ListPa
     return ListPage([row(item) for item in items[:most]], len(items))
 
 
-def job_row(job: JobAnswer, snapshot: Snapshot, now: float) -> JobRow:
+def job_row(job: WatchedJob, snapshot: Snapshot, now: float) -> JobRow:
     """Return the row of a job."""
-    verdict = None if job.recommendation is None else job.recommendation.verdict
+    recommendation = None if job.answer is None else job.answer.recommendation
     return JobRow(
         job,
         states.of_job(job, snapshot.gpus, now),
         hardware(job, snapshot.gpus),
         where(job.nodes),
         _trend(job, snapshot.reports),
-        None if verdict is None else verdict.action,
+        None if recommendation is None else recommendation.verdict.action,
     )
 
 
-def gpu_row(gpu: GpuAnswer, snapshot: Snapshot, now: float) -> GpuRow:
+def gpu_row(gpu: WatchedGpu, snapshot: Snapshot, now: float) -> GpuRow:
     """Return the row of a GPU."""
     job = snapshot.jobs.get(gpu.job or "")
     return GpuRow(gpu, states.of_gpu(gpu, now), None if job is None else job.title)
@@ -138,20 +138,20 @@ def source_row(source: SourceStatus) -> SourceRow:
     return SourceRow(source, states.of_source(source), source.lag_s)
 
 
-def hardware(job: JobSummary, gpus: Mapping[str, GpuAnswer]) -> str:
+def hardware(job: WatchedJob, gpus: Mapping[str, WatchedGpu]) -> str:
     """``4 × A10G``; the driver's names where the catalogue has none."""
     names = {gpus[uuid].name for uuid in job.gpus if uuid in gpus}
     return f"{len(job.gpus)} × {job.gpu_model or ' and '.join(sorted(names)) or 'GPU'}"
 
 
-def where(nodes: list[str]) -> str:
+def where(nodes: Sequence[str]) -> str:
     """The nodes, at most three by name."""
     if len(nodes) <= 3:
         return ", ".join(nodes)
     return f"{nodes[0]}, {nodes[1]} and {len(nodes) - 2} more"
 
 
-def _trend(job: JobSummary, reports: Mapping[str, Report]) -> str | None:
+def _trend(job: WatchedJob, reports: Mapping[str, Report]) -> str | None:
     """Of the GPU with the most epochs: those of a job end together."""
     since = (job.since or 0.0) - 1.0
     last = float("inf") if job.last_epoch_end is None else job.last_epoch_end + 1.0
@@ -163,7 +163,7 @@ def _trend(job: JobSummary, reports: Mapping[str, Report]) -> str | None:
     return trend(max(held, key=len, default=[]))
 
 
-def _summary(active: Sequence[JobAnswer]) -> str:
+def _summary(active: Sequence[WatchedJob]) -> str:
     """The page in a sentence; read aloud when it changes."""
     if not active:
         return "No job is running now."

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import Request
 from pydantic import ValidationError
 
-from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan
-from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.jobs.prices import Instance
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
 
 FIELDS = {"epochs": "Epochs of the whole job", "instance": "Instance it runs on", "cloud": "Cloud", "region": "Region"}
 """Keys of a plan, with their labels."""
@@ -35,7 +35,7 @@ def plan_of(typed: Mapping[str, str], before: JobPlan) -> tuple[JobPlan | None, 
 
 
 def plan_form(
-    job: JobAnswer, instances: Iterable[Instance], typed: Mapping[str, str] | None, errors: Mapping[str, str]
+    job: WatchedJob, instances: Iterable[Instance], typed: Mapping[str, str] | None, errors: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what the template shows of the form: what was ``typed``, else the plan as it is."""
     known = {name: "" if (value := getattr(job.plan, name)) is None else str(value) for name in FIELDS}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer, TargetAnswer
-from epochcast.analyzer.answers.recommendation_schema import CurrentInstance, InstanceAnswer, RecommendationAnswer
-from epochcast.analyzer.service.page.axis import Axis, axis_around, axis_between, axis_from_zero
+from epochcast.analyzer.jobs.job import Job
+from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.predict import Target
+from epochcast.analyzer.jobs.prices.instance import Offer
+from epochcast.analyzer.jobs.recommend import Recommendation
+from epochcast.analyzer.service.page.axis import axis_around, axis_between, axis_from_zero
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord
 from epochcast.analyzer.words import TimeUnit, count, length, number, time_unit
 from epochcast.detector.confidence import ANSWERS
-from epochcast.regressor.prediction import basis
 
 
 @dataclass(frozen=True)
@@ -43,22 +45,22 @@ class CostPlot:
     says: str
 
 
-def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
+def cost_plot(recommendation: Recommendation | None) -> CostPlot | None:
     """Draw what is recommended; None where seconds or USD of two are not known."""
     if recommendation is None:
         return None
-    rows = [row for row in recommendation.recommendations if row.seconds is not None and row.usd is not None]
+    rows = [(row, row.seconds.value, row.usd.value) for row in recommendation.placements if row.seconds and row.usd]
     if len(rows) < 2:
         return None
-    unit = time_unit([row.seconds for row in rows])
-    along = axis_from_zero([(row.seconds or 0.0) / unit.seconds for row in rows])
-    upward = axis_from_zero([row.usd or 0.0 for row in rows])
+    unit = time_unit([seconds for _, seconds, _ in rows])
+    along = axis_from_zero([seconds / unit.seconds for _, seconds, _ in rows])
+    upward = axis_from_zero([usd for *_, usd in rows])
     named = {"fastest": recommendation.fastest, "cheapest": recommendation.cheapest}
-    best = {_instance(row): word for word, row in named.items() if row is not None}
-    now = None if recommendation.current is None else _instance(recommendation.current)
+    best = {row.instance.offer: word for word, row in named.items() if row is not None}
+    now = None if recommendation.current is None else recommendation.current.instance.offer
     points = [
-        _point(row, along, upward, unit.seconds, "now" if _instance(row) == now else best.get(_instance(row), ""))
-        for row in rows
+        _point(row, along.place(seconds / unit.seconds), upward.place(usd), now, best.get(row.instance.offer, ""))
+        for row, seconds, usd in rows
     ]
     order = {"other": 0, "trade": 1, "best": 2, "now": 3}  # what matters is drawn last, over the others
     return CostPlot(
@@ -70,17 +72,14 @@ def cost_plot(recommendation: RecommendationAnswer | None) -> CostPlot | None:
     )
 
 
-def _instance(row: InstanceAnswer | CurrentInstance) -> tuple[str, str, str, str]:
-    """What distinguishes instances: some clouds rent one name with different GPUs."""
-    return row.instance, row.cloud, row.region, row.gpu
-
-
-def _point(row: InstanceAnswer, along: Axis, upward: Axis, unit_s: float, word: str) -> Point:
-    left, top = along.place((row.seconds or 0.0) / unit_s), round(100 - upward.place(row.usd or 0.0), 3)
+def _point(row: Placement, left: float, up: float, now: Offer | None, word: str) -> Point:
+    word = "now" if row.instance.offer == now else word
     kind = "now" if word == "now" else "best" if word else "trade" if row.pareto else "other"
     old = ", by a price older than a year" * row.price_stale
-    says = f"{row.instance} ({row.cloud}, {row.gpu}): {length(row.seconds)}, ${number(row.usd or 0.0)}{old}"
-    return Point(left, top, kind, word, left > 60, says)
+    assert row.seconds is not None and row.usd is not None
+    where = f"{row.instance.name} ({row.instance.cloud}, {row.instance.gpu})"
+    says = f"{where}: {length(row.seconds.value)}, ${number(row.usd.value)}{old}"
+    return Point(left, round(100 - up, 3), kind, word, left > 60, says)
 
 
 _LEAST_SHARE = 0.12  # of the middle length, shown above and below it: a change of some per cent is seen as what it is
@@ -183,7 +182,7 @@ def trend(epochs: Sequence[EpochRecord]) -> str | None:
 class Row:
     """A GPU model; places in per cent of the axis."""
 
-    answer: TargetAnswer
+    answer: Target
     own: bool
     left: float
     middle: float
@@ -197,7 +196,7 @@ class Row:
     @property
     def basis(self) -> str:
         """What it rests on, in a word or two."""
-        return basis(self.answer.route, self.answer.support)
+        return self.answer.basis
 
 
 @dataclass(frozen=True)
@@ -217,23 +216,23 @@ class IntervalPlot:
     here: float | None
 
 
-def interval_plot(prediction: PredictionAnswer, own: str | None) -> IntervalPlot | None:
-    """Draw ``prediction``, fastest first; ``own`` is the model that the job runs on. None without predictions."""
-    if not prediction.predictions:
+def interval_plot(job: Job, own: str | None) -> IntervalPlot | None:
+    """Draw the predictions of ``job``, fastest first; ``own`` is the model that the job runs on. None without predictions."""
+    if not job.predictions:
         return None
-    known = [target.seconds for target in prediction.predictions]
+    known = [target.seconds for target in job.predictions]
     unit = None if None in known else time_unit(known)
-    values = {target.gpu: _values(target, unit) for target in prediction.predictions}
+    values = {target.gpu: _values(target, unit) for target in job.predictions}
     axis = axis_from_zero([value for three in values.values() for value in three])
     rows = tuple(
         Row(target, target.gpu == own or target.route == "measured", *(axis.place(value) for value in values[target.gpu]))
-        for target in sorted(prediction.predictions, key=lambda target: values[target.gpu][1])
+        for target in sorted(job.predictions, key=lambda target: values[target.gpu][1])
     )
     here = next((row.middle for row in rows if row.own), None)
     return IntervalPlot(rows, unit, axis.logarithmic, axis.across(), here)
 
 
-def _values(target: TargetAnswer, unit: TimeUnit | None) -> tuple[float, float, float]:
+def _values(target: Target, unit: TimeUnit | None) -> tuple[float, float, float]:
     """Low, middle and high in ``unit``; the ratio's where there is none."""
     if unit is None or target.seconds is None or target.low is None or target.high is None:
         return target.ratio_low, target.ratio, target.ratio_high

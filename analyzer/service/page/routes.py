@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from epochcast import __version__
 from epochcast.analyzer import words
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.service.change_streams import PATH as CHANGES
 from epochcast.analyzer.service.change_streams import ChangeStreams
 from epochcast.analyzer.service.page.gpu_page import gpu_page
@@ -281,10 +281,9 @@ def _code(text: str) -> Markup:
     return Markup(re.sub(r"(`{1,2})([^`]+)\1", r"<code>\2</code>", str(escape(text))))
 
 
-def _per(recommendation: RecommendationAnswer) -> str:
-    """What seconds and USD of a recommendation are of."""
-    if recommendation.unit is None:
+def _per(job: Job) -> str:
+    """What seconds and USD of an answer are of."""
+    unit = job.here.profile.unit
+    if unit is None:
         return ""
-    if recommendation.epochs is None:
-        return f"per {recommendation.unit}"
-    return f"for {words.count(recommendation.epochs, recommendation.unit)}"
+    return f"per {unit}" if job.epochs is None else f"for {words.count(job.epochs, unit)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from epochcast.analyzer.answers.job_schema import GpuAnswer, JobSummary
+from epochcast.analyzer.jobs.watched import WatchedGpu, WatchedJob
 from epochcast.analyzer.live.health import SourceStatus
 from epochcast.analyzer.service.health import Health
 from epochcast.analyzer.words import length
@@ -32,7 +32,7 @@ class State:
     sentence: str
 
 
-def of_gpu(gpu: GpuAnswer, now: float) -> State:
+def of_gpu(gpu: WatchedGpu, now: float) -> State:
     """What its detector is doing."""
     if gpu.last_sample is None:
         return State("wait", "no samples yet", "Its source has not delivered a sample yet.")
@@ -47,17 +47,17 @@ def of_gpu(gpu: GpuAnswer, now: float) -> State:
     return _answered(gpu.verdict, gpu.unit, unsure=unsure)
 
 
-def is_working(gpu: GpuAnswer, now: float) -> bool:
+def is_working(gpu: WatchedGpu, now: float) -> bool:
     """Whether it does something, and that is known."""
     return gpu.state != "idle" and gpu.last_sample is not None and now - gpu.last_sample <= SILENT_AFTER_S
 
 
-def is_lost(gpu: GpuAnswer, now: float) -> bool:
+def is_lost(gpu: WatchedGpu, now: float) -> bool:
     """Whether it has fallen silent, and not so long ago that it was given back."""
     return gpu.last_sample is not None and SILENT_AFTER_S < now - gpu.last_sample < _LONG_AGO_S
 
 
-def of_job(job: JobSummary, gpus: Mapping[str, GpuAnswer], now: float) -> State:
+def of_job(job: WatchedJob, gpus: Mapping[str, WatchedGpu], now: float) -> State:
     """How far it is known; ``gpus`` by UUID."""
     if not job.active:
         return State("quiet", "ended", "Its GPUs are idle or run another job. This page shows the last known state.")
@@ -83,7 +83,7 @@ def of_source(source: SourceStatus) -> State:
     return State("bad", "down", source.error or "It did not answer the last poll.")
 
 
-def of_service(health: Health, gpus: Iterable[GpuAnswer], now: float) -> State:
+def of_service(health: Health, gpus: Iterable[WatchedGpu], now: float) -> State:
     """The service itself; without telemetry of now it is not well, even if its processes run."""
     if health.status == "ok" and (said := no_telemetry(gpus, now)):
         return State("quiet", "no telemetry", said)
@@ -96,7 +96,7 @@ def of_service(health: Health, gpus: Iterable[GpuAnswer], now: float) -> State:
     return State(kind, word, " ".join(health.notes) or "Every source answers, and every job is analysed.")
 
 
-def no_telemetry(gpus: Iterable[GpuAnswer], now: float) -> str:
+def no_telemetry(gpus: Iterable[WatchedGpu], now: float) -> str:
     """A sentence where no GPU reports now; empty where one does."""
     known = list(gpus)
     if not known:
@@ -108,7 +108,7 @@ def no_telemetry(gpus: Iterable[GpuAnswer], now: float) -> str:
     return f"No GPU is reporting now; the newest sample is {length(age)} old." if age > SILENT_AFTER_S else ""
 
 
-def _newest_sample(gpus: Iterable[GpuAnswer]) -> float | None:
+def _newest_sample(gpus: Iterable[WatchedGpu]) -> float | None:
     return max((gpu.last_sample for gpu in gpus if gpu.last_sample is not None), default=None)
 
 

@@ -9,10 +9,9 @@ from typing import Any
 from fastapi import Request
 from starlette.datastructures import UploadFile
 
-from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.answers.job_result import JobQuestion
-from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.job import JobQuestion
+from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.service.limits import crowded
 from epochcast.analyzer.service.page.job_page import RATIO_ONLY
 from epochcast.analyzer.service.page.plots import interval_plot
@@ -67,13 +66,12 @@ def answer_page(parts: Parts, address: str, sent: Sent, source: Source) -> dict[
         InputError: nothing can be predicted from it, in one sentence.
     """
     count = _count(sent.count)
-    result = parts.advisor.answer([source], JobQuestion(gpus=count, renting=parts.advisor.renting))
-    answer = prediction_answer(result)
+    answer = parts.advisor.answer([source], JobQuestion(gpus=count, renting=parts.advisor.renting))
     return form_page(parts, address, sent) | {
         "answer": answer,
         "name": sent.name or "Your upload",
-        "intervals": interval_plot(answer, result.slowest.gpu.name),
-        "rec": recommendation_answer(result),
+        "intervals": interval_plot(answer, source.gpu.name),
+        "rec": answer.recommendation,
     }
 
 
@@ -109,4 +107,4 @@ def _source_of_profile(parts: Parts, data: bytes, gpu: str | None) -> Source:
         profile = read_profile(json.loads(data))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the file begins like a profile but is not JSON: {error!s:.200}; send a profile or trace") from error
-    return Source("the profile", profile, parts.catalog.resolve(gpu or profile.gpu))
+    return Source(name="the profile", profile=profile, gpu=parts.catalog.resolve(gpu or profile.gpu))

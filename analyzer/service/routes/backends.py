@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import APIRouter
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from epochcast.analyzer.answers.black_box import BlackBox, PredictionBody, predicted
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.registry import Installed, Registry, ask, body, schema
-from epochcast.analyzer.service.limits import JsonRoute, PredictingRoute
+from epochcast.analyzer.service.limits import JsonRoute
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.problems import answers
-
-_BLACK_BOX = f"{BlackBox.__module__}:{BlackBox.__qualname__}"
 
 _ERRORS = answers(400, 413, 422, 500)
 
@@ -72,7 +68,6 @@ def router(registry: Registry) -> APIRouter:
                 description=installed.backend.summary,
                 response_model=installed.backend.Answer,
                 responses=_ERRORS,
-                route_class_override=PredictingRoute if installed.value == _BLACK_BOX else None,
             )
 
     @routes.post(
@@ -117,11 +112,8 @@ def _operation(installed: Installed) -> Callable[..., Any]:
     """The function behind a backend's operation."""
     backend = installed.backend
     assert backend is not None
-    answered_here = installed.value == _BLACK_BOX
 
     async def answered(served: Parts, question: BaseModel) -> Any:
-        if answered_here:
-            return await run_in_threadpool(predicted, served.advisor, cast(PredictionBody, question))
         try:
             return await served.workers.answer(
                 ask, installed.name, installed.value, installed.settings, question.model_dump_json()

@@ -8,13 +8,12 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from epochcast.analyzer.answers.answer_schema import AnswerModel
-from epochcast.analyzer.answers.job_schema import GpuAnswer, State
+from epochcast.analyzer.jobs.watched import WatchedGpu
 from epochcast.analyzer.service.listing import gpu_place, gpus_of, list_page
 from epochcast.analyzer.service.parts import Parts, Served
 from epochcast.analyzer.service.problems import answers
 from epochcast.analyzer.service.routes.query import After, Limit, Node, Words, next_page
-from epochcast.analyzer.telemetry.gpu_report import epoch_json
+from epochcast.analyzer.telemetry.gpu_report import State, epoch_json
 
 router = APIRouter(prefix="/api/v1/gpus", tags=["GPUs"])
 
@@ -24,12 +23,12 @@ Uuid = Annotated[str, Path(max_length=200, description="UUID of the GPU, from `/
 class Gpus(BaseModel):
     """GPUs by node."""
 
-    gpus: list[GpuAnswer]
+    gpus: list[WatchedGpu]
     total: int = Field(description="GPUs that match, on all pages.")
     next: str | None = Field(description="Path and query of the next page; null on the last one.")
 
 
-class EpochAnswer(AnswerModel):
+class EpochAnswer(BaseModel):
     """An epoch that has ended."""
 
     start: float
@@ -84,12 +83,12 @@ def epochs(
 
 
 @router.get("/{uuid:path}", operation_id="getGpu", summary="One GPU", responses=answers(404, 422))
-def gpu(served: Served, uuid: Uuid) -> GpuAnswer:
+def gpu(served: Served, uuid: Uuid) -> WatchedGpu:
     """Return what the detector of one GPU found."""
     return _known(served, uuid)
 
 
-def _known(served: Parts, uuid: str) -> GpuAnswer:
+def _known(served: Parts, uuid: str) -> WatchedGpu:
     try:
         return served.analysis.snapshot.gpus[uuid]
     except KeyError:

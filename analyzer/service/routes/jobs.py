@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer
-from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan, JobSummary
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
+from epochcast.analyzer.jobs.job import Job, job_json
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob, watched_job_json
 from epochcast.analyzer.service.limits import JsonRoute
 from epochcast.analyzer.service.listing import job_place, jobs_of, list_page
 from epochcast.analyzer.service.parts import Served
-from epochcast.analyzer.service.problems import answers
+from epochcast.analyzer.service.problems import answer_json, answers
 from epochcast.analyzer.service.routes.query import After, Limit, Node, Targets, Wanted, WholeEpochs, Words, next_page
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["Jobs"], route_class=JsonRoute)
@@ -29,7 +30,7 @@ _ERRORS = answers(404, 422)
 class Jobs(BaseModel):
     """Jobs, newest first."""
 
-    jobs: list[JobSummary]
+    jobs: list[WatchedJob]
     total: int = Field(description="Jobs that match, on all pages.")
     next: str | None = Field(description="Path and query of the next page; null on the last one.")
 
@@ -48,32 +49,43 @@ def jobs(
 ) -> Jobs:
     """List the jobs in the state, newest first, without predictions."""
     page = list_page(jobs_of(served.analysis.snapshot, node=node, active=active, q=q), job_place, after=after, limit=limit)
-    summaries = [JobSummary.model_validate(job.model_dump(include=_SUMMARY)) for job in page.items]
-    return Jobs(jobs=summaries, total=page.total, next=next_page(request, page.next))
+    jobs = [replace(job, answer=None) for job in page.items]
+    return Jobs(jobs=jobs, total=page.total, next=next_page(request, page.next))
 
 
-_SUMMARY = set(JobSummary.model_fields)
-
-
-@router.get("/{job}", operation_id="getJob", summary="One job", responses=_ERRORS)
-def job(served: Served, job: JobId) -> JobAnswer:
+@router.get("/{job}", operation_id="getJob", summary="One job", response_model=WatchedJob, responses=_ERRORS)
+def job(served: Served, job: JobId) -> Response:
     """Return a job with its prediction for every GPU and its recommendation, ranked by the configured objective."""
     with _known(job):
-        return served.analysis.snapshot.jobs[job]
+        return answer_json(watched_job_json(served.analysis.snapshot.jobs[job]))
 
 
-@router.get("/{job}/prediction", operation_id="predictJob", summary="Predict a job's time on other GPUs", responses=_ERRORS)
-def prediction(served: Served, job: JobId, target: Targets = None, epochs: WholeEpochs = None) -> PredictionAnswer:
+@router.get(
+    "/{job}/prediction",
+    operation_id="predictJob",
+    summary="Predict a job's time on other GPUs",
+    response_model=Job,
+    responses=_ERRORS,
+)
+def prediction(served: Served, job: JobId, target: Targets = None, epochs: WholeEpochs = None) -> Response:
     """Predict how long the job takes on each target, from the telemetry so far."""
     with _known(job):
-        return served.analysis.prediction(job, targets=target, epochs=epochs)
+        return answer_json(job_json(served.analysis.predict(job, targets=target, epochs=epochs)))
 
 
-@router.get("/{job}/recommendation", operation_id="recommendJob", summary="Recommend instances for a job", responses=_ERRORS)
-def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpochs = None) -> RecommendationAnswer:
+@router.get(
+    "/{job}/recommendation",
+    operation_id="recommendJob",
+    summary="Recommend instances for a job",
+    response_model=Job,
+    responses=_ERRORS,
+)
+def recommendation(served: Served, job: JobId, wanted: Wanted, epochs: WholeEpochs = None) -> Response:
     """Rank instances for all GPUs of the job, each at its full price, and compare them with what it runs on now."""
     with _known(job):
-        return served.analysis.recommendation(job, objective=wanted.objective, limits=wanted.limits, epochs=epochs)
+        return answer_json(
+            job_json(served.analysis.recommend(job, objective=wanted.objective, limits=wanted.limits, epochs=epochs))
+        )
 
 
 @router.put(

@@ -7,10 +7,9 @@ from urllib.parse import urlencode
 
 from fastapi import Depends, Query, Request
 
-from epochcast.analyzer.answers.answer_schema import Objective
-from epochcast.analyzer.answers.question_schema import GpuName
-from epochcast.analyzer.instances import Market
-from epochcast.analyzer.recommendation import JobLimits
+from epochcast.analyzer.jobs.prices import Market
+from epochcast.analyzer.jobs.questions import GpuName
+from epochcast.analyzer.jobs.rank import JobLimits, Objective
 from epochcast.analyzer.service.parts import Served
 
 _CONFIGURED = "(default: as configured)"
@@ -56,8 +55,8 @@ def _wanted(
     limits = JobLimits(
         deadline_s,
         budget_usd,
-        settings.regions if region is None else region,
-        settings.clouds if cloud is None else cloud,
+        tuple(settings.regions if region is None else region),
+        tuple(settings.clouds if cloud is None else cloud),
         market or settings.market,
     )
     return Recommendable(objective or settings.objective, limits)

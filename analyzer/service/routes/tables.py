@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from epochcast.analyzer.answers.question_schema import GpuName
-from epochcast.analyzer.instances import Instance, is_stale, price_age
+from epochcast.analyzer.jobs.prices import Instance, is_stale, price_age
+from epochcast.analyzer.jobs.questions import GpuName
 from epochcast.analyzer.service.parts import Served
 from epochcast.analyzer.service.problems import answers
 

@@ -8,22 +8,20 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer
-from epochcast.analyzer.answers.black_box import PredictionBody, predicted
-from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.answers.job_result import JobQuestion
-from epochcast.analyzer.answers.question_schema import PIPELINE, GpuName, RecommendationQuestion
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
-from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import JobDescription, Source, with_description
-from epochcast.analyzer.recommendation import JobLimits, Work
+from epochcast.analyzer.jobs.job import Job, JobQuestion, job_json
+from epochcast.analyzer.jobs.questions import PIPELINE, GpuName, PredictionBody, PredictionQuestion, RecommendationQuestion
+from epochcast.analyzer.jobs.rank import JobLimits
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.sources import JobDescription, Source, add_description
+from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.service.limits import PredictingRoute
 from epochcast.analyzer.service.parts import Parts, Served
-from epochcast.analyzer.service.problems import answers
+from epochcast.analyzer.service.problems import answer_json, answers
 from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
 from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
-from epochcast.analyzer.traces.detection_json import DetectionDocument
+from epochcast.analyzer.traces.detection_json import TraceDetection
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
@@ -91,33 +89,48 @@ def _stated(
 Stated = Annotated[JobDescription, Depends(_stated)]
 
 
-@profiles.post("/predictions", operation_id="predict", summary="Predict a profile's time on other GPUs", responses=_REFUSALS)
-def predictions_of_profiles(served: Served, question: PredictionBody) -> PredictionAnswer:
+@profiles.post(
+    "/predictions",
+    operation_id="predict",
+    summary="Predict a profile's time on other GPUs",
+    response_model=Job,
+    responses=_REFUSALS,
+)
+def predictions_of_profiles(served: Served, question: PredictionBody) -> Response:
     """Predict how long the job of these profiles takes on each target, as `epochcast predict` does.
 
     Several profiles are of GPUs that train together: the slowest sets the pace.
     """
-    return predicted(served.advisor, question)
+    asked = PredictionQuestion.of_body(question, {})
+    return answer_json(job_json(served.advisor.answer(question.profiles, asked.of_job(), asked.pipeline)))
 
 
-@profiles.post("/recommendations", operation_id="recommend", summary="Recommend instances for a profile", responses=_REFUSALS)
-def recommendations_of_profiles(served: Served, question: RecommendationQuestion) -> RecommendationAnswer:
+@profiles.post(
+    "/recommendations",
+    operation_id="recommend",
+    summary="Recommend instances for a profile",
+    response_model=Job,
+    responses=_REFUSALS,
+)
+def recommendations_of_profiles(served: Served, question: RecommendationQuestion) -> Response:
     """Rank instances by cost or time, as `epochcast recommend` does, for a job of as many GPUs as there are profiles."""
-    limits = JobLimits(question.deadline_s, question.budget_usd, question.regions, question.clouds, question.market)
+    limits = JobLimits(
+        question.deadline_s, question.budget_usd, tuple(question.regions), tuple(question.clouds), question.market
+    )
     job_question = JobQuestion(
         work=None if question.epochs is None else Work(question.epochs),
         batch_may_grow=question.batch_may_grow,
         carbon_intensity=question.carbon_intensity,
         renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
     )
-    return recommendation_answer(served.advisor.answer(question.profiles, job_question, question.pipeline))
+    return answer_json(job_json(served.advisor.answer(question.profiles, job_question, question.pipeline)))
 
 
 @router.post(
     "/detections",
     operation_id="detectTrace",
     summary="Detect the epochs of a trace",
-    response_model=DetectionDocument,
+    response_model=TraceDetection,
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
@@ -130,6 +143,7 @@ async def detections(served: Served, upload: Uploaded) -> Any:
     "/predictions",
     operation_id="predictTrace",
     summary="Predict a trace's time on other GPUs",
+    response_model=Job,
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
@@ -141,18 +155,19 @@ async def predictions(
     pipeline: ByPipeline = None,
     target: Targets = None,
     epochs: WholeEpochs = None,
-) -> PredictionAnswer:
+) -> Response:
     """Find the epochs, and predict how long the job takes on each target, as `epochcast predict` does."""
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(targets=target, work=work)
     source = await _source(served, upload, gpu, stated, pipeline)
-    return prediction_answer(await run_in_threadpool(served.advisor.answer, [source], question, pipeline))
+    return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
 
 
 @router.post(
     "/recommendations",
     operation_id="recommendTrace",
     summary="Recommend instances for a trace",
+    response_model=Job,
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
@@ -164,13 +179,13 @@ async def recommendations(
     gpu: OfGpu = None,
     pipeline: ByPipeline = None,
     epochs: WholeEpochs = None,
-) -> RecommendationAnswer:
+) -> Response:
     """Find the epochs, and rank instances by cost or time, as `epochcast recommend` does."""
     renting = Renting(wanted.objective, wanted.limits)
     work = None if epochs is None else Work(epochs)
     question = JobQuestion(work=work, renting=renting)
     source = await _source(served, upload, gpu, stated, pipeline)
-    return recommendation_answer(await run_in_threadpool(served.advisor.answer, [source], question, pipeline))
+    return answer_json(job_json(await run_in_threadpool(served.advisor.answer, [source], question, pipeline)))
 
 
 async def _source(served: Parts, upload: Upload, gpu: str | None, stated: JobDescription, pipeline: Pipeline | None) -> Source:
@@ -178,4 +193,4 @@ async def _source(served: Parts, upload: Upload, gpu: str | None, stated: JobDes
     source: Source = await served.workers.answer(
         source_of_upload, upload.data, upload.kind, gpu, own.gpus, pipeline or own.pipeline
     )
-    return with_description(source, stated)
+    return add_description(source, stated)

@@ -25,13 +25,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.analyze import analyze
 from epochcast.analyzer.fleet.execution import LocalProcesses
 from epochcast.analyzer.fleet.finding import Failure, Finding, JobSpan
 from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.rhythm import BLOCK, Rhythm
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Verdict
 from lab.simulated_fleet.layout import NodeBlock, Work, blocks

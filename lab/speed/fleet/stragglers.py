@@ -10,8 +10,8 @@ import argparse
 
 import numpy as np
 
-from epochcast.analyzer.answers.detected_profile import profile_of_detection
 from epochcast.analyzer.fleet.stragglers import straggler_of
+from epochcast.analyzer.jobs.detected_profile import profile_of_detection
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
 from epochcast.regressor import load_catalog
 from lab.simulated_fleet.gpu_trace import draw_recording, readings

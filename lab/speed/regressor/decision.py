@@ -3,7 +3,7 @@
     EPOCHCAST_SHARED=../shared python -m lab.speed.regressor.decision [--write]
 
 The questions of regret.py, asked as a user does: a predictor is trained without the fold (with intervals of its own), and
-`recommend` and `decide` rank the GPUs that the workload was measured on. The job takes ten hours on its source; what the
+`rank_instances` and `decide` rank the GPUs that the workload was measured on. The job takes ten hours on its source; what the
 proposed run measures is known afterwards. Ten minutes: a training for each fold.
 """
 
@@ -13,8 +13,9 @@ from itertools import pairwise, product
 
 import pandas as pd
 
-from epochcast.analyzer.recommendation import Objective, Work, decide, recommend, trial_run, whole_job
-from epochcast.analyzer.recommendation.rank import cost_of, time_of
+from epochcast.analyzer.jobs.decide import decide, trial_run
+from epochcast.analyzer.jobs.rank import Objective, cost_of, rank_instances, time_of
+from epochcast.analyzer.jobs.whole_job import Work, whole_job
 from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.protocols import splits
 from lab.evaluate.latency.fastest_gpu import MeasuredProfile
@@ -41,7 +42,7 @@ def outcome(
     profile = question.source
     assert profile.epoch_s is not None
     work = Work(epochs=math.ceil(JOB_S / profile.epoch_s), startup_s=STARTUP_S)
-    ranking = recommend(
+    ranking = rank_instances(
         predictor.predict(profile, question.gpus),
         [data.instances[gpu] for gpu in question.gpus],
         predictor.catalog,
@@ -49,11 +50,11 @@ def outcome(
         objective=objective,
     )
     decision = decide(
-        ranking.recommendations, objective, lambda row: trial_run(profile, row, epochs=work.epochs, startup_s=STARTUP_S)
+        ranking.placements, objective, lambda row: trial_run(profile, row, epochs=work.epochs, startup_s=STARTUP_S)
     )
     assert decision is not None
     value = cost_of if objective == "cost" else time_of
-    known = {row.instance.gpu: value(row) for row in ranking.recommendations}
+    known = {row.instance.gpu: value(row) for row in ranking.placements}
     seconds = question.seconds(data.public.actual[data.rows]) * work.epochs + STARTUP_S
     true = dict(zip(question.gpus, seconds.tolist(), strict=True))
     if objective == "cost":
@@ -61,7 +62,7 @@ def outcome(
     least, first, share = min(true.values()), decision.first.instance.gpu, value(decision.first)
     chosen, spent, experiment = first, 0.0, decision.experiment
     if experiment is not None:
-        gpu = experiment.run.recommendation.instance.gpu
+        gpu = experiment.run.placement.instance.gpu
         known[gpu] = true[gpu]
         chosen = min(known, key=known.__getitem__)
         spent = (experiment.run.usd if objective == "cost" else experiment.run.seconds) / share

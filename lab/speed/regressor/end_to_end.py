@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.answers.sources import profile_of
+from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.regressor import Catalog, LatencyPredictor, load_catalog
 from epochcast.regressor.pairs import Pair, actual_ratio
 from epochcast.regressor.protocols import splits

@@ -11,7 +11,7 @@ from itertools import pairwise, product
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.answers.sources import profile_of
+from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces.trace import Trace
 from epochcast.regressor import load_catalog
 from lab.simulator import CLASSES, simulate_class

@@ -14,7 +14,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.regressor import Catalog, Gpu, LatencyPredictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.order import in_order
 from epochcast.regressor.pairs import Pair, actual_ratio, make_pairs

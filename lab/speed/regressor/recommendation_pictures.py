@@ -18,8 +18,10 @@ from matplotlib.patches import Patch
 from epochcast.analyzer.figures import cost_figure
 from epochcast.analyzer.figures.costs import cost_interval, short_name, time_interval
 from epochcast.analyzer.figures.style import BLUE, ORANGE, drawing, plain_log_axis
-from epochcast.analyzer.instances import load_instances
-from epochcast.analyzer.recommendation import Recommendation, Work, recommend, whole_job
+from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.prices import load_instances
+from epochcast.analyzer.jobs.rank import rank_instances
+from epochcast.analyzer.jobs.whole_job import Work, whole_job
 from epochcast.regressor import LatencyPredictor, Profile, load_catalog, load_corpus
 from epochcast.regressor.prediction import Estimate
 from lab.speed.page import RECOMMENDATION, options
@@ -36,7 +38,7 @@ def draw(size: str, profile: Profile) -> None:
     catalog = load_catalog()
     instances, _ = load_instances(None, catalog)
     predictions = LatencyPredictor.load().predict(profile)
-    rows = recommend(predictions, instances, catalog, job_of=lambda one: whole_job(profile, one, WORK)).recommendations
+    rows = rank_instances(predictions, instances, catalog, job_of=lambda one: whole_job(profile, one, WORK)).placements
     what = f"{WORK.epochs} epochs of {profile.workload} seen on {SOURCE}, {len(instances)} instances"
     if size == "large":
         print(f"![{what}: time against cost]({RECOMMENDATION.save_picture(cost_figure(rows), 'front')})\n")
@@ -48,12 +50,12 @@ _WHISKER = "0.45"  # seen on light and dark pages, and on the bars
 _ALPHA = 0.75
 
 
-def relative_figure(recommendations: Sequence[Recommendation], source_gpu: str) -> Figure:
+def relative_figure(recommendations: Sequence[Placement], source_gpu: str) -> Figure:
     """Relative time (a) and cost (b) of each GPU on log axes, fastest first, with 90 % intervals; 1 is the best of the panel.
 
     A GPU's bar is that of its cheapest instance, which is named. ``source_gpu`` is marked by its colour, the best by a star.
     """
-    cheapest: dict[str, Recommendation] = {}
+    cheapest: dict[str, Placement] = {}
     for row in sorted(recommendations, key=lambda row: cost_interval(row).value):
         cheapest.setdefault(row.instance.gpu, row)
     rows = sorted(cheapest.values(), key=lambda row: time_interval(row).value, reverse=True)
@@ -77,9 +79,7 @@ def relative_figure(recommendations: Sequence[Recommendation], source_gpu: str) 
         return figure
 
 
-def _relative_panel(
-    axes: Axes, rows: Sequence[Recommendation], interval: Callable[[Recommendation], Estimate], source_gpu: str
-) -> None:
+def _relative_panel(axes: Axes, rows: Sequence[Placement], interval: Callable[[Placement], Estimate], source_gpu: str) -> None:
     best = min(interval(row).value for row in rows)
     shown = [interval(row).times(1 / best) for row in rows]
     values = np.array([estimate.value for estimate in shown])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
-from epochcast.analyzer.answers.sources import source_of
+from epochcast.analyzer.jobs.job import JobQuestion, answer_job
+from epochcast.analyzer.jobs.sources import source_of
 from epochcast.regressor import LatencyPredictor, load_catalog
 from epochcast.regressor.precision import Precision, likely_precisions
 from lab.corpus.labelled_traces import labelled_traces
@@ -47,8 +47,8 @@ def lines(folder: Path) -> Iterator[str]:
         verdict = next(iter(likely)) if len(likely) == 1 else "not known"
         right = "-" if verdict == "not known" else "right" if truths == {verdict} else "wrong"
         verdicts.append(f"{' and '.join(sorted(truths))}: {'not known' if right == '-' else right}")
-        answers = answer_job([source], predictor, [], JobQuestion()).answers
-        by_gpu = {answer.prediction.gpu: answer.prediction for answer in answers}
+        answers = answer_job([source], predictor, [], JobQuestion()).predictions
+        by_gpu = {answer.gpu: answer for answer in answers}
         widths += [(one.route, one.ratio_high / one.ratio) for one in by_gpu.values() if one.route != "measured"]
         profile = source.profile
         cells.append(

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.instances import Instance, Market, load_instances
-from epochcast.analyzer.recommendation import Objective
+from epochcast.analyzer.jobs.prices import Instance, Market, load_instances
+from epochcast.analyzer.jobs.rank import Objective
 from epochcast.regressor import load_catalog
 from epochcast.regressor.protocols import out_of_fold
 from epochcast.regressor.recipes import DefaultRecipe, PaperRecipe

@@ -25,7 +25,7 @@ from wsgiref.util import setup_testing_defaults
 import numpy as np
 import psutil
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.health import WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher

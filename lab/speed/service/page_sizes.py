@@ -24,7 +24,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.service.app import create_app
@@ -91,7 +91,7 @@ def fleet(state: Path, gpus: int, largest: int) -> Parts:
 def now_reported(parts: Parts) -> None:
     """Make every newest sample one of now: a large fleet would have fallen silent while it was made and analysed."""
     snapshot, now = parts.analysis.snapshot, time.time()
-    gpus = {uuid: gpu.model_copy(update={"last_sample": now}) for uuid, gpu in snapshot.gpus.items()}
+    gpus = {uuid: replace(gpu, last_sample=now) for uuid, gpu in snapshot.gpus.items()}
     parts.analysis._snapshot = replace(snapshot, gpus=gpus)
 
 

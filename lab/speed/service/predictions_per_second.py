@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx2
 import numpy as np
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.regressor import load_catalog
 from epochcast.regressor.profile_json import read_profile
 from lab.speed.processes import Server, listening, machine

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.service import job_answers
 from epochcast.analyzer.service.app import create_app

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.regressor.profile_json import read_profile
 from lab.speed.page import ANALYZER, markdown_table, options, publish

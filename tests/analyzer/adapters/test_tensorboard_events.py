@@ -104,7 +104,7 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
     tmp_path: Path, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nothing = Detection("none", None, None, (), 0.1, "track", "wall")
-    monkeypatch.setattr("epochcast.analyzer.answers.detected_profile.detect", lambda *_: nothing)
+    monkeypatch.setattr("epochcast.analyzer.jobs.detected_profile.detect", lambda *_: nothing)
     log = _log(tmp_path / "logs", [(30.0 * row, row, {"epoch": row, "loss": 1.0}) for row in range(20)])
     (file,) = log.iterdir()
     content, dice, statuses = file.read_bytes(), random.Random(7), []

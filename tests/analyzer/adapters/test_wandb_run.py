@@ -222,7 +222,7 @@ class TestImport:
         run = _two_gpus(tmp_path / "run", logs.run_record(lr=0.1), busy_gpus=(0,))
         # Such slow readings do not say that the cycle is an epoch.
         monkeypatch.setattr(
-            "epochcast.analyzer.answers.detected_profile.detect", lambda *given: replace(detect(*given), cycles=())
+            "epochcast.analyzer.jobs.detected_profile.detect", lambda *given: replace(detect(*given), cycles=())
         )
         assert corpus(["import", str(run), "--out", str(tmp_path / "corpus")]) == 0
         (row,) = read_runs(tmp_path / "corpus")

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.answers.reasons import REASONS
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.jobs.cycles import REASONS
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection, Epoch, Reason, Stretch
 

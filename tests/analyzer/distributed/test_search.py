@@ -16,7 +16,7 @@ from epochcast.analyzer.backends.distributed.predictor import IterationPredictor
 from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent
 from epochcast.analyzer.backends.distributed.search import SearchSpace, available, search
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import Instance
+from epochcast.analyzer.jobs.prices import Instance
 from epochcast.regressor import load_catalog
 
 MODEL = "gpt:hidden=128,layers=4,heads=4,vocab=512,positions=128"

@@ -16,18 +16,18 @@ from matplotlib.figure import Figure
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.figures import cost_figure, page_svg, save_figure
 from epochcast.analyzer.figures.style import BLUE
-from epochcast.analyzer.instances import Instance
-from epochcast.analyzer.recommendation import Recommendation
+from epochcast.analyzer.jobs.placement import Placement
+from epochcast.analyzer.jobs.prices import Instance
 from epochcast.regressor import Prediction
 from epochcast.regressor.prediction import Estimate
 
 
-def row(name: str, gpu: str, seconds: float, usd_per_hour: float, *, pareto: bool = False, **more: object) -> Recommendation:
+def row(name: str, gpu: str, seconds: float, usd_per_hour: float, *, pareto: bool = False, **more: object) -> Placement:
     instance = Instance("aws", name, gpu, 1, "us-east-1", usd_per_hour, "a page", date(2026, 2, 9))
     time = Estimate(seconds, 0.8 * seconds, 1.3 * seconds)
     ratio = seconds / 100
     prediction = Prediction(gpu, ratio, time.value, time.low, time.high, "test", 0.8 * ratio, 1.3 * ratio, "speeds", 1.0, ())
-    known = Recommendation(instance, "on-demand", usd_per_hour, prediction, time, True, pareto)
+    known = Placement(instance, "on-demand", usd_per_hour, prediction, time, True, pareto)
     return replace(known, **more)  # type: ignore[arg-type]
 
 
@@ -37,7 +37,7 @@ DEAR = row("expensive", "T4", 100, 3.6)
 THREE = [CHEAP, DEAR, FAST]
 
 
-def many(count: int) -> list[Recommendation]:
+def many(count: int) -> list[Placement]:
     """A front whose neighbours are hard to tell apart."""
     return [row(f"instance-{k}.metal", f"GPU {k}", 100 * 1.03**k, 10 / 1.06**k, pareto=True) for k in range(count)]
 

@@ -23,7 +23,7 @@ WHOLE = Quality(rows=6000, hertz=10.0, missing_ratio=0.0, longest_hole_s=0.1, me
 
 @cache
 def example() -> Profile:
-    text = files("epochcast.analyzer.answers").joinpath("example_profile.json").read_text(encoding="utf-8")
+    text = files("epochcast.analyzer.jobs").joinpath("example_profile.json").read_text(encoding="utf-8")
     return replace(read_profile(json.loads(text)), simulated=True, stalls=0, stall_s=0.0)
 
 

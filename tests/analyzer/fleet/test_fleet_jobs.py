@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob, groups_of
 from epochcast.analyzer.fleet.job_answers import jobs_of
 from epochcast.analyzer.fleet.jobs_table import SCHEMA, row_of, write_jobs
 from epochcast.analyzer.fleet.savings import GpuPrices, saving_of
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.regressor.profile import STATISTICS

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.result_tables import SCHEMAS, tabulated
 from epochcast.analyzer.fleet.savings import GpuPrices
+from epochcast.analyzer.jobs.advisor import Advisor
 
 from .made_findings import fleet
 

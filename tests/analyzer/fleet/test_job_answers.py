@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet import job_answers
 from epochcast.analyzer.fleet.analyze import write_answers
 from epochcast.analyzer.fleet.execution import LocalProcesses, Workers
 from epochcast.analyzer.fleet.fleet_jobs import UnansweredJob
+from epochcast.analyzer.jobs.advisor import Advisor
 
 from .made_findings import fleet
 

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.fleet.analyze import write_answers
 from epochcast.analyzer.fleet.finding import SIMULATED, Failure, Finding, Quality
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
+from epochcast.analyzer.jobs.advisor import Advisor
 
 from .made_findings import WHOLE, device, finding, fleet, span
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.finding import Finding, JobSpan
 from epochcast.analyzer.fleet.fleet_jobs import FleetJob
 from epochcast.analyzer.fleet.gpu_tally import GpuTally
@@ -18,6 +17,7 @@ from epochcast.analyzer.fleet.jobs_table import row_of
 from epochcast.analyzer.fleet.savings import GpuPrices, Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 
 from .made_findings import BEGAN, WHOLE, device, finding, span

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.fleet.analyze import analyze
 from epochcast.analyzer.fleet.gpu_history import Looking
 from epochcast.analyzer.fleet.together import JobTraces
 from epochcast.analyzer.fleet.trace_folder import TraceFolder
+from epochcast.analyzer.jobs.advisor import Advisor
 
 STEP_S = 0.9
 

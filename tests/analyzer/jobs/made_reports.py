@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from importlib.resources import files
+from types import SimpleNamespace
 from typing import Any
 
+from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
 from epochcast.detector import Cycle, unit_of
 from epochcast.regressor import Profile
@@ -17,7 +19,7 @@ BEGAN = 1_700_000_000.0
 
 def profile_of(gpu: str, epoch_s: float | None, unit: str | None = "epoch") -> Profile:
     """The example's profile on another GPU, with another epoch."""
-    example = files("epochcast.analyzer.answers").joinpath("example_profile.json")
+    example = files("epochcast.analyzer.jobs").joinpath("example_profile.json")
     profile = read_profile(json.loads(example.read_text(encoding="utf-8")))
     timed = epoch_s is not None
     return replace(
@@ -73,3 +75,8 @@ def report(
         last_sample=BEGAN + 1000,
         samples=10_000,
     )
+
+
+def where(job: Job) -> Any:
+    """The recommendation of a job, with its notes."""
+    return SimpleNamespace(**vars(job.recommendation), notes=job.notes)

@@ -8,31 +8,27 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.answer_schema import PredictionAnswer
-from epochcast.analyzer.answers.job_json import prediction_answer, recommendation_answer
-from epochcast.analyzer.answers.job_result import JobQuestion
-from epochcast.analyzer.answers.job_schema import JobPlan
-from epochcast.analyzer.answers.recommendation_schema import RecommendationAnswer
-from epochcast.analyzer.answers.recommendations import Renting
-from epochcast.analyzer.answers.sources import Source
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances.rented import rented
-from epochcast.analyzer.recommendation import JobLimits, Work
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.rank import JobLimits
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.sources import Source
+from epochcast.analyzer.jobs.watched import JobPlan
+from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.regressor import Gpu, Profile, load_catalog
 
-from .made_reports import profile_of
+from .made_reports import profile_of, where
 
 
-def predicted(advisor: Advisor, profiles: Sequence[Profile | Source], **question: Any) -> PredictionAnswer:
-    return prediction_answer(advisor.answer(profiles, JobQuestion(**question)))
+def predicted(advisor: Advisor, profiles: Sequence[Profile | Source], **question: Any) -> Job:
+    return advisor.answer(profiles, JobQuestion(**question))
 
 
-def recommended(
-    advisor: Advisor, profiles: Sequence[Profile | Source], *, work: Work | None = None, **renting: Any
-) -> RecommendationAnswer:
-    return recommendation_answer(advisor.answer(profiles, JobQuestion(work=work, renting=Renting(**renting))))
+def recommended(advisor: Advisor, profiles: Sequence[Profile | Source], *, work: Work | None = None, **renting: Any) -> Any:
+    return where(advisor.answer(profiles, JobQuestion(work=work, renting=Renting(**renting))))
 
 
 def test_targets_and_unknown_names(advisor: Advisor) -> None:
@@ -46,9 +42,9 @@ def test_targets_and_unknown_names(advisor: Advisor) -> None:
 
 def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
     gpu: Gpu = replace(load_catalog()["T4"], name="T4 of ours", nvml_name=None, aliases=())
-    source = Source("GPU 0", replace(profile_of("T4", 30.0), gpu=gpu.name), gpu)
+    source = Source(name="GPU 0", profile=replace(profile_of("T4", 30.0), gpu=gpu.name), gpu=gpu)
     answer = predicted(advisor, [source])
-    assert answer.source == "T4 of ours" and {"T4 of ours", "A10G"} <= {one.gpu for one in answer.predictions}
+    assert answer.here.profile.gpu == "T4 of ours" and {"T4 of ours", "A10G"} <= {one.gpu for one in answer.predictions}
     ranked = recommended(advisor, [source])
     assert ranked.current is None and ranked.savings is None
     assert any("no instance in the price table has the job's GPU" in note for note in ranked.notes)
@@ -57,11 +53,11 @@ def test_a_gpu_that_only_its_trace_knows(advisor: Advisor) -> None:
 def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
     aws = JobLimits(clouds=["aws"])
     one, eight = (recommended(advisor, [profile_of("T4", 30.0)] * n, limits=aws, machines=n) for n in (1, 8))
-    rows = {(row.instance, row.region): row for row in eight.recommendations}
+    rows = {(row.instance.name, row.instance.region): row for row in eight.placements}
     assert rows["g5.12xlarge", "us-east-1"].instances == 2 and rows["g5.48xlarge", "us-east-1"].instances == 1
     assert rows["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(2 * 5.672)
     assert rows["g5.xlarge", "us-east-1"].usd_per_hour == pytest.approx(8 * 1.006)
-    single = {(row.instance, row.region): row for row in one.recommendations}
+    single = {(row.instance.name, row.instance.region): row for row in one.placements}
     assert single["g5.12xlarge", "us-east-1"].usd_per_hour == pytest.approx(5.672), "its idle GPUs are paid for"
     assert eight.current and eight.current.instances == 8
     assert not any("scale on another kind" in note for note in one.notes)
@@ -69,35 +65,35 @@ def test_eight_gpus_are_priced_by_whole_instances(advisor: Advisor) -> None:
 
 def test_a_job_in_one_machine_stays_in_one_and_takes_all_of_its_gpus(advisor: Advisor) -> None:
     eight = recommended(advisor, [profile_of("A10G", 30.0)] * 8)
-    assert {row.instances for row in eight.recommendations} == {1}
-    assert {row.gpus for row in eight.recommendations} >= {1, 4, 8}
-    assert all(row.gpus == row.gpu_count for row in eight.recommendations)
-    rows = {(row.instance, row.region): row for row in eight.recommendations}
+    assert {row.instances for row in eight.placements} == {1}
+    assert {row.gpus for row in eight.placements} >= {1, 4, 8}
+    assert all(row.gpus == row.instance.count for row in eight.placements)
+    rows = {(row.instance.name, row.instance.region): row for row in eight.placements}
     all_of_it, half = rows["g5.48xlarge", "us-east-1"], rows["g5.12xlarge", "us-east-1"]
-    assert all_of_it.ratio == 1.0 and 1.7 < half.ratio < 2, "half as many GPUs, and less to exchange"
-    assert half.ratio_low and half.ratio_high and half.ratio_high / half.ratio_low > 1.4
-    assert "4 GPUs instead of 8" in half.why
+    assert all_of_it.prediction.ratio == 1.0 and 1.7 < half.prediction.ratio < 2, "half as many GPUs, and less to exchange"
+    assert half.prediction.ratio_high / half.prediction.ratio_low > 1.4
+    assert "4 GPUs instead of 8" in half.prediction.why
     assert any("8 GPUs now and would use all GPUs of an instance" in note for note in eight.notes)
-    assert eight.current and (eight.current.instance, eight.current.instances) == ("g5.48xlarge", 1)
+    assert eight.current and (eight.current.instance.name, eight.current.instances) == ("g5.48xlarge", 1)
 
 
 def test_a_job_of_one_gpu_is_spread_where_it_is_data_parallel(advisor: Advisor) -> None:
     one, many = (recommended(advisor, [profile_of("T4", 30.0)], data_parallel=yes) for yes in (False, True))
-    assert {row.gpus for row in one.recommendations} == {1} and {row.gpus for row in many.recommendations} >= {1, 4, 8}
+    assert {row.gpus for row in one.placements} == {1} and {row.gpus for row in many.placements} >= {1, 4, 8}
     fastest = [answer.fastest for answer in (one, many)]
-    assert fastest[0] and fastest[1] and fastest[1].ratio < fastest[0].ratio / 4
+    assert fastest[1].prediction.ratio < fastest[0].prediction.ratio / 4
 
 
 def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
     on = rented("T4", 1, advisor.instances, plan=JobPlan(instance="g4dn.8xlarge", region="us-east-1"))
     answer = recommended(advisor, [profile_of("T4", 36.0)], on=on)
-    assert answer.current and not answer.current.assumed and answer.current.usd_per_hour == 2.176
+    assert answer.current and not answer.on.assumed and answer.current.usd_per_hour == 2.176
     now = 36 / 3600 * 2.176
     assert answer.cheapest and answer.cheapest.usd and answer.savings
-    assert answer.savings.cost_ratio == pytest.approx(1 - answer.cheapest.usd / now)
-    assert answer.savings.usd_per_unit == pytest.approx(now - answer.cheapest.usd)
+    assert answer.savings.cost_ratio == pytest.approx(1 - answer.cheapest.usd.value / now)
+    assert answer.savings.usd_per_unit == pytest.approx(now - answer.cheapest.usd.value)
     assert answer.fastest and answer.fastest.seconds
-    assert answer.savings.time_ratio == pytest.approx(1 - answer.fastest.seconds / 36)
+    assert answer.savings.time_ratio == pytest.approx(1 - answer.fastest.seconds.value / 36)
     ratios = recommended(advisor, [profile_of("T4", None)], on=on)
     assert ratios.savings and ratios.savings.usd_per_unit is None and ratios.cheapest and ratios.cheapest.usd is None
     assert ratios.savings.cost_ratio == pytest.approx(answer.savings.cost_ratio, abs=0.05)
@@ -105,7 +101,7 @@ def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
 
 def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
     answer = recommended(advisor, [profile_of("T4", 31.0), profile_of("A10G", 30.0)], machines=2)
-    assert answer.current and answer.current.gpu == "T4" and answer.current.instances == 2
+    assert answer.current and answer.current.instance.gpu == "T4" and answer.current.instances == 2
     assert any("all GPUs of the job as T4" in note for note in answer.notes)
     with pytest.raises(InputError, match="ratios to different GPUs cannot be compared"):
         recommended(advisor, [profile_of("T4", None), profile_of("A10G", None)])
@@ -113,7 +109,7 @@ def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
 
 def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
     answer = recommended(advisor, [profile_of("T4", 30.0)], work=Work(100), limits=JobLimits(deadline_s=1.0, clouds=["azure"]))
-    assert not answer.recommendations and answer.cheapest is None and answer.decision is None
+    assert not answer.placements and answer.cheapest is None and answer.decision is None
     assert any(note.startswith("no instance qualifies: 4 miss the deadline") for note in answer.notes)
 
 
@@ -154,7 +150,7 @@ def test_what_is_assumed_in_place_of_what_was_said_is_told_without_contradiction
     profile = profile_of("T4", 36.0)
     said = [GpuDevice("GPU-a", "0", "Tesla T4", "n", instance="g4dn.9xlarge", cloud="aws")]
     answer = recommended(advisor, [profile], on=rented("T4", 1, advisor.instances, devices=said))
-    assert answer.current and answer.current.assumed and answer.savings
+    assert answer.current and answer.on.assumed and answer.savings
     notes = " | ".join(answer.notes)
     assert (
         "reported to run on g4dn.9xlarge, but the price table does not list it: the cheapest instance with T4 is used" in notes
@@ -167,7 +163,7 @@ def test_nothing_is_assumed_that_has_other_machines_than_the_job(advisor: Adviso
     said = [GpuDevice("GPU-a", "0", "Tesla T4", "n", instance="g4dn.12xlarge", cloud="aws")]
     for on in (None, rented("T4", 4, advisor.instances, devices=said)):
         answer = recommended(advisor, profiles, on=on)
-        assert answer.recommendations and answer.current is None and answer.savings is None
+        assert answer.placements and answer.current is None and answer.savings is None
         notes = " | ".join(answer.notes)
         assert "no instance in the price table has 4 T4, as the job's node has" in notes
         assert ("reported to run on g4dn.12xlarge, but the price table does not list it" in notes) == (on is not None)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan
 from epochcast.analyzer.jobs.grouping import Group
-from epochcast.analyzer.jobs.summary import sources_of, summed_up
+from epochcast.analyzer.jobs.summary import sources_of, sum_up
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
 from epochcast.analyzer.telemetry.gpu_report import Report
 from epochcast.detector import Cycle
 from epochcast.regressor import load_catalog
@@ -19,12 +19,12 @@ CATALOG = load_catalog()
 SAVES = (Cycle("step", 0.5, 0.9, "even", 0.1, None), Cycle("checkpoint", 30.0, 0.9, "it saves", 0.2, 6.0))
 
 
-def job(reports: Sequence[Report], plan: JobPlan | None = None) -> JobAnswer:
+def job(reports: Sequence[Report], plan: JobPlan | None = None) -> WatchedJob:
     """The answer for these GPUs as one job."""
     sources, notes = sources_of(reports, CATALOG)
     group = Group("job", "slurm_job", "Slurm job 7", tuple(one.device.uuid for one in reports))
     plan = plan or JobPlan()
-    return summed_up(group, reports, CATALOG, sources=sources, epochs_seen=8, silent=(), plan=plan, notes=notes)
+    return sum_up(group, reports, CATALOG, sources=sources, epochs_seen=8, silent=(), plan=plan, notes=notes)
 
 
 def gpus(*periods: float) -> list[Report]:
@@ -74,5 +74,5 @@ def test_a_drifting_second_cycle_is_said_once() -> None:
 @pytest.mark.parametrize(("cycles", "rate"), [(SAVES, 128.0), ((), None)])
 def test_samples_per_second_need_a_step(cycles: tuple[Cycle, ...], rate: float | None) -> None:
     answer = job([report(cycles=cycles)], JobPlan(samples_per_step=64))
-    assert (answer.samples_per_s, answer.tokens_per_s) == (rate, None)
+    assert (answer.throughput and answer.throughput.samples_per_s) == rate
     assert any("the telemetry shows no steps" in note for note in answer.notes) == (rate is None)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.answers.sources import profile_of
+from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.known_epochs import KnownEpochs, News
 from epochcast.analyzer.telemetry import Rows

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
 from epochcast.analyzer.live.watcher import _PRUNE_S
 from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report, read_report, report_json

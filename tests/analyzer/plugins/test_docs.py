@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.questions import example_profile
 
 from .conftest import fitted
 

@@ -177,7 +177,7 @@ def test_names_that_no_path_can_have(install: Install) -> None:
 def test_ours_are_not_replaced(install: Install) -> None:
     install("aaa", GOOD.replace('"twice"', '"black-box"'), black_box="aaa:Twice")
     one = Registry.load(Settings(), {}).get("black-box")
-    assert one is not None and one.value == "epochcast.analyzer.answers.black_box:BlackBox"
+    assert one is not None and one.value == "epochcast.analyzer.jobs.black_box:BlackBox"
 
 
 def test_a_backend_that_is_not_there(serve: Serve) -> None:

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins import Settings as PluginSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.metrics import markdown
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts

@@ -17,8 +17,8 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from epochcast.analyzer.answers.question_schema import example_profile
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.service import limits as limits_module
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.auth import read_token

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins.registry import Registry

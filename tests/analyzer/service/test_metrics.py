@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.job_schema import JobPlan
+from epochcast.analyzer.jobs.watched import JobPlan
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.metrics import catalog
 from epochcast.analyzer.live.state_store import GpuChange, StateStore

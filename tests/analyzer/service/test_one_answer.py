@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.advisor import Advisor
 from epochcast.analyzer.cli import main
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.plugins.registry import Registry

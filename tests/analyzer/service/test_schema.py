@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.plugins.registry import Registry
 from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.answers import sources
-from epochcast.analyzer.answers.cycles import NO_STEP
-from epochcast.analyzer.answers.sources import profile_of
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.corpus.labelled_profile import NoEpochsError, Workload, profile_beside
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.instances import load_instances
+from epochcast.analyzer.jobs import sources
+from epochcast.analyzer.jobs.cycles import NO_STEP
+from epochcast.analyzer.jobs.prices import load_instances
+from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces import job_traces
 from epochcast.analyzer.traces.job_traces import APART, read_job, usd_per_hour
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace

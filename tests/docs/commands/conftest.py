@@ -25,7 +25,7 @@ def detections(monkeypatch: pytest.MonkeyPatch, kept_detections: dict[bytes, Det
             kept_detections[text] = detect(time, metrics, **method)  # type: ignore[arg-type]
         return kept_detections[text]
 
-    monkeypatch.setattr("epochcast.analyzer.answers.detected_profile.detect", kept)
+    monkeypatch.setattr("epochcast.analyzer.jobs.detected_profile.detect", kept)
 
 
 @pytest.fixture(scope="session")

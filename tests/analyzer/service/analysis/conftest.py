@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.service.config import Settings

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.job_result import JobQuestion, JobResult
-from epochcast.analyzer.answers.job_schema import JobAnswer, JobPlan
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
@@ -31,7 +31,7 @@ from ...jobs.made_reports import BEGAN, report
 from .conftest import MakeAnalysis
 
 
-def only(analysis: Analysis) -> JobAnswer:
+def only(analysis: Analysis) -> WatchedJob:
     (job,) = analysis.snapshot.jobs.values()
     return job
 
@@ -181,7 +181,7 @@ def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
 ) -> None:
     answer = Advisor.answer
 
-    def endless(self: Advisor, sources: Any, question: JobQuestion) -> JobResult:
+    def endless(self: Advisor, sources: Any, question: JobQuestion) -> Job:
         result = answer(self, sources, question)
         first, *others = result.answers
         endless = replace(first, predictions=(replace(first.prediction, high=math.inf),))
@@ -199,7 +199,7 @@ def test_a_job_that_fails_leaves_the_others_alone(
 ) -> None:
     answer = Advisor.answer
 
-    def fails(self: Advisor, sources: Any, question: JobQuestion) -> JobResult:
+    def fails(self: Advisor, sources: Any, question: JobQuestion) -> Job:
         if sources[0].profile.epoch_s == 31.0:
             raise ZeroDivisionError
         return answer(self, sources, question)

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from epochcast.analyzer.answers.job_schema import JobPlan
+from epochcast.analyzer.jobs.watched import JobPlan
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.service.analysis import Analysis, Snapshot
 from epochcast.analyzer.service.job_metrics import JobMetrics

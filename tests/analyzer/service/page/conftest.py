@@ -19,7 +19,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.advisor import Advisor
+from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins.registry import Registry

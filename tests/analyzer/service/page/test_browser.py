@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.service import change_streams
 

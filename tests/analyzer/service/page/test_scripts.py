@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from epochcast.analyzer.answers.advisor import Advisor
-from epochcast.analyzer.answers.question_schema import example_profile
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.plugins.registry import Registry

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from epochcast.analyzer.answers.question_schema import example_profile
-from epochcast.analyzer.answers.recommendation_schema import Savings
+from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.jobs.recommend import Savings
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis

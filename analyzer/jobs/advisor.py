@@ -1,0 +1,125 @@
+"""What is loaded once to answer jobs: GPUs, the predictor and the price table. Service and fleet hold one for all jobs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job
+from epochcast.analyzer.jobs.prices import Instance, load_instances
+from epochcast.analyzer.jobs.rank import JobLimits, Objective, rank_instances
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.analyzer.jobs.sources import Source
+from epochcast.regressor import Catalog, Profile, load_catalog
+from epochcast.regressor.pipelines import Pipeline, Predictor, load_predictor
+
+log = logging.getLogger(__name__)
+
+
+class Advisor:
+    """Answers jobs; every method may be called from any thread.
+
+    Attributes:
+        renting: default objective and limits of recommendations.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        predictor: Predictor,
+        instances: Sequence[Instance],
+        *,
+        objective: Objective = "cost",
+        limits: JobLimits | None = None,
+        carbon_intensity: float | None = None,
+    ) -> None:
+        """Take what was loaded once.
+
+        Args:
+            catalog, predictor, instances: GPUs, how to predict between them, what can be rented.
+            objective, limits: of `renting`.
+            carbon_intensity: of the electricity [g CO2e/kWh], where a question does not give it; None: that of each region.
+
+        Raises:
+            InputError: a cloud or a region of the limits that no instance is of.
+        """
+        self.catalog = catalog
+        self.instances = instances
+        self.renting = Renting(objective, limits or JobLimits())
+        self._predictors = {predictor.pipeline: predictor}
+        self._pipeline = predictor.pipeline
+        self._carbon_intensity = carbon_intensity
+        # Threads share the interpreter: with more of them than cores at it, each takes longer, and all of them together too.
+        self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
+        rank_instances([], instances, catalog, limits=self.renting.limits)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was made of: a lock is of its process."""
+        limits = self.renting.limits
+        own = partial(Advisor, objective=self.renting.objective, limits=limits, carbon_intensity=self._carbon_intensity)
+        return own, (
+            self.catalog,
+            self._predictors[self._pipeline],
+            self.instances,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        pipeline: Pipeline = "default",
+        model: Path | None = None,
+        gpus: Path | None = None,
+        prices: Path | None = None,
+        objective: Objective = "cost",
+        limits: JobLimits | None = None,
+        carbon_intensity: float | None = None,
+    ) -> Advisor:
+        """Read a pipeline's model, GPUs in addition to the catalogue's and a price table; None: what is shipped.
+
+        Raises:
+            InputError: one of them cannot be used.
+        """
+        catalog = load_catalog(gpus)
+        instances, notes = load_instances(prices, catalog)
+        for note in notes:
+            log.warning("%s", note)
+        predictor = load_predictor(pipeline, model, catalog)
+        return cls(catalog, predictor, instances, objective=objective, limits=limits, carbon_intensity=carbon_intensity)
+
+    @property
+    def oldest_price(self) -> date:
+        """Day of the oldest price."""
+        return min(instance.date for instance in self.instances)
+
+    def answer(self, sources: Sequence[Profile | Source], question: JobQuestion, pipeline: Pipeline | None = None) -> Job:
+        """Answer the job of these GPUs.
+
+        Args:
+            sources: one per GPU of the job; a profile's GPU is looked up in the catalogue.
+            question: what to answer.
+            pipeline: whose model predicts; None: the one that was loaded, another one is the shipped.
+
+        Raises:
+            InputError: as `answer_job`.
+        """
+        read = [self._source(number, profile) for number, profile in enumerate(sources)]
+        if question.carbon_intensity is None:
+            question = replace(question, carbon_intensity=self._carbon_intensity)
+        with self._turns:
+            wanted = pipeline or self._pipeline
+            if wanted not in self._predictors:
+                self._predictors[wanted] = load_predictor(wanted, None, self.catalog)
+            return answer_job(read, self._predictors[wanted], self.instances, question)
+
+    def _source(self, number: int, profile: Profile | Source) -> Source:
+        if isinstance(profile, Source):
+            return profile
+        return Source(name=f"profile {number + 1}", profile=profile, gpu=self.catalog.resolve(profile.gpu))

@@ -1,0 +1,225 @@
+"""The answer to a job, in one place: the sources of its GPUs in, everything that commands, HTTP, service and fleet show out.
+
+Telemetry becomes sources in `sources` (a command, an upload) or `summary` (the live service and a fleet, which stream). What is
+shown of a `Job`, and how, is each caller's own; as JSON it is the same document everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.cycles import NO_STEP, Throughput
+from epochcast.analyzer.jobs.gpu_use import GpuUse, use_of
+from epochcast.analyzer.jobs.memory import MemoryNeed
+from epochcast.analyzer.jobs.predict import (
+    Target,
+    batch_note,
+    comparable,
+    memory_notes,
+    precision_note,
+    predict_job,
+    sensor_notes,
+    type_note,
+)
+from epochcast.analyzer.jobs.prices import Instance
+from epochcast.analyzer.jobs.recommend import Recommendation, Renting, recommend_job
+from epochcast.analyzer.jobs.sources import (
+    GpuOfJob,
+    Source,
+    add_own_gpus,
+    find_slowest,
+    set_gpus,
+    throughput_of,
+    wait_sentences,
+)
+from epochcast.analyzer.jobs.whole_job import Work
+from epochcast.analyzer.words import plain
+from epochcast.regressor import LatencyPredictor
+from epochcast.regressor.pipelines import Pipeline, Predictor
+from epochcast.regressor.precision import Precision, likely_precisions
+
+
+@dataclass(frozen=True)
+class JobQuestion:
+    """What to answer of a job.
+
+    Attributes:
+        targets: any names of GPUs; None: all of the catalogue.
+        work: the whole job, to answer for that too.
+        gpus: of the job; None: as many as have a source, or as a profile says.
+        target_gpus, batch_may_grow, need: as `predict_job` has them.
+        samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
+        carbon_intensity: of the electricity, wherever the job runs [g CO2e/kWh]; None: that of each region, where it is known.
+        renting: what a recommendation must keep; None: no recommendation. It needs all GPUs of the catalogue as targets.
+    """
+
+    targets: Sequence[str] | None = None
+    work: Work | None = None
+    gpus: int | None = None
+    target_gpus: int | None = None
+    batch_may_grow: bool = False
+    samples_per_step: float | None = None
+    tokens_per_step: float | None = None
+    carbon_intensity: float | None = None
+    need: MemoryNeed | None = None
+    renting: Renting | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job on other GPUs, and where to run it.
+
+    Attributes:
+        schema: of this document.
+        pipeline: how the predictions were made: ours, or the paper's.
+        simulated: no hardware was read.
+        gpus: its GPUs that count; not those that idle, or show another cycle.
+        slowest: which of them takes longest and so sets the pace, from 0.
+        precision: how likely the job computes in each, adding up to 1.
+        throughput: of the job here; None unless the samples or tokens of a step were given and steps show.
+        use: how well it uses its GPUs.
+        idle_at_boundaries: a sentence on each kind of boundary at which the job waits, with what that costs.
+        epochs: epochs, cycles or steps of the whole job, which answers are of; None: of one.
+        predictions: one for each target, fastest first.
+        recommendation: None if it was not requested.
+        notes: a sentence on each thing that a reader should know.
+    """
+
+    schema: Literal["epochcast.job/v2"] = "epochcast.job/v2"
+    pipeline: Pipeline
+    simulated: bool
+    gpus: tuple[GpuOfJob, ...]
+    slowest: int
+    precision: Mapping[Precision, float]
+    throughput: Throughput | None
+    use: GpuUse
+    idle_at_boundaries: tuple[str, ...]
+    epochs: int | None
+    predictions: tuple[Target, ...]
+    recommendation: Recommendation | None
+    notes: tuple[str, ...]
+
+    @property
+    def here(self) -> GpuOfJob:
+        """The GPU that sets the pace."""
+        return self.gpus[self.slowest]
+
+    @property
+    def status(self) -> int:
+        """Exit code of a command: 1 where no target's memory holds the job, or no instance qualifies."""
+        if self.recommendation is not None:
+            return 0 if self.recommendation.placements else 1
+        return 0 if any(target.fits is not False for target in self.predictions) else 1
+
+
+_JOB = TypeAdapter(Job)
+
+
+def job_json(job: Job, *, indent: int | None = None) -> bytes:
+    """A job as JSON text."""
+    return _JOB.dump_json(job, indent=indent)
+
+
+def answer_job(
+    read: Sequence[Source],
+    predictor: Predictor,
+    instances: Sequence[Instance],
+    question: JobQuestion,
+    *,
+    of_job: Sequence[str] = (),
+) -> Job:
+    """Predict a job on other GPUs, and rank what can be rented for it.
+
+    Args:
+        read: one source per GPU of the job that says something.
+        predictor: how to predict.
+        instances: what can be rented, and what it costs.
+        question: what to answer.
+        of_job: sentences on how the sources came to be.
+
+    Raises:
+        InputError: no source, all of them idle, not comparable, a GPU that is not known, limits that cannot be kept, or a whole
+            job without seconds of an epoch.
+    """
+    if not read:
+        raise InputError("a prediction needs the profile of at least one GPU; send one")
+    sources, doubts = comparable(set_gpus(read, question.gpus))
+    catalog = add_own_gpus(predictor.catalog, sources)
+    if catalog is not predictor.catalog:
+        predictor = replace(predictor, catalog=catalog)
+    slowest = find_slowest(sources)
+    per_step, work, need = (question.samples_per_step, question.tokens_per_step), question.work, question.need
+    rate, grams = throughput_of(slowest, *per_step), question.carbon_intensity
+    notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job, *doubts]
+    notes += [NO_STEP] if rate is None and any(per_step) else []
+    if work is not None and slowest.profile.epoch_s is None:
+        raise InputError(
+            f"{slowest.no_seconds}, so there are only ratios, but the time of the whole job needs seconds: record more of the "
+            "job, or leave out the number of epochs"
+        )
+    names = None if question.targets is None else [catalog.resolve(name).name for name in question.targets]
+    targets, of_gpus = predict_job(
+        predictor,
+        catalog,
+        sources,
+        names,
+        None if work is None else work.epochs,
+        target_gpus=question.target_gpus,
+        batch_may_grow=question.batch_may_grow,
+        need=need,
+        rate=rate,
+        grams_per_kwh=grams,
+    )
+    if isinstance(predictor, LatencyPredictor):
+        notes += [precision_note(slowest, targets), type_note(slowest)]
+    else:
+        notes.append(predictor.note(slowest.profile))
+    notes.append(batch_note(sources, targets, batch_may_grow=question.batch_may_grow))
+    notes += memory_notes(sources, targets, need)
+    recommendation, usd_per_hour, usd_per_gpu_hour = None, None, None
+    if question.renting is None:
+        notes += sensor_notes(sources, targets, catalog)
+    else:
+        recommendation, of_renting = recommend_job(
+            sources, targets, predictor, instances, question.renting, work=work, need=need, grams_per_kwh=grams, rate=rate
+        )
+        notes += of_renting
+        if not recommendation.on.assumed:
+            usd_per_gpu_hour = recommendation.on.usd_per_gpu_hour
+            usd_per_hour = None if recommendation.current is None else recommendation.current.usd_per_hour
+    several = len(sources) > 1
+    return Job(
+        pipeline=predictor.pipeline,
+        simulated=any(source.profile.simulated for source in sources),
+        gpus=tuple(source.answered(own if several else ()) for source, own in zip(sources, of_gpus, strict=True)),
+        slowest=sources.index(slowest),
+        precision=likely_precisions(slowest.profile, slowest.gpu)[0],
+        throughput=rate,
+        use=use_of(sources, [source.profile for source in read], usd_per_gpu_hour),
+        idle_at_boundaries=tuple(map(plain, wait_sentences(slowest, read, instances, usd_per_hour))),
+        epochs=None if work is None else work.epochs,
+        predictions=tuple(targets),
+        recommendation=recommendation,
+        notes=tuple(map(plain, notes)),
+    )
+
+
+def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:
+    """Each sentence once, with the names of the GPUs that it is true of; without names where it is true of all ``gpus``.
+
+    Args:
+        said: name of a GPU, sentence on it.
+        gpus: how many the job has.
+    """
+    lines: list[str] = []
+    for sentence, number in Counter(sentence for _, sentence in said).items():
+        names = [name for name, text in said if text == sentence]
+        more = f" and {number - 3} more" if number > 3 else ""
+        lines.append(sentence if number >= gpus else f"{', '.join(names[:3])}{more}: {sentence}")
+    return lines

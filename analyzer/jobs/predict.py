@@ -1,0 +1,288 @@
+"""What is predicted for a job: every GPU it ran on moved to each target, the slowest of them, and what all of it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.cycles import Throughput
+from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
+from epochcast.analyzer.jobs.prices.carbon_intensity import grams_of
+from epochcast.analyzer.jobs.sources import Source
+from epochcast.regressor import Catalog, Prediction
+from epochcast.regressor.energy import Energy, has_sparse_sensor, predict_energy
+from epochcast.regressor.features import busy_share
+from epochcast.regressor.job import JobTime, estimate_job
+from epochcast.regressor.precision import CODE, likely_precisions, tensor_cores_idle
+from epochcast.regressor.prediction import Estimate
+from epochcast.regressor.profile import Unit
+
+if TYPE_CHECKING:
+    from epochcast.regressor.pipelines import Predictor
+
+# GPUs that train together wait for each other, so their epochs differ by no more than the detector errs: it calls lengths
+# within 15 % of each other even.
+_SAME_PACE = 1.15
+
+# By choice. Less work is what a desktop or a driver does, no job; with less than a tenth, what the job waits for sets its pace.
+_IDLE, _LITTLE = 0.005, 0.1
+
+# What `likely_precisions` assumes of FP32 code.
+_TF32 = "FP32 code counts as TF32 from Ampere on, the frameworks' default (TF32 off: --precision fp32)"
+
+# GPUs that a sentence names; of more it says how many, as each answer says whether it fits.
+_MOST_NAMED = 8
+
+_UNITS = ("epoch", "cycle", "step", None)  # from what says most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(Prediction):
+    """A job on one GPU model: the prediction of the GPU that sets the pace there, and what all of the job takes.
+
+    Attributes:
+        slowest: which of the job's GPUs sets the pace, from 0.
+        spread: how much longer that one takes than the fastest, 0 for one GPU.
+        energy: of one epoch, cycle or step on all GPUs; None without power readings.
+        job: the whole job; None unless its epochs were given.
+        job_joules: energy of the whole job, as if the first epoch and stalls drew the power of the others.
+        grams_co2e: carbon dioxide equivalents of the whole job, else of one epoch, cycle or step; None unless the carbon
+            intensity was given and energy is known.
+        fits: whether its memory holds the job; None where that is not known.
+        throughput: there; None where the job's is not known.
+    """
+
+    slowest: int
+    spread: float
+    energy: Energy | None
+    job: JobTime | None
+    job_joules: Estimate | None
+    grams_co2e: Estimate | None
+    fits: bool | None
+    throughput: Throughput | None
+
+
+def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
+    """The sources that can be compared, in their order, and a sentence on each one left out and on each doubt.
+
+    A GPU that does not show the job's cycle does not count, nor does an idle one. An epoch and a step cannot be compared, so
+    those with what says most (epochs, then cycles, steps, nothing) count. Raises InputError where all are idle, and for several
+    GPU models without any seconds: ratios to different GPUs say nothing of which is slower.
+    """
+    busy = [source for source in sources if not _is_idle(source)]
+    if not busy:
+        share, metric = busy_share(sources[0].profile)
+        raise InputError(
+            f"{sources[0].name}: the GPU is idle in it ({metric} is {100 * share:.2g} % on average), so there is no job to "
+            "predict; record while the job trains"
+        )
+    even = [source for source in busy if source.odd is None] or busy
+    unit = next(unit for unit in _UNITS if any(source.profile.unit == unit for source in even))
+    kept = [source for source in even if source.profile.unit == unit]
+    notes = [f"{source.name}: {_why_not(source)}, so it is not counted" for source in sources if source not in kept]
+    notes += [note for source in kept for note in _little_used(source)]
+    models = list(dict.fromkeys(source.gpu.name for source in kept))
+    if len(models) > 1 and unit is None:
+        raise InputError(
+            f"no epochs were found in the traces of {' and '.join(models)}, and ratios to different GPUs cannot be compared; "
+            "give the traces of one model"
+        )
+    if len(models) > 1:
+        notes.append(
+            f"different GPUs in one job ({', '.join(models)}): the faster GPUs wait for the slower, and the prediction "
+            "keeps that waiting time, so it is probably too long"
+        )
+    lengths = [source.profile.epoch_s for source in kept if source.profile.epoch_s is not None]
+    if lengths and max(lengths) > _SAME_PACE * min(lengths):
+        notes.append(
+            f"their {unit}s take {min(lengths):.3g} to {max(lengths):.3g} s, but GPUs of one job keep pace: is it one job?"
+        )
+    return kept, notes
+
+
+def _is_idle(source: Source) -> bool:
+    return busy_share(source.profile)[0] < _IDLE
+
+
+def _little_used(source: Source) -> list[str]:
+    share, metric = busy_share(source.profile)
+    if share >= _LITTLE:
+        return []
+    return [
+        f"{source.name}: the GPU works {100 * share:.0f} % of the time ({metric}): the job waits for something else, which "
+        "another GPU hardly changes; a cheaper GPU may do as well"
+    ]
+
+
+def _why_not(source: Source) -> str:
+    if _is_idle(source):
+        return source.odd or "is idle"
+    return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else source.no_seconds)
+
+
+def predict_job(
+    predictor: Predictor,
+    catalog: Catalog,
+    sources: Sequence[Source],
+    targets: Sequence[str] | None,
+    epochs: int | None,
+    *,
+    target_gpus: int | None = None,
+    batch_may_grow: bool = False,
+    need: MemoryNeed | None = None,
+    rate: Throughput | None = None,
+    grams_per_kwh: float | None = None,
+) -> tuple[list[Target], list[tuple[Prediction, ...]]]:
+    """Predict the job of these GPUs on each target, fastest first.
+
+    Args:
+        predictor, catalog: how to predict, and the GPUs.
+        sources: of `comparable`.
+        targets: names in the catalogue; None: all of it.
+        epochs: of the whole job, to answer for that too.
+        target_gpus: of each target; None: as many as the job has.
+        batch_may_grow: with the memory of the target; else the batch stays.
+        need: memory per GPU; None takes the most that a source used.
+        rate: of the job here.
+        grams_per_kwh: of the electricity [g CO2e/kWh].
+
+    Returns:
+        The targets, and of each source its own predictions, in the same order.
+    """
+
+    def moved(source: Source) -> dict[str, Prediction]:
+        predictions = predictor.predict(source.profile, targets)
+        if batch_may_grow:
+            predictions = [predictor.with_larger_batch(prediction, source.gpu) for prediction in predictions]
+        if target_gpus is not None:
+            predictions = [predictor.on_gpus(prediction, target_gpus) for prediction in predictions]
+        return {prediction.gpu: prediction for prediction in predictions}
+
+    by_source, need = [moved(source) for source in sources], need or most_memory(sources)
+    answers = [
+        _target(catalog, sources, [moved_to[gpu] for moved_to in by_source], epochs, need, rate, grams_per_kwh)
+        for gpu in by_source[0]
+    ]
+    answers.sort(key=_pace)
+    return answers, [tuple(moved_to[answer.gpu] for answer in answers) for moved_to in by_source]
+
+
+def sensor_notes(sources: Sequence[Source], answers: Sequence[Target], catalog: Catalog) -> list[str]:
+    """A sentence on power sensors that do not see all, if there is energy and such a GPU among sources and targets."""
+    gpus = [*(source.gpu for source in sources), *(catalog[answer.gpu] for answer in answers)]
+    if not any(answer.energy for answer in answers) or not any(map(has_sparse_sensor, gpus)):
+        return []
+    return [
+        "power sensors of A100 and H100 sample about a quarter of the time (arXiv 2312.02741): the energy of a short job "
+        "may be off by more than the interval"
+    ]
+
+
+def precision_note(job: Source, answers: Sequence[Target]) -> str:
+    """A sentence on the precision of a job, by its slowest GPU: what says it, or how far apart the likely ones are."""
+    likely, reason = likely_precisions(job.profile, job.gpu)
+    assumed = f"; {_TF32}" if "tf32" in likely and job.profile.precision is None else ""
+    if len(likely) == 1:
+        (code,) = likely
+        faster = "; the SMs are busy, so tensor cores may be several times as fast" * tensor_cores_idle(job.profile, job.gpu)
+        return f"the job computes in {CODE[code]}: {reason}{faster}{assumed}"
+    differ = ""
+    ratios = {answer.gpu: answer.by_precision for answer in answers if answer.by_precision}
+    if ratios:
+        gpu = max(ratios, key=lambda name: max(ratios[name].values()) / min(ratios[name].values()))
+        each = ", ".join(f"{ratio:.2f}x in {CODE[code]}" for code in likely for ratio in [ratios[gpu][code]])
+        differ = f", so the answers are the mean of both: on {gpu} {each}"
+    shown = "" if reason == "not known" else f" ({reason})"
+    return f"precision not known{shown}{differ}; say which with --precision{assumed}"
+
+
+def type_note(job: Source) -> str:
+    """A sentence on what kind of job the answers are of."""
+    profile = job.profile
+    if profile.type is None:
+        return "the type of the job is not known, so the answers are the mean over types; say which with --type"
+    of = f"{'inference' if profile.inference else 'training'} of type {profile.type}"
+    return f"the job is taken for {of}, of the family {profile.group}" if profile.group else f"the job is taken for {of}"
+
+
+def batch_note(sources: Sequence[Source], answers: Sequence[Target], *, batch_may_grow: bool) -> str:
+    """A sentence on what is assumed of the number of GPUs and of the batch."""
+    profile = sources[0].profile
+    before, after = profile.gpus, answers[0].gpus if answers else profile.gpus
+    batch = "grows with a GPU's memory, and the number of epochs stays the same" if batch_may_grow else "stays the same"
+    of_batch = f"assumed: the batch{' on each GPU' * (max(before, after) > 1)} {batch}"
+    if before == after:
+        return of_batch
+    number = f"{after} GPU{'s' * (after > 1)} instead of {before}"
+    scaled = f"{number}, as measured jobs scaled within one machine (each holds the whole model)"
+    return f"{scaled}; {of_batch}{equal_work_text(profile.unit)}"
+
+
+def equal_work_text(unit: Unit | None) -> str:
+    """What times mean on another number of GPUs, which do more or less in a step or cycle; an epoch is one everywhere."""
+    return "" if unit in ("epoch", None) else f"; times are for the work of one {unit} here"
+
+
+def memory_notes(sources: Sequence[Source], answers: Sequence[Target], need: MemoryNeed | None = None) -> list[str]:
+    """A sentence on the GPUs whose memory is too small for the job, if there are any; ``need`` as `predict_job` has it."""
+    small, used = [answer.gpu for answer in answers if answer.fits is False], most_memory(sources)
+    if not small:
+        return []
+    gpus = ", ".join(small[:_MOST_NAMED]) + f" and {len(small) - _MOST_NAMED} more" * (len(small) > _MOST_NAMED)
+    if need is not None or used is None:  # the user knows what it is
+        return [f"the job does not fit into {gpus}"]
+    return [f"the job has {used.bytes / GIB:.3g} GiB in use on a GPU and does not fit into {gpus}"]
+
+
+def most_memory(sources: Sequence[Source]) -> MemoryNeed | None:
+    """The job's memory need on the GPU that it fills most; None if no source shows it."""
+    needs = [need for source in sources if (need := memory_need(source.profile, source.gpu)) is not None]
+    return max(needs, key=lambda need: need.bytes, default=None)
+
+
+def _target(
+    catalog: Catalog,
+    sources: Sequence[Source],
+    predictions: Sequence[Prediction],
+    epochs: int | None,
+    need: MemoryNeed | None,
+    rate: Throughput | None,
+    grams_per_kwh: float | None,
+) -> Target:
+    target = catalog[predictions[0].gpu]
+    slowest = max(range(len(sources)), key=lambda number: _pace(predictions[number]))
+    there = predictions[slowest]
+    pairs = list(zip(sources, predictions, strict=True))
+    energy = _sum([predict_energy(source.profile, prediction, source.gpu, target) for source, prediction in pairs])
+    if energy is not None:
+        energy = energy.times(predictions[0].gpus / sources[0].profile.gpus)
+    job = None if epochs is None else estimate_job(sources[slowest].profile, there, epochs)
+    joules = None if energy is None else energy.joules
+    of_job = None
+    if job is not None and joules is not None and there.seconds is not None:
+        of_job = joules.times(job.seconds.value / there.seconds)
+    return Target(
+        **{each.name: getattr(there, each.name) for each in fields(Prediction) if each.init},
+        slowest=slowest,
+        spread=_pace(there) / min(map(_pace, predictions)) - 1,
+        energy=energy,
+        job=job,
+        job_joules=of_job,
+        grams_co2e=grams_of(joules if job is None else of_job, grams_per_kwh),
+        fits=None if need is None else need.fits(target, here=any(source.gpu == target for source in sources)),
+        throughput=None if rate is None else rate.times_as_long(there.ratio),
+    )
+
+
+def _pace(prediction: Prediction) -> float:
+    return prediction.ratio if prediction.seconds is None else prediction.seconds
+
+
+def _sum(energies: Sequence[Energy | None]) -> Energy | None:
+    """Of all GPUs; None if one of them is not known."""
+    total, *others = energies
+    for other in others:
+        total = None if total is None or other is None else total.plus(other)
+    return total

@@ -1,0 +1,200 @@
+"""Instances and what they cost per hour: the shipped table (``prices.csv``) and the user's own file of the same columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import date
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.jobs.prices import price_age, price_cells
+from epochcast.analyzer.jobs.prices.instance import Instance, Offer
+from epochcast.analyzer.jobs.prices.price_list import PriceList, read_price_list
+from epochcast.common.files import write_whole
+from epochcast.regressor import Catalog
+from epochcast.regressor.errors import InputError as UnknownGpu
+
+REQUIRED = ("cloud", "instance", "gpu", "count", "region", "usd_per_hour", "source", "date")
+OPTIONAL = ("spot_usd_per_hour", "vcpus", "memory_gib")
+
+
+def load_instances(path: Path | None, catalog: Catalog) -> tuple[Sequence[Instance], Sequence[str]]:
+    """Instances of the user's file (which replaces the shipped table), and what is to be known about it, a sentence each.
+
+    The file is CSV with the columns cloud, instance, gpu, count, region, usd_per_hour, source and date, and where known
+    spot_usd_per_hour, vcpus and memory_gib (of the host); others are ignored. ``gpu`` is any name or alias of the GPU
+    catalogue, and one of the two prices may be empty. Rows of GPUs that the catalogue does not know are skipped, counted and
+    named; all else that is wrong raises InputError.
+    """
+    if path is not None:
+        return instances_of(read_price_list(path), catalog)
+    with resources.as_file(resources.files(__package__) / "prices.csv") as shipped:
+        # The shipped dates are checked by a test: a node whose clock is behind can use them all the same.
+        return instances_of(read_price_list(shipped, "the shipped price table"), catalog, checks_dates=False)
+
+
+def instances_of(prices: PriceList, catalog: Catalog, *, checks_dates: bool = True) -> tuple[list[Instance], list[str]]:
+    """The same of a list in our format that is at hand; without ``checks_dates`` a date may lie in the future."""
+    instances, unknown = _load(prices, catalog, price_age.today() if checks_dates else None)
+    notes = [*_unknown_note(unknown, prices.name), *_spot_note(instances, prices.name)]
+    if not instances:
+        raise InputError(f"{prices.name} has no row with a GPU of the catalogue{''.join(f': {note}' for note in notes)}")
+    return instances, notes
+
+
+def load_to_update(path: Path, catalog: Catalog) -> Sequence[Instance]:
+    """Instances of a file that is to be written again; InputError if that would lose a row, whose GPU the catalogue lacks."""
+    instances, unknown = _load(read_price_list(path), catalog, price_age.today())
+    if unknown:
+        raise InputError(
+            f"{path} has rows for GPUs that the catalogue does not know or cannot tell apart ({counted(unknown)}), and would "
+            "lose them; name these GPUs by --gpus FILE, or write another file"
+        )
+    return instances
+
+
+def _load(prices: PriceList, catalog: Catalog, today: date | None) -> tuple[list[Instance], Counter[str]]:
+    """The instances of a price table, and how often it names which GPU that the catalogue does not know."""
+    table, name = _checked(prices), prices.name
+    instances: list[Instance] = []
+    unknown: Counter[str] = Counter()
+    rows: dict[Offer, int] = {}
+    for number, row in enumerate(table.to_dict("records"), start=1):
+        try:
+            gpu = catalog.resolve(row["gpu"]).name
+        except UnknownGpu:
+            unknown[row["gpu"]] += 1
+            continue
+        instance = _instance(row, gpu, f"row {number} of {name}", today)
+        if (first := rows.setdefault(instance.offer, number)) != number:
+            raise InputError(
+                f"rows {first} and {number} of {name} are both {instance.name} of {instance.cloud} in {instance.region} with "
+                f"{instance.count} {gpu}; keep one"
+            )
+        instances.append(instance)
+    return instances, unknown
+
+
+def write_instances(path: Path, instances: Iterable[Instance]) -> Path:
+    """Write a price file that :func:`load_instances` reads back as equal instances. Raises InputError if it cannot."""
+    rows = [
+        {
+            "cloud": instance.cloud,
+            "instance": instance.name,
+            "gpu": instance.gpu,
+            "count": instance.count,
+            "region": instance.region,
+            "usd_per_hour": instance.usd_per_hour,
+            "spot_usd_per_hour": instance.spot_usd_per_hour,
+            "vcpus": instance.vcpus,
+            "memory_gib": None if instance.memory is None else instance.memory / 2**30,
+            "source": instance.source,
+            "date": instance.date.isoformat(),
+        }
+        for instance in instances
+    ]
+    columns = [column for column in REQUIRED if column not in ("source", "date")] + [*OPTIONAL, "source", "date"]
+    # As objects, or pandas would write a column with a gap as floats: 8 vCPUs as 8.0.
+    table = pd.DataFrame(rows, columns=columns, dtype=object)
+    for column in ("usd_per_hour", *OPTIONAL):
+        table[column] = [_plain(value) for value in table[column]]
+    return write_whole(path, lambda file: table.to_csv(file, index=False, lineterminator="\n"))
+
+
+def _plain(value: float | None) -> str:
+    """A float that reads back as the same, whole ones without ``.0``; empty for None."""
+    if value is None:
+        return ""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _checked(prices: PriceList) -> pd.DataFrame:
+    table, name = prices.table, prices.name
+    if prices.is_of_skypilot:
+        raise InputError(
+            f"{name} is a price list of SkyPilot, which has its own format; make a price table from it first: "
+            "epochcast prices update --from VMS.csv --cloud NAME --date YYYY-MM-DD --out FILE"
+        )
+    missing = [column for column in REQUIRED if column not in table.columns]
+    foreign = [column for column in table.columns if column.lower().endswith("per_hour") and "usd" not in column.lower()]
+    if "usd_per_hour" in missing and foreign:
+        raise InputError(f"{name} has {foreign[0]} and no usd_per_hour; prices are in USD: convert them and rename the column")
+    if missing:
+        raise InputError(f"{name} lacks the columns {', '.join(missing)}; it needs {', '.join(REQUIRED)}")
+    if "currency" in table.columns and len(other := table[~table["currency"].str.upper().isin(["", "USD"])]):
+        raise InputError(
+            f"row {other.index[0] + 1} of {name} is in {other['currency'].iloc[0]!r}; prices are in USD per hour, convert them"
+        )
+    for column in REQUIRED:
+        if column != "usd_per_hour" and len(empty := table[table[column] == ""]):
+            raise InputError(f"row {empty.index[0] + 1} of {name} has no {column}; {_WHY[column]}")
+    return table
+
+
+_WHY = {
+    "cloud": "name the provider",
+    "instance": "give the cloud's name for it",
+    "gpu": "name its GPU (`epochcast gpus` lists them)",
+    "count": "give its number of GPUs",
+    "region": "name it, or write any if the price is the same everywhere",
+    "source": "say where you saw the price",
+    "date": "say when you saw the price, as YYYY-MM-DD",
+}
+
+
+def _instance(row: Mapping[Hashable, Any], gpu: str, where: str, today: date | None) -> Instance:
+    usd = price_cells.price(row["usd_per_hour"], f"usd_per_hour of {where}")
+    spot = price_cells.price(row.get("spot_usd_per_hour", ""), f"spot_usd_per_hour of {where}")
+    if usd is None and spot is None:
+        raise InputError(f"{where} has no price; fill in usd_per_hour or spot_usd_per_hour, or remove the row")
+    return Instance(
+        cloud=row["cloud"],
+        name=row["instance"],
+        gpu=gpu,
+        count=price_cells.count(row["count"], f"count of {where}"),
+        region=row["region"],
+        usd_per_hour=usd,
+        source=row["source"],
+        date=price_cells.day(row["date"], f"date of {where}", today),
+        spot_usd_per_hour=spot,
+        vcpus=price_cells.vcpus(row.get("vcpus", ""), f"vcpus of {where}"),
+        memory=price_cells.memory(row.get("memory_gib", ""), f"memory_gib of {where}"),
+    )
+
+
+def _unknown_note(unknown: Counter[str], name: str) -> list[str]:
+    if not unknown:
+        return []
+    many = unknown.total()
+    rows = f"{many} rows of {name} are" if many > 1 else f"1 row of {name} is"
+    return [
+        f"{rows} skipped for GPUs that the catalogue does not know, or not by one name: {counted(unknown)} "
+        "(`epochcast gpus` lists the names; a GPU of your own: --gpus FILE)"
+    ]
+
+
+def counted(names: Counter[str]) -> str:
+    """``TPU v5e (2), Gaudi 2 (1)``: names with how often they occur, most frequent first, at most ten of them."""
+    text = ", ".join(f"{name} ({many})" for name, many in names.most_common(10))
+    return f"{text} and {len(names) - 10} more" if len(names) > 10 else text
+
+
+def _spot_note(instances: Iterable[Instance], name: str) -> list[str]:
+    above = [
+        instance
+        for instance in instances
+        if instance.usd_per_hour is not None
+        and instance.spot_usd_per_hour is not None
+        and instance.spot_usd_per_hour > instance.usd_per_hour
+    ]
+    if not above:
+        return []
+    return [
+        f"spot costs more than on demand for {len(above)} of the instances of {name}, the first {above[0].name} in "
+        f"{above[0].region}; check that the two columns are not swapped"
+    ]

@@ -1,0 +1,120 @@
+"""What a job is rented on: what its operator says, else its node, else the cheapest that has its GPUs, which is marked so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from epochcast.analyzer.jobs.prices import Instance, Market, is_stale, price_age
+
+
+class InstancePlace(Protocol):
+    """Where something runs, as far as it is known: a job's plan, or a GPU's node."""
+
+    @property
+    def instance(self) -> str | None:
+        """Name of what is rented; None or empty where it is not known, as the others."""
+
+    @property
+    def cloud(self) -> str | None:
+        """Its cloud."""
+
+    @property
+    def region(self) -> str | None:
+        """Its region."""
+
+
+@dataclass(frozen=True)
+class Rented:
+    """What a job runs on.
+
+    Attributes:
+        instance: None where the price table has nothing with this GPU.
+        market: which of its prices is taken: the requested one, else the other.
+        assumed: nobody said what is rented.
+        notes: sentences on what was said and cannot be used.
+        share: of its price that the job pays, 0..1; the rest is paid by others on the same machine.
+        usd_per_gpu_hour: one GPU's share of its machine's price; None where that is not known.
+    """
+
+    instance: Instance | None
+    market: Market
+    assumed: bool
+    notes: tuple[str, ...] = ()
+    share: float = 1.0
+    usd_per_gpu_hour: float | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        price = None if self.instance is None else self.instance.price(self.market)
+        each = None if self.instance is None or price is None else price / self.instance.count
+        object.__setattr__(self, "usd_per_gpu_hour", each)
+
+
+def rented(
+    gpu: str,
+    gpus: int,
+    instances: Sequence[Instance],
+    *,
+    plan: InstancePlace | None = None,
+    devices: Sequence[InstancePlace] = (),
+    machines: int = 1,
+    market: Market = "on-demand",
+) -> Rented:
+    """Find what a job of ``gpus`` GPUs of model ``gpu`` is rented on.
+
+    ``plan`` wins over what the ``devices`` say. Cloud and region narrow the search also where no instance is named. What is
+    assumed has its GPUs in no more than ``machines``; without such an instance nothing is.
+    """
+    places = [*([] if plan is None else [plan]), *devices]
+    named_places = [place for place in places if place.instance]
+    cloud = next((place.cloud for place in places if place.cloud), "")
+    region = next((place.region for place in places if place.region), "")
+    notes: list[str] = []
+    if named_places:
+        name = named_places[0].instance or ""
+        named = [instance for instance in instances if instance.name.lower() == name.lower()]
+        fitting = _of_place([instance for instance in named if instance.gpu == gpu], cloud, region)
+        if cheapest := _cheapest(fitting, gpus, market):
+            return Rented(cheapest[0], cheapest[1], assumed=False)
+        if named and all(instance.gpu != gpu for instance in named):
+            has = ", ".join(sorted({instance.gpu for instance in named}))
+            why = f"it has {has} but the job runs on {gpu}"
+        elif named:
+            why = f"none of that name has {gpu} in {' '.join(filter(None, (cloud, region)))}"
+        else:
+            why = "the price table does not list it"
+        notes.append(f"the job is reported to run on {name}, but {why}: the cheapest instance with {gpu} is used instead")
+    own = [instance for instance in instances if instance.gpu == gpu and math.ceil(gpus / instance.count) <= machines]
+    if not own and any(instance.gpu == gpu for instance in instances):
+        # The price of as many smaller ones would be far from the true one, and so would what is saved.
+        each = math.ceil(gpus / machines)
+        where = "the job's node has" if machines == 1 else "each node of the job has"
+        why = f"no instance in the price table has {each} {gpu}, as {where}, so its cost now and possible savings are not known"
+        return Rented(None, market, assumed=True, notes=(*(note.rpartition(":")[0] for note in notes), why))
+    cheapest = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
+    instance, taken = cheapest or (None, market)
+    return Rented(instance, taken, assumed=True, notes=tuple(notes))
+
+
+def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[Instance]:
+    """Those of this cloud; of them those of this region, or all if the table has no price there."""
+    there = [instance for instance in instances if not cloud or instance.cloud.lower() == cloud.lower()]
+    return [instance for instance in there if not region or instance.region in (region, "any")] or there
+
+
+def _cheapest(instances: Sequence[Instance], gpus: int, market: Market) -> tuple[Instance, Market] | None:
+    """Least price for all GPUs of the job: of fresh ones if there are any, and in the requested market, else in the other."""
+    markets: tuple[Market, Market] = ("on-demand", "spot") if market == "on-demand" else ("spot", "on-demand")
+    day = price_age.today()
+
+    def place(choice: tuple[Instance, Market]) -> tuple[bool, int, float, int, str, str, str]:
+        """Of equal prices the one that the ranking puts first."""
+        instance, option = choice
+        usd = (instance.price(option) or 0.0) * math.ceil(gpus / instance.count)
+        stale, where = is_stale(instance, day), (instance.cloud, instance.name, instance.region)
+        return stale, markets.index(option), usd, instance.count, *where
+
+    priced = [(each, option) for each in instances for option in markets if each.price(option) is not None]
+    return min(priced, key=place, default=None)

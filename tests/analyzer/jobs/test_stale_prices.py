@@ -1,0 +1,113 @@
+"""A price older than a year never wins against a fresh one; where all are, they are ranked and the first line says so."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from epochcast.analyzer.cli import main
+from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.decide import decide
+from epochcast.analyzer.jobs.job import JobQuestion
+from epochcast.analyzer.jobs.prices import Instance
+from epochcast.analyzer.jobs.prices.price_age import STALE_DAYS
+from epochcast.analyzer.jobs.prices.rented import rented
+from epochcast.analyzer.jobs.questions import example_profile
+from epochcast.analyzer.jobs.rank import Objective, Ranking, rank_instances
+from epochcast.analyzer.jobs.recommend import Renting
+from epochcast.regressor import LatencyPredictor
+from epochcast.regressor.profile_json import read_profile
+
+from ...price_day import PRICE_DAY
+from .made_reports import where
+from .test_recommendation_properties import CATALOG, EXAMPLES, OBJECTIVES, Asked, asked
+
+FRESH, STALE = PRICE_DAY - timedelta(days=STALE_DAYS), PRICE_DAY - timedelta(days=STALE_DAYS + 1)
+
+
+def ranked(question: Asked, instances: tuple[Instance, ...], objective: Objective) -> Ranking:
+    more: Any = {"need": question.need, "limits": question.limits, "objective": objective, "day": PRICE_DAY}
+    return rank_instances(question.predictions, instances, CATALOG, **more)
+
+
+@given(asked=asked(), objective=st.sampled_from(OBJECTIVES), data=st.data())
+@EXAMPLES
+def test_none_wins_against_a_fresh_one(asked: Asked, objective: Objective, data: st.DataObject) -> None:
+    old = data.draw(st.sets(st.sampled_from([one.name for one in asked.instances])), label="old")
+    dated = tuple(replace(one, date=STALE if one.name in old else FRESH) for one in asked.instances)
+    ranking = ranked(asked, dated, objective)
+    rows = ranking.placements
+    assert [row.price_stale for row in rows] == [row.instance.name in old for row in rows]
+    fresh = [row for row in rows if not row.price_stale]
+    assert list(rows[: len(fresh)]) == fresh
+    assume(fresh)
+    decision = decide(rows, objective)
+    assert decision is not None
+    winners = [ranking.cheapest, ranking.fastest, decision.first, *(rival.placement for rival in decision.rivals)]
+    winners += [row for row in rows if row.pareto]
+    assert not [row for row in winners if row is None or row.price_stale]
+    # Nor does one change what is said of the fresh ones, but for limits that name the places of all.
+    named = {one.region for one in dated if one.name not in old} | {"any"}, {one.cloud for one in dated if one.name not in old}
+    if set(asked.limits.regions) <= named[0] and set(asked.limits.clouds) <= named[1]:
+        alone = ranked(asked, tuple(one for one in dated if one.name not in old), objective)
+        assert list(alone.placements) == fresh and decide(alone.placements, objective) == decision
+
+
+@given(asked=asked(), objective=st.sampled_from(OBJECTIVES))
+@EXAMPLES
+def test_where_all_are_stale_they_are_ranked_as_if_they_were_not(asked: Asked, objective: Objective) -> None:
+    rankings = [ranked(asked, tuple(replace(one, date=day) for one in asked.instances), objective) for day in (FRESH, STALE)]
+    fresh, stale = ([(row.instance.name, row.usd, row.pareto) for row in one.placements] for one in rankings)
+    assert fresh == stale
+    assert all(row.price_stale for row in rankings[1].placements)
+
+
+def said(advisor: Advisor, *instances: Instance) -> Any:
+    """The recommendation for the example job, which runs on a T4."""
+    own = Advisor(advisor.catalog, LatencyPredictor.load(catalog=advisor.catalog), instances)
+    job = read_profile(example_profile())
+    return where(own.answer([job], JobQuestion(renting=Renting())))
+
+
+def priced(gpu: str, usd: float, *, stale: bool) -> Instance:
+    return Instance("aws", f"with-{gpu}", gpu, 1, "us-east-1", usd, "a page", STALE if stale else FRESH)
+
+
+def test_what_the_job_runs_on_is_not_compared_by_a_stale_price(advisor: Advisor) -> None:
+    answer = said(advisor, priced("T4", 0.01, stale=True), priced("A10G", 1.0, stale=False))
+    assert answer.verdict.action == "choose" and answer.verdict.text.startswith("aws with-A10G")
+    assert (answer.current, answer.savings) == (None, None)
+    notes = " | ".join(answer.notes)
+    assert "the job runs on aws with-T4, whose price is older than a year, so savings are not known" in notes
+    assert "1 of 2 prices is older than a year" in notes, "as it would be the cheapest"
+
+
+def test_a_stale_price_that_decides_nothing_is_marked_and_no_more(advisor: Advisor) -> None:
+    answer = said(advisor, priced("T4", 0.5, stale=False), priced("A10G", 90.0, stale=True))
+    assert [row.price_stale for row in answer.placements] == [False, True]
+    assert answer.current and not any("older than a year" in text for text in (*answer.notes, answer.verdict.text))
+
+
+def test_what_a_job_is_taken_to_run_on_has_a_fresh_price_if_any_has() -> None:
+    stale, fresh = priced("T4", 0.1, stale=True), replace(priced("T4", 5.0, stale=False), name="fresh")
+    assert rented("T4", 1, [stale, fresh]).instance == fresh
+    assert rented("T4", 1, [stale]).instance == stale
+
+
+def test_the_first_line_says_that_all_prices_are_stale(
+    advisor: Advisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, profile = tmp_path / "prices.csv", tmp_path / "job.json"
+    rows = f"aws,g4dn.xlarge,T4,1,us-east-1,0.5,a page,{STALE}\naws,g5.xlarge,A10G,1,us-east-1,1,a page,{STALE}\n"
+    table.write_text(f"cloud,instance,gpu,count,region,usd_per_hour,source,date\n{rows}")
+    profile.write_text(json.dumps(example_profile()))
+    assert main(["recommend", str(profile), "--prices", str(table)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].endswith("(by prices older than a year: there are no newer ones)")
+    assert out.count(f"{STALE}, stale") == 2 and "stale: a price older than a year" in out
+    assert "2 of 2 prices are older than a year" in err
