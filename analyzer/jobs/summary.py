@@ -141,8 +141,9 @@ def sum_up(
     pace = throughput(cycles, plan.samples_per_step, plan.tokens_per_step)
     if pace is None and (plan.samples_per_step or plan.tokens_per_step):
         sentences.append(NO_STEP)
-    on = None if answer is None or answer.recommendation is None else answer.recommendation.on
-    each = None if on is None or on.assumed else on.usd_per_gpu_hour
+    where = None if answer is None else answer.recommendation
+    each = None if where is None or where.on.assumed else where.on.usd_per_gpu_hour
+    cheapest = None if where is None or where.cheapest is None else where.cheapest.instance
     length_of: dict[str, Any] = {
         name: getattr(timed, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")
     }
@@ -164,6 +165,8 @@ def sum_up(
         last_epoch_end=max(ends, default=None),
         spread=max(paces.values()) / min(paces.values()) - 1 if paces else 0.0,
         straggler=slowest if slowest is not None and _stands_out(slowest, paces, telling) else None,
+        cheapest=None if cheapest is None else f"{cheapest.cloud} {cheapest.name}",
+        savings_cost_ratio=None if where is None or where.savings is None else where.savings.cost_ratio,
         cycles=cycles,
         throughput=pace,
         # The answer's may be of fewer GPUs, or older.

@@ -7,15 +7,13 @@ from typing import Any, get_type_hints
 
 import pandas as pd
 from docstrings import meanings, summary
-from epochcast.analyzer.jobs.answer_schema import PredictionAnswer
-from epochcast.analyzer.jobs.recommendation_schema import RecommendationAnswer
 from markdown import code, head, prose, table
-from pydantic import BaseModel
 from type_names import type_name
 
 from epochcast.analyzer.backends.convmeter.predictor import ConvmeterManifest
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedManifest
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyManifest
+from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.prices.price_table import load_instances
 from epochcast.analyzer.jobs.watched import WatchedJob
 from epochcast.analyzer.telemetry import gpu_report as report
@@ -28,8 +26,8 @@ from epochcast.regressor.profile_json import SCHEMA as PROFILE_SCHEMA
 from epochcast.regressor.profile_json import profile_json
 
 
-def _schema(kind: type[BaseModel]) -> str:
-    return str(kind.model_fields["schema_"].default)
+def _schema(kind: type) -> str:
+    return str(next(each.default for each in fields(kind) if each.name == "schema"))
 
 
 _GPU = report.GpuDevice(uuid="GPU-8f2c1f0a", label="0", name="Tesla T4", node="node-1", source="nvml")
@@ -72,14 +70,10 @@ _ANSWERS = [
     ]
     for kind, who in (
         (
-            PredictionAnswer,
-            "`epochcast predict --json`; `POST /api/v1/predictions`, `POST /api/v1/traces/predictions`, "
-            "`GET /api/v1/jobs/{job}/prediction`; `prediction` of a job",
-        ),
-        (
-            RecommendationAnswer,
-            "`epochcast recommend --json`; `POST /api/v1/recommendations`, `POST /api/v1/traces/recommendations`, "
-            "`GET /api/v1/jobs/{job}/recommendation`; `recommendation` of a job",
+            Job,
+            "`epochcast predict --json`, `epochcast recommend --json`; `POST /api/v1/predictions`, "
+            "`POST /api/v1/recommendations`, the same under `/api/v1/traces`; `GET /api/v1/jobs/{job}/prediction` and "
+            "`.../recommendation`; `answer` of a job that is watched",
         ),
         (
             WatchedJob,

@@ -65,14 +65,14 @@ def _predictions(chain: Any) -> None:
         return True
 
     chain.wait(agree, seconds=20)
-    answer = chain.service.json(f"/api/v1/jobs/{job}/recommendation")
+    answer = chain.service.json(f"/api/v1/jobs/{job}/recommendation")["recommendation"]
     current, best = answer["current"], answer["cheapest"]
     # What the node's configuration says is rented; the cheapest with these GPUs is another.
-    assert (current["instance"], current["instances"], current["assumed"]) == ("g4dn.8xlarge", 4, False)
-    assert best["gpus"] == best["gpu_count"] * best["instances"]
+    assert (current["instance"]["name"], current["instances"], answer["on"]["assumed"]) == ("g4dn.8xlarge", 4, False)
+    assert best["gpus"] == best["instance"]["count"] * best["instances"]
     (row,) = chain.query(f'epochcast_job_recommended_instance_info{{training_job="{job}",objective="cost"}}')
     names = [row["metric"][name] for name in ("instance_type", "cloud", "target_gpu", "instances")]
-    assert names == [best["instance"], best["cloud"], best["gpu"], str(best["instances"])]
+    assert names == [*(best["instance"][name] for name in ("name", "cloud", "gpu")), str(best["instances"])]
     (row,) = chain.query(f'epochcast_job_savings_ratio{{training_job="{job}",objective="cost"}}')
     assert float(row["value"][1]) == pytest.approx(answer["savings"]["cost_ratio"], abs=1e-9)
     assert answer["savings"]["cost_ratio"] > 0

@@ -63,21 +63,25 @@ def test_a_real_trace_gives_a_prediction_and_a_recommendation_by_command_and_by_
     until(lambda: running.answers("/healthz"), 90)
     for path, result in (("predictions", prediction), ("recommendations", recommendation)):
         sent = post(f"{running.url}/api/v1/traces/{path}", trace.read_bytes(), "text/csv")
-        for document in (sent, result) if path == "predictions" else ():
-            del document["gpus"][0]["trace"]  # a path, and "the trace"
+        for document in (sent, result):
+            del document["gpus"][0]["name"]  # a path, and "the trace"
         assert sent == result
 
-    assert prediction["epoch_s"] == pytest.approx(5.77, rel=0.02)
+    epoch_s = prediction["gpus"][0]["profile"]["epoch_s"]
+    assert epoch_s == pytest.approx(5.77, rel=0.02)
     by_gpu = {one["gpu"]: one for one in prediction["predictions"]}
     assert (by_gpu["H100 SXM5"]["ratio"], by_gpu["H100 SXM5"]["route"]) == (1, "measured")
     assert 1.3 < by_gpu["A100 SXM4 80GB"]["ratio"] < 3.3  # by the data sheets, memories are 1.6 times as fast, tensor cores 3.2
-    assert all(one["seconds"] == pytest.approx(one["ratio"] * prediction["epoch_s"]) for one in by_gpu.values())
-    ranked = recommendation["recommendations"]
+    assert all(one["seconds"] == pytest.approx(one["ratio"] * epoch_s) for one in by_gpu.values())
+    where = recommendation["recommendation"]
+    ranked = where["placements"]
     assert len(ranked) > 5
-    assert all(row["seconds"] == pytest.approx(by_gpu[row["gpu"]]["seconds"]) for row in ranked)
-    assert all(row["usd"] == pytest.approx(row["seconds"] * row["usd_per_hour"] / 3600) for row in ranked)
-    assert recommendation["fastest"]["seconds"] == min(row["seconds"] for row in ranked)
-    assert recommendation["memory_bytes"] > 60 * 2**30 and "T4" not in {row["gpu"] for row in ranked}
+    seconds = [row["seconds"]["value"] for row in ranked]
+    assert seconds == pytest.approx([by_gpu[row["instance"]["gpu"]]["seconds"] for row in ranked])
+    usd = [row["usd_per_hour"] * one / 3600 for row, one in zip(ranked, seconds, strict=True)]
+    assert [row["usd"]["value"] for row in ranked] == pytest.approx(usd)
+    assert where["fastest"]["seconds"]["value"] == min(seconds)
+    assert where["memory"]["bytes"] > 60 * 2**30 and "T4" not in {row["instance"]["gpu"] for row in ranked}
 
 
 def test_the_paper_s_pipeline_goes_from_a_recorded_trace_to_a_recommendation(
@@ -87,17 +91,21 @@ def test_the_paper_s_pipeline_goes_from_a_recorded_trace_to_a_recommendation(
     trace = Path(__file__).parents[2] / "data" / "h200" / "agent" / "trainings.parquet"
     prediction, recommendation = (answer(each, trace, "--pipeline", "paper") for each in ("predict", "recommend"))
     assert prediction["pipeline"] == recommendation["pipeline"] == "paper"
-    assert prediction["epoch_s"] == pytest.approx(prediction["detection"]["period_s"])
+    (gpu,) = prediction["gpus"]
+    assert gpu["profile"]["epoch_s"] == pytest.approx(gpu["detection"]["period_s"])
     assert {one["route"] for one in prediction["predictions"]} == {"measured", "new-gpu"}
-    assert recommendation["verdict"]["text"].startswith("Cannot tell yet")  # trees say nothing of a GPU beyond theirs
+    assert recommendation["recommendation"]["verdict"]["text"].startswith(
+        "Cannot tell yet"
+    )  # trees say nothing of a GPU beyond theirs
     assert any("76 % off" in note for note in recommendation["notes"])
     running = service(f'pipeline = "paper"\n[[files]]\npath = "{trace}"\n')
     until(lambda: running.answers("/healthz"), 90)
     parquet = "application/vnd.apache.parquet"
-    for asked, expected in (("", recommendation["recommendations"]), ("?pipeline=default", answer("recommend", trace))):
+    for asked, expected in (("", recommendation), ("?pipeline=default", answer("recommend", trace))):
         sent = post(f"{running.url}/api/v1/traces/recommendations{asked}", trace.read_bytes(), parquet)
-        assert sent["recommendations"] == (expected if isinstance(expected, list) else expected["recommendations"])
+        assert sent["recommendation"] == expected["recommendation"]
     until(lambda: any(job["epoch_s"] for job in running.json("/api/v1/jobs")["jobs"]), 120)
     (job,) = running.json("/api/v1/jobs")["jobs"]
     ranked = running.json(f"/api/v1/jobs/{job['id']}/recommendation")
-    assert (ranked["pipeline"], ranked["unit"]) == ("paper", "epoch") and ranked["recommendations"]
+    assert (ranked["pipeline"], ranked["gpus"][0]["profile"]["unit"]) == ("paper", "epoch")
+    assert ranked["recommendation"]["placements"]

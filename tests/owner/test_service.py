@@ -52,11 +52,13 @@ def test_the_page_shows_in_chromium_what_the_api_tells(chromium: Any, demo: Any,
     def details() -> bool:
         page.reload()
         result = demo.json(f"/api/v1/jobs/{job['id']}")
-        predicted = {f"4 × {one['gpu']}": [one[name] for name in NUMBERS] for one in result["prediction"]["predictions"]}
+        cheapest = result["answer"]["recommendation"]["cheapest"]
+        predicted = {f"4 × {one['gpu']}": [one[name] for name in NUMBERS] for one in result["answer"]["predictions"]}
         shown = dict(page.eval_on_selector_all(".predictions tbody tr", ROW))
         return (
             page.locator("#epoch-length data").evaluate_all(VALUES) == [pytest.approx(result["epoch_s"])]
-            and result["recommendation"]["cheapest"]["instance"] in page.locator(".choice.best .name").text_content()
+            and result["answer"]["recommendation"]["cheapest"]["instance"]["name"]
+            in page.locator(".choice.best .name").text_content()
             and len(shown) > 20
             and shown == {name: pytest.approx(values) for name, values in predicted.items()}
         )

@@ -77,6 +77,11 @@ def test_what_was_left_out_is_said(stalled: str, answer: Answer, text: Text) -> 
     assert found["predictions"][0]["why"] in printed and "used gpu_utilization" in printed
 
 
+def joules(prediction: dict[str, Any]) -> float:
+    value: float = prediction["energy"]["joules"]["value"]
+    return value
+
+
 def test_a_job_is_as_slow_as_its_slowest_gpu(profile: Path, save: Callable[..., str], answer: Answer, text: Text) -> None:
     whole = read_profile(json.loads(profile.read_text()))
     busy = whole.metrics["gpu_utilization"]
@@ -84,16 +89,17 @@ def test_a_job_is_as_slow_as_its_slowest_gpu(profile: Path, save: Callable[..., 
     paths = [str(profile), save("busier", epoch_s=(whole.epoch_s or 0) * 1.005, metrics=busier)]
     job = answer("predict", *paths)
     alone = [answer("predict", path) for path in paths]
-    assert [gpu["trace"] for gpu in job["gpus"]] == paths
-    assert job["epoch_s"] == max(gpu["epoch_s"] for gpu in alone)
+    assert [gpu["name"] for gpu in job["gpus"]] == paths
+    lengths = [one["gpus"][0]["profile"]["epoch_s"] for one in alone]
+    assert job["gpus"][job["slowest"]]["profile"]["epoch_s"] == max(lengths)
     assert len(job["predictions"]) == len(alone[0]["predictions"]) > 20
     for prediction in job["predictions"]:
         each = [next(p for p in gpu["predictions"] if p["gpu"] == prediction["gpu"]) for gpu in alone]
         seconds = [p["seconds"] for p in each]
         assert prediction["seconds"] == pytest.approx(max(seconds), rel=0.05)  # two GPUs scale a little otherwise than one
-        assert prediction["trace"] == paths[seconds.index(max(seconds))]
+        assert prediction["slowest"] == seconds.index(max(seconds))
         assert prediction["spread"] == pytest.approx(max(seconds) / min(seconds) - 1, abs=0.1)
-        assert prediction["energy"]["joules"] == pytest.approx(sum(p["energy"]["joules"] for p in each), rel=0.05)
+        assert joules(prediction) == pytest.approx(sum(map(joules, each)), rel=0.05)
     assert [p["seconds"] for p in job["predictions"]] == sorted(p["seconds"] for p in job["predictions"])
     printed = text("predict", *paths, "--target", "A10G")
     assert f"GPU 1, {paths[1]}: from T4 (simulated)" in printed and "spread" in printed
@@ -119,9 +125,9 @@ def test_gpus_that_cannot_be_of_one_job_are_doubted(
 def test_steps_and_ratios_alone(save: Callable[..., str], neither: str, answer: Answer, text: Text, refusal: Text) -> None:
     steps = save("steps", unit="step", epochs=0, first_epoch_s=None)
     (row,) = answer("predict", steps, "--target", "A10G", "--epochs", "1000")["predictions"]
-    assert row["job"]["seconds"] == pytest.approx(1000 * row["seconds"])
+    assert row["job"]["seconds"]["value"] == pytest.approx(1000 * row["seconds"])
     (row,) = answer("predict", neither, "--target", "A10G")["predictions"]
-    assert row["seconds"] is None and row["energy"]["joules"] is None and row["energy"]["watts"] > 0
+    assert row["seconds"] is None and row["energy"]["joules"] is None and row["energy"]["watts"]["value"] > 0
     assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
     printed = text("predict", neither, "--target", "A10G")
     assert "no epochs found, so ratios only" in printed
@@ -134,19 +140,20 @@ def test_a_whole_job_with_its_energy(stalled: str, answer: Answer, text: Text) -
     found = answer("predict", stalled, "--target", "H100 SXM5", "--target", "T4", "--epochs", "90")
     for prediction in found["predictions"]:
         job = prediction["job"]
-        first = found["first_epoch_s"] * prediction["ratio"]
+        first = found["gpus"][0]["profile"]["first_epoch_s"] * prediction["ratio"]
         assert job["first_epoch_s"] == pytest.approx(first) and job["stall_s"] == pytest.approx(89 * 22 / 11)
-        assert job["seconds"] == pytest.approx(first + 89 * prediction["seconds"] + 89 * 2)
-        assert job["seconds_low"] < job["seconds"] < job["seconds_high"]
-        assert job["joules"] == pytest.approx(job["seconds"] * prediction["energy"]["watts"])
+        seconds = job["seconds"]
+        assert seconds["value"] == pytest.approx(first + 89 * prediction["seconds"] + 89 * 2)
+        assert seconds["low"] < seconds["value"] < seconds["high"]
+        assert prediction["job_joules"]["value"] == pytest.approx(seconds["value"] * prediction["energy"]["watts"]["value"])
     printed = text("predict", stalled, "--target", "H100 SXM5", "--epochs", "90")
     assert "job: 90 epochs, the first in proportion to the source's; 178 s of stalls" in printed
     assert "epochcast: power sensors of A100 and H100 sample about a quarter of the time" in printed
     assert any("a quarter of the time" in note for note in found["notes"])
     assert "power sensors" not in text("predict", stalled, "--target", "A10G")
-    jobs = {row["gpu"]: row["job"]["seconds"] for row in answer("predict", stalled, "--epochs", "90")["predictions"]}
-    rows = answer("recommend", stalled, "--epochs", "90")["recommendations"]
-    assert rows and all(row["seconds"] == pytest.approx(jobs[row["gpu"]]) for row in rows)
+    jobs = {row["gpu"]: row["job"]["seconds"]["value"] for row in answer("predict", stalled, "--epochs", "90")["predictions"]}
+    rows = answer("recommend", stalled, "--epochs", "90")["recommendation"]["placements"]
+    assert rows and all(row["seconds"]["value"] == pytest.approx(jobs[row["instance"]["gpu"]]) for row in rows)
     printed = text("recommend", stalled, "--epochs", "90")
     assert "\n90 epochs of a job seen on T4" in printed and "178 s of stalls" in printed
 
@@ -157,17 +164,17 @@ def test_a_gpu_of_ones_own(run: Path, profile: Path, tmp_path: Path, answer: Ans
     (row,) = answer("predict", profile, *gpus, "--target", "my gpu")["predictions"]
     assert row["gpu"] == "My GPU" and row["ratio"] < 1
     mine = answer("predict", run, *gpus, "--gpu", "My GPU", "--target", "T4")
-    assert mine["source"] == "My GPU" and mine["predictions"][0]["ratio"] > 0.8
+    assert mine["gpus"][0]["profile"]["gpu"] == "My GPU" and mine["predictions"][0]["ratio"] > 0.8
     assert any("names T4 as its GPU; --gpu overrides it with My GPU" in note for note in mine["notes"])
     prices = tmp_path / "prices.csv"
     prices.write_text(
         "cloud,instance,gpu,count,region,usd_per_hour,source,date\nmine,box,My GPU,1,attic,0.05,my bill,2026-11-01\n"
     )
-    rows = answer("recommend", profile, *gpus, "--prices", prices)["recommendations"]
-    assert [row["gpu"] for row in rows] == ["My GPU"]
+    rows = answer("recommend", profile, *gpus, "--prices", prices)["recommendation"]["placements"]
+    assert [row["instance"]["gpu"] for row in rows] == ["My GPU"]
 
 
 def test_a_gpu_that_only_the_trace_knows(run: Path, tmp_path: Path, answer: Answer) -> None:
     trace = replace(read_trace(run), gpu="NVIDIA Unheard-of 5", static=STATIC)
     found = answer("predict", write_trace(trace, tmp_path / "new.parquet"), "--target", "T4")
-    assert found["source"] == "NVIDIA Unheard-of 5" and found["predictions"][0]["ratio"] > 0.8
+    assert found["gpus"][0]["profile"]["gpu"] == "NVIDIA Unheard-of 5" and found["predictions"][0]["ratio"] > 0.8

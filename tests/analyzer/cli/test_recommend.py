@@ -43,7 +43,7 @@ def test_the_gpus_of_one_job_are_rented_together(profile: str, answer: Answer, t
     assert "one epoch of a job seen on 6 x T4" in printed and "2 x 4 A10G" in printed and "8 A10G" in printed
     assert "assumed to be as fast as between the job's machines now" in printed
     assert "the job has 6 GPUs now and would use all GPUs of an instance" in printed
-    assert {row["instances"] for row in answer(*six)["recommendations"]} == {1}
+    assert {row["instances"] for row in answer(*six)["recommendation"]["placements"]} == {1}
 
 
 def test_what_does_not_fit_is_said(profile: str, answer: Answer, text: Text) -> None:
@@ -65,15 +65,15 @@ def test_a_trace_without_memory_doubts_every_instance_at_once(profile: str, tmp_
 
 def test_a_doubtful_place_names_the_run_that_decides(profile: str, answer: Answer, capsys: Capture) -> None:
     found = answer("recommend", profile, "--epochs", "9000", "--objective", "time")
-    decision = found["decision"]
-    assert not decision["sure"] and decision["rivals"] and decision["experiment"]["worth"]
-    run = decision["experiment"]  # on the best instance of its GPU
-    best = next(row for row in found["recommendations"] if row["gpu"] == run["gpu"])
-    assert (run["instance"], run["region"]) == (best["instance"], best["region"])
+    decision = found["recommendation"]["decision"]
+    assert decision["rivals"] and decision["experiment"]["worth"]
+    run = decision["experiment"]["run"]["placement"]["instance"]  # the best of its GPU
+    rows = found["recommendation"]["placements"]
+    assert run == next(row["instance"] for row in rows if row["instance"]["gpu"] == run["gpu"])
     assert main(["recommend", profile, "--epochs", "9000", "--objective", "time"]) == 0
     captured = capsys.readouterr()
     assert "\nnot certain: " in captured.out and "\nto decide better, run " in captured.out
-    named = "{instance} ({gpu})".format(**run)  # one host of Google takes several GPUs
+    named = "{name} ({gpu})".format(**run)  # one host of Google takes several GPUs
     assert named in captured.out and "epochs on " in captured.out
     assert "older than a year" not in captured.err, "no stale price decides here"
 
@@ -87,12 +87,12 @@ def test_a_job_that_is_known_by_its_steps_is_told_in_steps(profile: str, tmp_pat
 
 
 def test_skypilot_gets_the_first_and_what_may_be_as_good(profile: str, answer: Answer, capsys: Capture) -> None:
-    decision = answer("recommend", profile, "--epochs", "900")["decision"]
+    decision = answer("recommend", profile, "--epochs", "900")["recommendation"]["decision"]
     assert main(["recommend", profile, "--epochs", "900", "--format", "skypilot"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("# 900 epochs of a job seen on T4")
     resources = yaml.safe_load(text)["resources"]
-    wanted = [one["instance"] for one in (decision["first"], *decision["rivals"])]
+    wanted = [one["instance"]["name"] for one in (decision["first"], *(each["placement"] for each in decision["rivals"]))]
     assert [one["instance_type"] for one in resources.get("ordered", [resources])] == wanted
 
 
@@ -109,13 +109,15 @@ def test_plots_are_drawn(profile: str, tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> None:
-    assert answer("recommend", profile, "--budget", "1e-9", status=1)["recommendations"] == []
+    assert answer("recommend", profile, "--budget", "1e-9", status=1)["recommendation"]["placements"] == []
     assert main(["recommend", profile, "--budget", "1e-9"]) == 1
     captured = capsys.readouterr()
     assert not captured.out and "No instance qualifies" in captured.err and "exceed the budget" in captured.err
-    whole = answer("recommend", profile)
+    whole = answer("recommend", profile)["recommendation"]
     for best, says in ((whole["fastest"], "the fastest of them"), (whole["cheapest"], "the cheapest")):
-        assert f"{says}: {best['instance']} ({best['gpu']})" in captured.err, "so that one knows how far to loosen it"
+        assert f"{says}: {best['instance']['name']} ({best['instance']['gpu']})" in captured.err, (
+            "so that one knows how far to loosen it"
+        )
     assert "e-0" not in captured.err, "no USD in scientific notation"
     assert main(["recommend", profile, "--budget", "1e-9", "--format", "skypilot"]) == 1
     assert not capsys.readouterr().out

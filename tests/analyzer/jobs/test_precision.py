@@ -51,7 +51,9 @@ def test_a_declared_precision_changes_the_answer(save: Save, answer: Callable[..
     assert "the job computes in mixed precision: declared" in mixed["notes"]
     assert "declared" in text("predict", save(precision="fp32"), *H100)
     rows = [answer("recommend", job, "--precision", name) for name in ("tf32", "mixed")]
-    ratios = [{row["gpu"]: row["ratio"] for row in each["recommendations"]} for each in rows]
+    ratios = [
+        {row["prediction"]["gpu"]: row["prediction"]["ratio"] for row in each["recommendation"]["placements"]} for each in rows
+    ]
     assert ratios[0]["H100 SXM5"] == pytest.approx(low["ratio"]) and ratios[1]["H100 SXM5"] == pytest.approx(high["ratio"])
     assert rows[1]["precision"] == {"mixed": 1.0} and "the job computes in mixed precision: declared" in rows[1]["notes"]
 
@@ -155,11 +157,11 @@ def test_the_arithmetic_that_a_job_uses(
     job = save("A100 SXM4 80GB", measured, tensor_clock=tensor * 1.41e9)
     for command in ("predict", "recommend"):
         found = answer(command, job)
-        assert found["ofu"] == pytest.approx(tensor)
+        assert found["use"]["ofu"] == pytest.approx(tensor)
         faster = "no tensor cores work; the SMs are busy, so tensor cores may be several times as fast"
         assert any(faster in note for note in found["notes"]) is (tensor == 0.0)
     assert f"tensor cores: {100 * tensor:.0f} % of their peak used (OFU)" in text("predict", job, *H100)
-    assert answer("predict", save())["ofu"] is None
+    assert answer("predict", save())["use"]["ofu"] is None
 
 
 def test_how_long_a_job_is_held_but_idle_and_why_its_clock_is_reduced(
@@ -169,14 +171,14 @@ def test_how_long_a_job_is_held_but_idle_and_why_its_clock_is_reduced(
     pair = [save(**known), save(held_idle_s=30.0)]
     sentence = "11 % of an epoch at reduced clock: power cap (SM clock at 92 % of its highest)"
     for command in (("predict", *pair, *H100), ("recommend", *pair)):
-        found, printed = answer(*command), text(*command)
+        found, printed = answer(*command)["use"], text(*command)
         assert (found["held_idle_s"], found["held_idle_usd"]) == (120.0, None), "the price of what is only assumed is no price"
         assert (found["throttled"], found["reduced_clock"]) == (known["throttled"], sentence)
         assert "held but idle: 2 min\n" in printed and sentence in printed
-    assert [gpu["throttled"] for gpu in answer("predict", *pair, *H100)["gpus"]] == [known["throttled"], None]
-    assert answer("predict", save(**known), save(), *H100)["held_idle_s"] is None, "what one GPU shows is not the sum"
+    assert [gpu["profile"]["throttled"] for gpu in answer("predict", *pair, *H100)["gpus"]] == [known["throttled"], None]
+    assert answer("predict", save(**known), save(), *H100)["use"]["held_idle_s"] is None, "what one GPU shows is not the sum"
     assert "held but idle" not in text("predict", save(), *H100)
-    assert answer("predict", save(throttled={"power_cap": 0.009}), *H100)["reduced_clock"] is None
+    assert answer("predict", save(throttled={"power_cap": 0.009}), *H100)["use"]["reduced_clock"] is None
 
 
 def test_what_the_job_is_counts_and_is_said(

@@ -68,22 +68,20 @@ def test_jobs_with_prediction_and_recommendation(client: TestClient) -> None:
     jobs = got(client, "/api/v1/jobs")["jobs"]
     assert len(jobs) == 2
     job = got(client, f"/api/v1/jobs/{SLURM_JOB}")
-    assert {key: job[key] for key in jobs[0]} in jobs
+    assert job | {"answer": None} in jobs
     assert job["gpus"] == ["GPU-8f2c1f0a-0", "GPU-8f2c1f0a-1"]
-    assert "prediction" not in jobs[0]
-
     everywhere = got(client, f"/api/v1/jobs/{SLURM_JOB}/prediction")
-    assert everywhere == job["prediction"]
+    assert everywhere["predictions"] == job["answer"]["predictions"] and everywhere["recommendation"] is None
     only = got(client, f"/api/v1/jobs/{SLURM_JOB}/prediction", target=["A100 SXM4 40GB", "L4"])
     assert {row["gpu"] for row in only["predictions"]} <= {row["gpu"] for row in everywhere["predictions"]}
     assert len(only["predictions"]) == 2
 
     ranked = got(client, f"/api/v1/jobs/{SLURM_JOB}/recommendation", objective="time", cloud="aws")
-    assert ranked["objective"] == "time"
-    assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
-    assert ranked["recommendations"][0] == ranked["fastest"]
+    where = ranked["recommendation"]
+    assert where["objective"] == "time" and where["placements"][0] == where["fastest"]
+    assert {row["instance"]["cloud"] for row in where["placements"]} == {"aws"}
     # On all GPUs of any instance that holds it.
-    assert all(row["gpus"] == row["gpu_count"] * row["instances"] for row in ranked["recommendations"])
+    assert all(row["gpus"] == row["instance"]["count"] * row["instances"] for row in where["placements"])
 
 
 def test_a_plan_is_kept_and_shown(client: TestClient, parts: Parts) -> None:
@@ -124,11 +122,15 @@ def test_a_prediction_is_what_the_library_predicts(client: TestClient) -> None:
 
 def test_a_recommendation_keeps_its_limits(client: TestClient) -> None:
     question = {"profiles": [example_profile()], "epochs": 10, "clouds": ["aws"], "objective": "time"}
-    free = client.post("/api/v1/recommendations", json=question).json()
-    deadline = sorted(row["seconds"] for row in free["recommendations"])[1]
-    kept = client.post("/api/v1/recommendations", json=question | {"deadline_s": deadline}).json()
-    assert 2 <= len(kept["recommendations"]) < len(free["recommendations"])
-    assert all(row["seconds"] <= deadline for row in kept["recommendations"])
+
+    def seconds(**more: float) -> list[float]:
+        sent = client.post("/api/v1/recommendations", json=question | more).json()
+        return [row["seconds"]["value"] for row in sent["recommendation"]["placements"]]
+
+    free = seconds()
+    deadline = sorted(free)[1]
+    kept = seconds(deadline_s=deadline)
+    assert 2 <= len(kept) < len(free) and max(kept) <= deadline
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +160,7 @@ def test_a_trace_that_is_sent_may_say_what_its_job_is_and_where_it_may_run(clien
     assert (found["verdict"], len(found["epochs"])) == ("epochs", 8)
     assert found == detection_of_upload(body, "parquet")
     ranked = sent("recommendations", cloud="aws").json()
-    assert {row["cloud"] for row in ranked["recommendations"]} == {"aws"}
+    assert {row["instance"]["cloud"] for row in ranked["recommendation"]["placements"]} == {"aws"}
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,16 @@ def test_command_http_and_fleet_give_one_document(found: str, client: TestClient
     assert main(["fleet", "analyze", str(path.parent), "--out", str(tmp_path / "fleet")]) == 0
     (row,) = pq.read_table(tmp_path / "fleet" / "jobs.parquet").to_pylist()
     job = json.loads(row["answer"])
-    answers["fleet"] = {"predict": job["prediction"], "recommend": job["recommendation"]}
+    answers["fleet"] = {"recommend": job["answer"]}
     for way in answers.values():
-        (gpu,) = way["predict"]["gpus"]
-        del gpu["trace"]  # a path, "the trace", a GPU of a node
-    assert answers["command"]["predict"]["detection"]["verdict"] == found
+        for document in way.values():
+            (gpu,) = document["gpus"]
+            del gpu["name"]  # a path, "the trace", a GPU of a node
+    assert answers["command"]["predict"]["gpus"][0]["detection"]["verdict"] == found
     assert answers["http"] == answers["command"]
-    assert answers["fleet"] == answers["command"]
+    assert answers["fleet"]["recommend"] == answers["command"]["recommend"]
 
 
-# Of the commands before both documents were one with those of HTTP: programs may read them.
 def test_the_live_service_gives_the_same_document(
     tmp_path: Path, advisor: Advisor, workers: Workers, backends: Registry, capsys: Capture
 ) -> None:
@@ -87,11 +87,11 @@ def test_the_live_service_gives_the_same_document(
         live = TestClient(create_app(parts))
         (job,) = live.get("/api/v1/jobs").json()["jobs"]
         answer = live.get(f"/api/v1/jobs/{job['id']}").json()
-    assert answer["schema"] == "epochcast.job/v1"
-    for name, command in (("prediction", "predict"), ("recommendation", "recommend")):
-        assert shape(answer[name]) == shape(expected[command])
-    assert answer["prediction"]["epoch_s"] == pytest.approx(expected["predict"]["epoch_s"], rel=0.02)
-    assert answer["prediction"]["notes"] == expected["predict"]["notes"]
+    found, wanted = answer["answer"], expected["recommend"]
+    assert found["schema"] == "epochcast.job/v2" and shape(found) == shape(wanted)
+    lengths = [one["gpus"][0]["profile"]["epoch_s"] for one in (found, wanted)]
+    assert lengths[0] == pytest.approx(lengths[1], rel=0.02)
+    assert found["notes"] == wanted["notes"]
 
 
 def shape(value: Any) -> Any:

@@ -100,7 +100,7 @@ def test_a_watcher_that_is_killed_is_started_again_and_everything_ends_with_the_
     job = until(lambda: next(iter(client.get("/api/v1/jobs").json()["jobs"]), None), "the job of the trace file")
     assert job["gpus"] == ["GPU-t4"]
     prediction = client.get(f"/api/v1/jobs/{job['id']}/prediction").json()
-    assert prediction["epoch_s"] == pytest.approx(12.2, rel=0.02)
+    assert prediction["gpus"][0]["profile"]["epoch_s"] == pytest.approx(12.2, rel=0.02)
 
     killed = service.watcher
     assert killed is not None

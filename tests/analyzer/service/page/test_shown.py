@@ -67,9 +67,9 @@ def test_a_plan_makes_it_the_whole_job(client_of: Any) -> None:
     shown = client.get("/jobs/slurm-1234").text
     assert "for 90 epochs" in shown
     assert "of 90" in shown
-    cheapest = client.get("/api/v1/jobs/slurm-1234").json()["recommendation"]["cheapest"]
-    assert f'value="{cheapest["usd"]:.12g}"' in shown
-    assert cheapest["seconds"] > 3600
+    cheapest = client.get("/api/v1/jobs/slurm-1234").json()["answer"]["recommendation"]["cheapest"]
+    assert f'value="{cheapest["usd"]["value"]:.12g}"' in shown
+    assert cheapest["seconds"]["value"] > 3600
 
 
 def test_a_gpu_that_says_nothing_any_more_is_shown_so(client_of: Any) -> None:
@@ -169,8 +169,8 @@ def test_green_is_only_what_is_sure(fleet_client: TestClient) -> None:
     rows = {row.partition('"')[0]: row for row in overview.split('href="/jobs/')[1:]}
     actions = set()
     for job in fleet_client.get("/api/v1/jobs").json()["jobs"]:
-        found = fleet_client.get(f"/api/v1/jobs/{job['id']}").json()["recommendation"]
-        action = None if found is None else found["verdict"]["action"]
+        found = fleet_client.get(f"/api/v1/jobs/{job['id']}").json()["answer"]
+        action = None if found is None else found["recommendation"]["verdict"]["action"]
         actions.add(action)
         assert ('class="gain"' in rows[job["id"]].partition("</tr>")[0]) == (action == "move"), job["id"]
         page = fleet_client.get(f"/jobs/{job['id']}").text
