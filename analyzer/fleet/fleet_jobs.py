@@ -170,7 +170,7 @@ def _joined_until(span: FleetSpan) -> float:
     report = span.report
     if report.owners:
         return span.end
-    epoch_s = report.period_s or 0.0 if report.verdict == "epochs" else 0.0
+    epoch_s = report.detection.period_s or 0.0 if report.detection.verdict == "epochs" else 0.0
     return span.since + max((1 + 2 * MOST_APART) * epoch_s, 0.0 if span.rhythm is None else SAME_START_S)
 
 
@@ -185,7 +185,7 @@ def answered(job: UnansweredJob, advisor: Advisor, *, unpredicted: str | None = 
     gpus = tuple(dict.fromkeys(group.gpus))
     sources, notes = sources_of(reports, advisor.catalog)
     # GPUs are synchronous if five epochs ended together: fewer are not enough.
-    distinguishable = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
+    distinguishable = all(report.detection.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
     complete = group.grouped_by != "single" or distinguishable or not job.shared
     if not complete:
         notes.append(

@@ -65,12 +65,12 @@ class GpuTally:
         else:
             self._seen.add(finding.start, finding.end)
             self._steady = min(self._steady[0], finding.start), max(self._steady[1], finding.end)
-        verdicts = {span.report.verdict for span in finding.spans}
+        verdicts = {span.report.detection.verdict for span in finding.spans}
         verdict = next((name for name in ("epochs", "steps", "none") if name in verdicts), "idle")
         self._verdicts[verdict] += 1
         for span in finding.spans:
-            if span.report.verdict == "epochs" and span.report.period_s:
-                self._lengths[_bin(span.report.period_s)] += 1
+            if span.report.detection.verdict == "epochs" and span.report.detection.period_s:
+                self._lengths[_bin(span.report.detection.period_s)] += 1
         self._add_idle(finding)
         self._add_quality(finding)
 

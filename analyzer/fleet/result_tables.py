@@ -168,7 +168,7 @@ def _span(finding: Finding, number: int, span: JobSpan) -> dict[str, Any]:
         "node": finding.device.node,
         "span": number,
         **{name: getattr(span, name) for name in ("start", "end", "seconds", "busy_ratio", "energy_j", "memory_bytes")},
-        **{name: getattr(report, name) for name in ("verdict", "period_s", "confidence")},
+        **{name: getattr(report.detection, name) for name in ("verdict", "period_s", "confidence")},
         "epochs": len(span.epochs),
         **{name: getattr(profile, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")},
         "profile": None if profile is None else json.dumps(profile_json(profile)),

@@ -13,7 +13,7 @@ from epochcast.analyzer.fleet.trace_rows import Piece, SpanRows
 from epochcast.analyzer.jobs.cycles import second_job
 from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE, profile_of_detection
 from epochcast.analyzer.jobs.rhythm import rhythm_of
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report, reported
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.detector import Detection, detect
 from epochcast.detector import InputError as DetectorError
@@ -152,7 +152,7 @@ def _report(
     return Report(
         device=device,
         state="searching" if detection is None or detection.verdict == "none" else "answered",
-        **Report.of_detection(detection),
+        detection=reported(detection),
         job_since=since,
         epochs_seen=len(epochs),
         epochs=epochs[-MOST_EPOCHS:],

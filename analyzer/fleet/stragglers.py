@@ -50,15 +50,16 @@ def straggler_of(reports: Sequence[Report], slowest: str | None) -> Straggler | 
     """
     if slowest is not None:
         return _by_pace(reports, slowest)
-    if len(reports) < 2 or any(report.verdict == "none" for report in reports):
+    if len(reports) < 2 or any(report.detection.verdict == "none" for report in reports):
         return None
     return _by_clock(reports) or _by_work(reports)
 
 
 def _by_pace(reports: Sequence[Report], slowest: str) -> Straggler:
     place = next(number for number, report in enumerate(reports) if report.device.uuid == slowest)
-    others = median(report.period_s for number, report in enumerate(reports) if number != place and report.period_s)
-    own = reports[place].period_s or others
+    paces = [report.detection.period_s for report in reports]
+    others = median(pace for number, pace in enumerate(paces) if number != place and pace)
+    own = paces[place] or others
     return Straggler(place, 1 - others / own, f"its epochs take {own:.3g} s, those of the others {others:.3g} s")
 
 

@@ -117,11 +117,11 @@ class Together:
 def _agreed(reports: Sequence[Report]) -> bool:
     """Whether all GPUs are sure of one cycle, and of what it is: then nothing is left to be decided."""
     sure = {
-        place: report.period_s
+        place: report.detection.period_s
         for place, report in enumerate(reports)
-        if report.period_s is not None and report.confidence >= SURE
+        if report.detection.period_s is not None and report.detection.confidence >= SURE
     }
-    units = {report.unit for report in reports}
+    units = {report.detection.unit for report in reports}
     return len(elected(sure)) == len(reports) and len(units) == 1 and units <= {"epoch", "step"}
 
 

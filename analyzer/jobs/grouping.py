@@ -189,7 +189,7 @@ def _title(grouped_by: Grouping, reports: Sequence[Report]) -> str:
 def _notes(cluster: Cluster, reports: Sequence[Report]) -> tuple[str, ...]:
     notes = []
     if cluster.grouped_by == "phase":
-        by_epochs = all(report.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
+        by_epochs = all(report.detection.verdict == "epochs" and len(report.epochs) >= LEAST_EPOCHS for report in reports)
         shown = "their epochs begin and end together" if by_epochs else "they work and wait at the same moments"
         notes.append(
             f"its {len(reports)} GPUs count as one job because {shown}: their agents report no "
@@ -218,7 +218,7 @@ def _remembered(report: Report, before: Mapping[str, Sequence[tuple[float, Known
     """The job that this GPU was in when it had the same beginning; of several the earliest."""
     since = report.job_since
     assert since is not None
-    near = SAME_START_S if report.period_s is None else max(SAME_START_S, report.period_s)
+    near = SAME_START_S if report.detection.period_s is None else max(SAME_START_S, report.detection.period_s)
     own = [job for at, job in before.get(report.device.uuid, ()) if abs(at - since) <= near]
     return min(own, key=lambda job: (job.since, job.id), default=None)
 

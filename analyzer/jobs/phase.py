@@ -44,11 +44,12 @@ def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
         one, other: what is known of them.
         so_far: they were in step the last time: only epochs that ended apart since then part them.
     """
-    if first.verdict != "epochs" or second.verdict != "epochs" or not first.period_s or not second.period_s:
+    length, other_length = _epoch_s(first), _epoch_s(second)
+    if length is None or other_length is None:
         return so_far  # nothing speaks against it
     if first.job_since is None or second.job_since is None:
         return False
-    longer, shorter = max(first.period_s, second.period_s), min(first.period_s, second.period_s)
+    longer, shorter = max(length, other_length), min(length, other_length)
     tolerance = _STILL_ALIGNED if so_far else _ALIGNED
     if longer > (1 + (2 if so_far else 1) * MOST_APART) * shorter or abs(first.job_since - second.job_since) > longer:
         return False
@@ -75,9 +76,10 @@ def in_step(first: Report, second: Report, *, so_far: bool = False) -> bool:
 
 def epochs_decide(first: Report, second: Report) -> bool:
     """Whether both GPUs show enough epochs of one length for `in_step` to know; then nothing else they share counts."""
-    if first.verdict != "epochs" or second.verdict != "epochs" or not first.period_s or not second.period_s:
+    length, other_length = _epoch_s(first), _epoch_s(second)
+    if length is None or other_length is None:
         return False
-    alike = max(first.period_s, second.period_s) <= (1 + MOST_APART) * min(first.period_s, second.period_s)
+    alike = max(length, other_length) <= (1 + MOST_APART) * min(length, other_length)
     return alike and min(len(first.epochs), len(second.epochs)) >= LEAST_EPOCHS
 
 
@@ -114,9 +116,14 @@ class StepCandidates:
 
 
 def _place(report: Report) -> tuple[int, float] | None:
-    if report.verdict != "epochs" or not report.period_s or report.job_since is None:
+    length = _epoch_s(report)
+    if length is None or report.job_since is None:
         return None
-    return math.floor(math.log(report.period_s) / _BAND), report.job_since
+    return math.floor(math.log(length) / _BAND), report.job_since
+
+
+def _epoch_s(report: Report) -> float | None:
+    return report.detection.period_s if report.detection.verdict == "epochs" else None
 
 
 def _cell(since: float, band: int) -> int:

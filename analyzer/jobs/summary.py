@@ -15,11 +15,12 @@ from epochcast.analyzer.jobs.job import Job, said_once
 from epochcast.analyzer.jobs.predict import comparable
 from epochcast.analyzer.jobs.sources import Source, notes_on
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
-from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report, Verdict
+from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.words import length, plain
 from epochcast.detector import elected
 from epochcast.detector.confidence import ANSWERS
+from epochcast.detector.epochs import Verdict
 from epochcast.detector.methods.track.regimes import DIFFERENT
 from epochcast.regressor import Catalog, Profile
 from epochcast.regressor.precision import tensor_cores_idle
@@ -68,7 +69,7 @@ def _source(report: Report, profile: Profile, catalog: Catalog, *, contradicted:
     if contradicted:
         profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
     notes = () if contradicted else tuple(notes_on(report.detection))
-    return Source(name=device.title, profile=profile, gpu=gpu, notes=notes, detection=replace(report.detection, epochs=()))
+    return Source(name=device.title, profile=profile, gpu=gpu, notes=notes, detection=report.detection)
 
 
 def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, str]]]:
@@ -77,9 +78,9 @@ def _elected(reports: Sequence[Report]) -> tuple[list[Report], list[tuple[str, s
     None of them where there is no majority: they contradict each other.
     """
     sure = {
-        place: report.period_s
-        for place, report in enumerate(reports)
-        if report.period_s is not None and report.verdict != "none" and report.confidence >= ANSWERS
+        place: found.period_s
+        for place, found in enumerate(report.detection for report in reports)
+        if found.period_s is not None and found.verdict != "none" and found.confidence >= ANSWERS
     }
     chosen = elected(sure, DIFFERENT)
     if not sure:
@@ -123,9 +124,9 @@ def sum_up(
         answer: None where nothing can be predicted.
     """
     counted = _elected(reports)[0] or reports
-    verdict = next(candidate for candidate in _VERDICTS if any(report.verdict == candidate for report in counted))
-    telling = [report for report in counted if report.verdict == verdict]
-    paces = {report.device.uuid: report.period_s for report in telling if report.period_s}
+    verdict = next(candidate for candidate in _VERDICTS if any(report.detection.verdict == candidate for report in counted))
+    telling = [report for report in counted if report.detection.verdict == verdict]
+    paces = {report.device.uuid: report.detection.period_s for report in telling if report.detection.period_s}
     slowest = max(paces, key=lambda uuid: paces[uuid], default=None)
     kept = _comparable(sources)
     profiles = [source.profile for source in kept if source.profile.epoch_s is not None]
@@ -137,7 +138,7 @@ def sum_up(
     if lost and any(report.state != "idle" for report in lost):
         sentences += said_once([(report.device.title, "its telemetry is silent") for report in lost], len(reports))
     # The cycles are those of its slowest GPU, as the seconds are.
-    cycles = max(telling, key=lambda report: report.period_s or 0.0).cycles
+    cycles = max((report.detection for report in telling), key=lambda each: each.period_s or 0.0).cycles
     pace = throughput(cycles, plan.samples_per_step, plan.tokens_per_step)
     if pace is None and (plan.samples_per_step or plan.tokens_per_step):
         sentences.append(NO_STEP)
@@ -160,7 +161,7 @@ def sum_up(
         since=min((report.job_since for report in reports if report.job_since is not None), default=None),
         verdict=verdict,
         **length_of,
-        confidence=min(report.confidence for report in telling),
+        confidence=min(report.detection.confidence for report in telling),
         epochs_seen=epochs_seen,
         last_epoch_end=max(ends, default=None),
         spread=max(paces.values()) / min(paces.values()) - 1 if paces else 0.0,
@@ -186,8 +187,7 @@ def watch_gpu(report: Report, job: str | None, catalog: Catalog) -> WatchedGpu:
         job=job,
         held_idle_s=None if report.profile is None else report.profile.held_idle_s,
         **{name: getattr(device, name) for name in ("uuid", "label", "name", "node", "source", "simulated")},
-        **{name: getattr(report, name) for name in ("state", "verdict", "unit", "period_s", "cycles", "confidence", "hertz")},
-        **{name: getattr(report, name) for name in ("job_since", "epochs_seen", "last_sample")},
+        **{name: getattr(report, name) for name in ("state", "detection", "hertz", "job_since", "epochs_seen", "last_sample")},
     )
 
 
@@ -207,5 +207,5 @@ def _comparable(sources: Sequence[Source]) -> list[Source]:
 
 def _stands_out(slowest: str, paces: Mapping[str, float], telling: Sequence[Report]) -> bool:
     others = [pace for uuid, pace in paces.items() if uuid != slowest]
-    sure = all(report.confidence >= LEAST_CONFIDENCE for report in telling)
+    sure = all(report.detection.confidence >= LEAST_CONFIDENCE for report in telling)
     return sure and bool(others) and paces[slowest] > _STRAGGLES * median(others)

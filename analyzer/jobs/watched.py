@@ -11,8 +11,10 @@ from epochcast.analyzer.jobs.clusters import Grouping
 from epochcast.analyzer.jobs.cycles import Throughput
 from epochcast.analyzer.jobs.gpu_use import GpuUse
 from epochcast.analyzer.jobs.job import Job
-from epochcast.analyzer.telemetry.gpu_report import State, Verdict
+from epochcast.analyzer.telemetry.gpu_report import State
+from epochcast.analyzer.traces.detection_json import DetectionJson
 from epochcast.detector import Cycle, Unit
+from epochcast.detector.epochs import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class WatchedGpu:
         node: of the machine that it is in.
         source: of its telemetry.
         simulated: no hardware was read.
-        state, verdict, unit, period_s, cycles, confidence, job_since, epochs_seen, last_sample, hertz: as in its `Report`.
+        state, detection, job_since, epochs_seen, last_sample, hertz: as in its `Report`.
         job: id of the job it runs, or ran last.
         held_idle_s: seconds of the job in which memory was held and nothing ran; None where the telemetry does not show it.
     """
@@ -40,11 +42,7 @@ class WatchedGpu:
     source: str
     simulated: bool
     state: State
-    verdict: Verdict
-    unit: Unit | None
-    period_s: float | None
-    cycles: tuple[Cycle, ...]
-    confidence: float
+    detection: DetectionJson
     job: str | None
     job_since: float | None
     epochs_seen: int

@@ -16,7 +16,7 @@ from epochcast.analyzer.live.same_job import LONGEST_HOLE_S, Hole, rest_s
 from epochcast.analyzer.live.stream_metrics import PREFERENCE, chosen
 from epochcast.analyzer.live.thinned_samples import ThinnedSamples
 from epochcast.analyzer.telemetry import Rows
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report, reported
 from epochcast.analyzer.traces.held_idle import HELD_IDLE_COLUMNS, HeldIdle
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.detector import Detection, Epoch
@@ -150,7 +150,7 @@ class GpuWatch:
         report = Report(
             device=self.device,
             state="searching" if self._stream is None else self._stream.state,
-            **Report.of_detection(self._detection),
+            detection=reported(self._detection),
             job_since=self._job_since,
             epochs_seen=self._known.seen,
             epochs=tuple(epoch for epoch in self._known.newest[-MOST_EPOCHS:] if epoch.job_since == self._job_since),
@@ -163,16 +163,7 @@ class GpuWatch:
         )
         if before is None or not (self._job_since is None or self._is_remembered(before)):
             return report
-        report = replace(
-            report,
-            verdict=before.verdict,
-            period_s=before.period_s,
-            confidence=before.confidence,
-            cycles=before.cycles,
-            second_period_s=before.second_period_s,
-            reason=before.reason,
-            profile=before.profile,
-        )
+        report = replace(report, detection=before.detection, profile=before.profile)
         if self._job_since is None:  # it is not yet known what job this is
             idle = self._stream is not None and self._stream.state == "idle"
             state = "idle" if idle else before.state
@@ -183,7 +174,7 @@ class GpuWatch:
         """Whether an earlier watch's answer still holds: until this watch has one, or should have."""
         if self._detection is not None and self._detection.verdict != "none":
             return False
-        return self._heard_since is None or self._last - self._heard_since < _REMEMBERED * (before.period_s or 0.0)
+        return self._heard_since is None or self._last - self._heard_since < _REMEMBERED * (before.detection.period_s or 0.0)
 
     def _resolved(self) -> str | None:
         """The GPU's name in the catalogue, or its own where its static attributes describe it; None of what is no known GPU."""
@@ -249,7 +240,7 @@ class GpuWatch:
         if detection is not None and detection.verdict == "epochs" and detection.confidence >= LEAST_CONFIDENCE:
             self._same_job = hole.kept_by_epochs(before, self._complete_epochs(detection))
             return not self._same_job
-        waited = max(self._longer(_PROFILE_S, _PROFILE_ROWS), _REMEMBERED * (before.period_s or 0.0))
+        waited = max(self._longer(_PROFILE_S, _PROFILE_ROWS), _REMEMBERED * (before.detection.period_s or 0.0))
         return not hole.is_bridged(self._hertz) and self._last - hole.end > waited
 
     def _begin_anew(self) -> None:

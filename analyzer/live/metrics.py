@@ -85,18 +85,18 @@ def _of_gpu(report: Report) -> Iterator[Value]:
     labels = (device.label, device.uuid, device.name, device.node)
     newest = report.epochs[-1] if report.epochs else None
     for name, value in {
-        **{f"{unit}_seconds": report.period_s if report.unit == unit else None for unit in get_args(Unit)},
+        **{f"{unit}_seconds": report.detection.period_s if report.detection.unit == unit else None for unit in get_args(Unit)},
         "last_epoch_seconds": None if newest is None else newest.seconds,
         "last_epoch_end_timestamp_seconds": None if newest is None else newest.end,
         "epochs_total": report.epochs_seen,
-        "epoch_confidence_ratio": report.confidence,
+        "epoch_confidence_ratio": report.detection.confidence,
         "job_start_timestamp_seconds": report.job_since,
         "detector_last_sample_timestamp_seconds": report.last_sample,
         "detector_samples_total": report.samples,
         "detector_dropped_samples_total": report.dropped,
     }.items():
         yield f"epochcast_gpu_{name}", labels, value
-    for kind, cycle in {cycle.kind: cycle for cycle in report.cycles}.items():  # of two of a kind the longer
+    for kind, cycle in {cycle.kind: cycle for cycle in report.detection.cycles}.items():  # of two of a kind the longer
         yield "epochcast_gpu_cycle_idle_ratio", (*labels, kind), cycle.idle_share
     for state in _STATES:
         yield "epochcast_gpu_detector_state", (*labels, state), float(state == report.state)

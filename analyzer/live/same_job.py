@@ -53,7 +53,7 @@ class Hole:
 
     def may_keep(self, before: Report, since: float) -> bool:
         """Whether work since then may be of the job that was reported before; processes and epochs have yet to show it."""
-        rest = max(rest_s(before.hertz), OVERDUE * (before.period_s or 0.0))
+        rest = max(rest_s(before.hertz), OVERDUE * (before.detection.period_s or 0.0))
         if before.state == "idle" or self.seconds > LONGEST_HOLE_S or since - self.end > rest:
             return False
         return self.is_bridged(before.hertz) or bool(before.epochs or trainers(before.owners))

@@ -202,11 +202,11 @@ class Watcher:
 
     def _note(self, gpu: _Gpu, watch: GpuWatch, news: News) -> None:
         """What a detector knows now, to be written."""
-        state = None if gpu.report is None else (gpu.report.state, gpu.report.verdict, gpu.report.job_since)
+        state = None if gpu.report is None else (gpu.report.state, gpu.report.detection.verdict, gpu.report.job_since)
         if news.epochs or news.instead_of:
             gpu.news = (gpu.news or News()) + news
         gpu.report = watch.report()
-        if state != (gpu.report.state, gpu.report.verdict, gpu.report.job_since):
+        if state != (gpu.report.state, gpu.report.detection.verdict, gpu.report.job_since):
             gpu.written = -np.inf  # publish it at the next write
 
     def _pass_on(self, gpu: _Gpu, data: NodeReport) -> None:

@@ -1,6 +1,6 @@
 """What is reported of a GPU while its job runs: who it is, its epochs, its profile; the same on a node and in the service.
 
-JSON under schema ``epochcast.gpu-report/v3``. What leaves a node is this, and never a sample.
+JSON under schema ``epochcast.gpu-report/v4``. What leaves a node is this, and never a sample.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from annotated_types import Ge, Gt, Len
 from pydantic import TypeAdapter, ValidationError
 
 from epochcast.analyzer.errors import InputError
-from epochcast.detector import Cycle, Detection, Epoch, JobEpochs, Reason, Unit, unit_of
-from epochcast.regressor.profile import STRICT, Profile, Share
+from epochcast.analyzer.traces.detection_json import DetectionJson
+from epochcast.detector import Detection
+from epochcast.regressor.profile import STRICT, Profile
 
-SCHEMA = "epochcast.gpu-report/v3"
+SCHEMA = "epochcast.gpu-report/v4"
 
 State = Literal["idle", "searching", "answered"]
-Verdict = Literal["epochs", "steps", "none"]
 Positive = Annotated[float, Gt(0)]
 Counter = Annotated[int, Ge(0)]
 T = TypeVar("T")
@@ -127,15 +127,11 @@ class Report:
     Attributes:
         device: which GPU.
         state: ``idle``: no work for 15 s; the report is of the job before.
-        verdict: what was found; ``none`` as long as nothing was.
-        period_s: seconds of one epoch or step; None with verdict ``none``.
-        confidence: 0..1, that the period is right; 0 with verdict ``none``.
+        detection: what was found in the present job, without its epochs: `reported` makes it.
         job_since: unix seconds since when the GPU works without a long pause; None before any work.
         epochs_seen: epochs that ever ended on this GPU while it was watched, over restarts; a counter.
         epochs: the newest of the present job, oldest first, at most `MOST_EPOCHS`, without their profiles. While ``confidence``
             is below 0.8 none is reported, nor counted.
-        cycles: what the present job does again and again, from short to long; that of ``period_s`` among them.
-        second_period_s: of a second job on the GPU, whose cycle drifts against that of ``period_s``; None where none shows.
         profile: of the present job: over its epochs; over its work where steps or neither were found; None before a minute
             of work.
         owners: processes on the GPU; empty where the agent does not look for them.
@@ -143,42 +139,22 @@ class Report:
         samples: ticks taken in, a counter of this run.
         dropped: of these, ignored as out of order.
         hertz: samples per second of the source.
-        reason: with verdict ``none``, why; None where that is not known yet.
     """
 
     __pydantic_config__: ClassVar = STRICT
 
     device: GpuDevice
     state: State
-    verdict: Verdict
-    period_s: Positive | None
-    confidence: Share
+    detection: DetectionJson
     job_since: float | None
     epochs_seen: Counter
     epochs: tuple[EpochRecord, ...] = ()
-    cycles: tuple[Cycle, ...] = ()
-    second_period_s: Positive | None = None
     profile: Profile | None = None
     owners: tuple[Owner, ...] = ()
     last_sample: float | None = None
     samples: Counter = 0
     dropped: Counter = 0
     hertz: Positive = 10.0
-    reason: Reason | None = None
-
-    @staticmethod
-    def of_detection(detection: Detection | None) -> dict[str, Any]:
-        """What fields of a report say of what was found; None: nothing yet."""
-        if detection is None:
-            return {"verdict": "none", "period_s": None, "confidence": 0.0}
-        return {
-            "verdict": detection.verdict,
-            "period_s": detection.period_s,
-            "confidence": 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0),
-            "cycles": detection.cycles,
-            "second_period_s": detection.jobs[1].period_s if len(detection.jobs) > 1 else None,
-            "reason": detection.reason,
-        }
 
     @property
     def pulse(self) -> Pulse:
@@ -193,33 +169,23 @@ class Report:
         """Whether another report differs in its pulse alone."""
         return other is not None and self.with_pulse(other.pulse) == other
 
-    @property
-    def unit(self) -> Unit | None:
-        """What ``period_s`` is of; None with verdict ``none``."""
-        return unit_of(self.verdict, self.period_s, self.cycles)
-
-    @property
-    def detection(self) -> Detection:
-        """What was found, as the detector says it of a trace; of the epochs those that the report carries."""
-        epochs = tuple(Epoch(epoch.start, epoch.end, epoch.confidence) for epoch in self.epochs)
-        periods = [period for period in (self.period_s, self.second_period_s) if period is not None]
-        return Detection(
-            verdict=self.verdict,
-            period_s=self.period_s,
-            period_work=None,
-            epochs=epochs,
-            confidence=self.confidence,
-            method="track",
-            clock="wall",
-            step_s=self.period_s if self.verdict == "steps" else None,
-            jobs=tuple(JobEpochs(period, (), self.confidence) for period in periods),
-            reason=self.reason,
-            cycles=self.cycles,
-        )
-
 
 MOST_EPOCHS = 100
 """Epochs that a report carries; the store of the detecting process has them all."""
+
+
+NOTHING = Detection("none", None, None, (), 0.0, "track", "wall")
+"""What is reported before anything was found."""
+
+
+def reported(detection: Detection | None) -> Detection:
+    """What a report holds of what was found, without arrays and epochs (`EpochRecord`); None: nothing yet."""
+    if detection is None:
+        return NOTHING
+    # That of the best candidate, where none was good enough, says nothing of an answer.
+    confidence = 0.0 if detection.verdict == "none" else min(max(float(detection.confidence), 0.0), 1.0)
+    jobs = tuple(replace(job, epochs=()) for job in detection.jobs)
+    return replace(detection, confidence=confidence, epochs=(), jobs=jobs, scores={})
 
 
 _REPORT, _EPOCH = TypeAdapter(Report), TypeAdapter(EpochRecord)

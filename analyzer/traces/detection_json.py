@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_type_hints
+import json
+from typing import Annotated, Any, cast, get_type_hints
 
-from pydantic import BaseModel, Field, PlainSerializer, PlainValidator, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, create_model
 
 from epochcast.detector import Detection, Unit
+from epochcast.regressor.profile import STRICT
 
 _FIELDS: dict[str, Any] = {name: (kind, ...) for name, kind in get_type_hints(Detection).items() if name != "scores"}
+_FIELDS["period_s"] = (Annotated[float, Field(gt=0)] | None, ...)
 _FIRST_SAMPLE = Annotated[float, Field(description="Unix seconds; text and plot count from here.")]
-_READER = TypeAdapter(Detection)
 
-DetectionDocument: type[BaseModel] = create_model("Detection", **_FIELDS, unit=(Unit | None, ...))
+DetectionDocument: type[BaseModel] = create_model(
+    "Detection", __config__=cast(ConfigDict, STRICT), **_FIELDS, unit=(Unit | None, ...)
+)
 """A detection without its scores."""
 
 TraceDetection: type[BaseModel] = create_model("TraceDetection", __base__=DetectionDocument, first_sample=(_FIRST_SAMPLE, ...))
@@ -25,7 +29,10 @@ def _document(detection: Detection, **more: Any) -> BaseModel:
 
 
 def _read(data: Any) -> Detection:
-    return data if isinstance(data, Detection) else _READER.validate_python({name: data[name] for name in _FIELDS})
+    if isinstance(data, Detection):
+        return data
+    document = DetectionDocument.model_validate_json(json.dumps(data))  # in JSON a list is a tuple, and nothing else is
+    return Detection(**{name: getattr(document, name) for name in _FIELDS})
 
 
 DetectionJson = Annotated[

@@ -18,6 +18,7 @@ from epochcast.analyzer.jobs.prices.price_table import load_instances
 from epochcast.analyzer.jobs.watched import WatchedJob
 from epochcast.analyzer.telemetry import gpu_report as report
 from epochcast.analyzer.traces import trace
+from epochcast.detector import Detection
 from epochcast.detector.labels import Labels
 from epochcast.regressor import Gpu, Profile, model_folder
 from epochcast.regressor.corpora import run_table
@@ -44,9 +45,7 @@ _PROFILE = Profile(
 _REPORT = report.Report(
     device=_GPU,
     state="answered",
-    verdict="epochs",
-    period_s=30.2,
-    confidence=0.96,
+    detection=Detection("epochs", 30.2, None, (), 0.96, "track", "wall"),
     job_since=1_700_000_000.0,
     epochs_seen=9,
     epochs=(report.EpochRecord(start=1_700_000_241.6, end=1_700_000_271.8, confidence=0.96, job_since=1_700_000_000.0),),

@@ -43,8 +43,8 @@ def of_gpu(gpu: WatchedGpu, now: float) -> State:
         return State("quiet", "idle", "No work for at least 15 s. This page shows its last job.")
     if gpu.state == "searching":
         return State("wait", "searching", _searching(now, gpu.job_since))
-    unsure = gpu.confidence < SURE
-    return _answered(gpu.verdict, gpu.unit, unsure=unsure)
+    unsure = gpu.detection.confidence < SURE
+    return _answered(gpu.detection.verdict, gpu.detection.unit, unsure=unsure)
 
 
 def is_working(gpu: WatchedGpu, now: float) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
+from epochcast.detector import Detection
 from lab.simulated_fleet.layout import blocks
 from lab.simulated_fleet.write_fleet import jobs_of
 
@@ -42,7 +43,8 @@ def reports_of(gpus: int, minutes: float, seed: int) -> dict[str, list[tuple[Rep
                     device = GpuDevice(f"{node.name}-{index}-{number}", str(index), node.device.name, node.name, simulated=True)
                     epochs = tuple(EpochRecord(end - 1.0, end, 0.95, since) for end in seen.tolist())
                     period = float(np.median(np.diff(ends)))
-                    told = Report(device, "idle", "epochs", period, 0.95, since, len(epochs), epochs[-MOST_EPOCHS:])
+                    seen_in = Detection("epochs", period, None, (), 0.95, "track", "wall")
+                    told = Report(device, "idle", seen_in, since, len(epochs), epochs[-MOST_EPOCHS:])
                     found[node.device.name].append((told, number))
     return found
 

@@ -33,7 +33,8 @@ from epochcast.analyzer.fleet.findings_store import FindingsStore
 from epochcast.analyzer.fleet.gpu_history import Looking
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.rhythm import BLOCK, Rhythm
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Verdict
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice
+from epochcast.detector.epochs import Verdict
 from lab.simulated_fleet.layout import NodeBlock, Work, blocks
 from lab.simulated_fleet.write_fleet import START, jobs_of
 
@@ -69,7 +70,7 @@ class Templates:
         for finding in self.findings:
             for span in finding.spans:
                 for model in (finding.device.name, ""):
-                    self._spans[span.report.verdict, model].append(span)
+                    self._spans[span.report.detection.verdict, model].append(span)
 
     def span(self, verdict: str, device: GpuDevice, number: int, start: float, end: float, ends: np.ndarray) -> JobSpan:
         """A stretch like one that is known; of equal ``number`` the same one."""
@@ -84,7 +85,7 @@ class Templates:
                     epoch_s=period, epoch_s_low=0.98 * period, epoch_s_high=1.02 * period, first_epoch_s=None
                 )
                 profile = replace(profile, unit="epoch", epochs=len(epochs), **timed)
-            report = replace(report, period_s=period)
+            report = replace(report, detection=replace(report.detection, period_s=period))
         report = replace(
             report, device=device, job_since=start, epochs=epochs[-MOST_EPOCHS:], epochs_seen=len(epochs), profile=profile
         )

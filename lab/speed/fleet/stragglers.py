@@ -13,6 +13,7 @@ import numpy as np
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.jobs.detected_profile import profile_of_detection
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
+from epochcast.detector import Detection
 from epochcast.regressor import load_catalog
 from lab.simulated_fleet.gpu_trace import draw_recording, readings
 from lab.simulated_fleet.job_timelines import draw_job, on_gpu
@@ -35,7 +36,8 @@ def told(seed: int, seconds: float, *, straggles: bool) -> tuple[int | None, int
         model = load_catalog().resolve(device.name).name
         profile = profile_of_detection(model, time, plain, None, simulated=True)
         own = GpuDevice(f"GPU-{place}", str(place), device.name, "node", simulated=True)
-        reports.append(Report(own, "answered", "epochs", 30.0, 0.95, 0.0, 0, profile=profile))
+        detection = Detection("epochs", 30.0, None, (), 0.95, "track", "wall")
+        reports.append(Report(own, "answered", detection, 0.0, 0, profile=profile))
     found = straggler_of(reports, None)
     return slow, None if found is None else found.place, job.slow_clock
 

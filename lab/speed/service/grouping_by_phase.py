@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.jobs.phase import in_step
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
+from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, reported
 from epochcast.detector import detect
 from lab.simulator.draws import draw_training, log_uniform, uncropped
 from lab.simulator.scenario import Scenario, SimulatedProcess, observe
@@ -46,8 +46,7 @@ def report_of(trace: SimulatedTrace, began: float, until: float) -> Report:
     found = detect(time[heard], {name: values[heard] for name, values in trace.metrics.items()})
     epochs = tuple(EpochRecord(epoch.start, epoch.end, found.confidence, began) for epoch in found.epochs)
     device = GpuDevice(trace.gpu, "0", trace.gpu, "node")
-    sure = found.confidence if found.verdict != "none" else 0.0
-    return Report(device, "answered", found.verdict, found.period_s, sure, began, len(epochs), epochs)
+    return Report(device, "answered", reported(found), began, len(epochs), epochs)
 
 
 def pair(seed: int) -> dict[str, dict[int, bool | None]]:
@@ -67,7 +66,7 @@ def pair(seed: int) -> dict[str, dict[int, bool | None]]:
         one = report_of(first, 1e9, until)
         for name, trace in seconds.items():
             two = report_of(trace, 1e9, until)
-            known = one.verdict == two.verdict == "epochs"
+            known = one.detection.verdict == two.detection.verdict == "epochs"
             answers[name][count] = in_step(one, two) if known else None
     return answers
 

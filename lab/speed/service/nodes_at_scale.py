@@ -32,8 +32,10 @@ from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.node.process import Api
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.process import build
-from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, NOTHING, EpochRecord, GpuDevice, Owner, Report
 from epochcast.analyzer.telemetry.settings import NodeSettings, opened
+from epochcast.detector import Detection
+from epochcast.detector.epochs import Verdict
 from epochcast.regressor import load_catalog
 from epochcast.regressor.profile_json import read_profile
 from lab.speed.processes import free_port, machine
@@ -89,7 +91,8 @@ class Gpu:
         ]
 
     def _made(self, job: Job, count: int, renewed: int, state: Any) -> Report:
-        period, verdict = (job.period, "epochs") if job.period else (0.4, "steps")
+        period: float = job.period or 0.4
+        verdict: Verdict = "epochs" if job.period else "steps"
         known = state != "searching"
         epoch_s = period * (1 + 1e-4 * (renewed % 7))
         timed: dict[str, Any] = {"epoch_s": epoch_s, "epoch_s_low": 0.99 * epoch_s, "epoch_s_high": 1.01 * epoch_s}
@@ -98,9 +101,7 @@ class Gpu:
         return Report(
             device=self.device,
             state=state,
-            verdict=verdict if known else "none",  # type: ignore[arg-type]
-            period_s=period if known else None,
-            confidence=0.97 if known else 0.0,
+            detection=Detection(verdict, period, None, (), 0.97, "track", "wall") if known else NOTHING,
             job_since=job.since,
             epochs_seen=sum(self._count(one, min(one.until, job.since)) for one in self.jobs if one is not job) + count,
             epochs=tuple(self._epochs(job, count, MOST_EPOCHS)) if known else (),

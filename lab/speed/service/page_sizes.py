@@ -32,6 +32,7 @@ from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.process import build
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
+from epochcast.detector import Detection
 from epochcast.regressor.profile_json import read_profile
 
 PER_NODE, EPOCHS, VIEWS = 8, 50, 20
@@ -52,9 +53,7 @@ def reports(gpus: int, largest: int, now: float) -> Iterator[Report]:
             yield Report(
                 device,
                 "answered",
-                "epochs",
-                period,
-                0.97,
+                Detection("epochs", period, None, (), 0.97, "track", "wall"),
                 since,
                 EPOCHS,
                 epochs,

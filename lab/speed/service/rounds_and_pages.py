@@ -24,6 +24,7 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.process import build
 from epochcast.analyzer.telemetry.gpu_report import MOST_EPOCHS, EpochRecord, GpuDevice, Report
+from epochcast.detector import Detection
 from epochcast.regressor import Profile
 from epochcast.regressor.profile_json import read_profile
 
@@ -40,7 +41,8 @@ def report(gpu: int, number: int, profile: Profile) -> Report:
     epochs = tuple(EpochRecord(since + n * period, since + (n + 1) * period, 0.97, since) for n in range(count))
     profile = replace(profile, epoch_s=period * (1 + 1e-4 * renewed), epoch_s_low=0.99 * period, epoch_s_high=1.01 * period)
     device = GpuDevice(f"GPU-{gpu:03d}", str(gpu % 8), "Tesla T4", f"node-{gpu // 8}", "replay", simulated=True)
-    return Report(device, "answered", "epochs", period, 0.97, since, count, epochs, profile=profile, last_sample=time.time())
+    found = Detection("epochs", period, None, (), 0.97, "track", "wall")
+    return Report(device, "answered", found, since, count, epochs, profile=profile, last_sample=time.time())
 
 
 def main() -> None:

@@ -135,7 +135,7 @@ def watch(addresses: list[str], minutes: float, folder: Path) -> None:
                 flush=True,
             )
             slowest = 0.0
-    verdicts = [report.verdict for report in watcher.reports.values()]
+    verdicts = [report.detection.verdict for report in watcher.reports.values()]
     print(
         f"{len(verdicts)} GPUs: " + ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in ("epochs", "steps", "none"))
     )

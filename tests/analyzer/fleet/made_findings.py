@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from epochcast.analyzer.fleet.finding import Finding, JobSpan, Quality
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, GpuDevice, Report
+from epochcast.detector import Detection
 from epochcast.regressor import Profile
 from epochcast.regressor.profile_json import read_profile
 
@@ -60,9 +61,7 @@ def span(
     report = Report(
         device=of,
         state="idle",
-        verdict=verdict,  # type: ignore[arg-type]
-        period_s=period if unit else None,
-        confidence=0.95 if unit else 0.0,
+        detection=Detection(verdict, period, None, (), 0.95, "track", "wall") if unit else NOTHING,  # type: ignore[arg-type]
         job_since=start,
         epochs_seen=len(epochs),
         epochs=epochs[-100:],

@@ -79,7 +79,10 @@ def test_a_gpu_that_begins_a_whole_epoch_after_the_others_of_its_job_is_waited_f
     put(spans, finding(first, span(first, period=30.0)))
     put(spans, finding(between, span(between, start=BEGAN + 30.2, period=7.0)))
     joins = span(late, start=BEGAN + 30.5, shift=-0.5, period=30.0)  # its epochs end with those of the first
-    put(spans, finding(late, replace(joins, report=replace(joins.report, period_s=30.5))))
+    put(
+        spans,
+        finding(late, replace(joins, report=replace(joins.report, detection=replace(joins.report.detection, period_s=30.5)))),
+    )
     assert sorted(len(own) for _, own in groups_of(spans, most=1)) == [1, 2]
 
 

@@ -51,8 +51,8 @@ def test_a_job_is_found_with_its_epochs_and_its_idle_time(tmp_path: Path, write_
     assert found.idle_s == pytest.approx(20, abs=3)
     (span,) = found.spans
     assert (span.start, span.end) == (pytest.approx(1_700_000_010, abs=1), pytest.approx(1_700_000_110, abs=1))
-    assert span.report.verdict == "epochs"
-    assert span.report.period_s == pytest.approx(12, rel=0.05)
+    assert span.report.detection.verdict == "epochs"
+    assert span.report.detection.period_s == pytest.approx(12, rel=0.05)
     assert span.report.job_since == span.start
     assert span.epochs == span.report.epochs
     assert span.report.profile is not None
@@ -101,7 +101,9 @@ def test_jobs_one_after_the_other_are_told_apart_and_a_weak_one_beside_a_strong_
     pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
     found = look(tmp_path / "a.parquet")
     assert [round(span.start - 1_700_000_000) for span in found.spans] == [10, 170, 910]
-    assert [span.report.period_s for span in found.spans] == [pytest.approx(period, rel=0.05) for period in (15, 10, 20)]
+    assert [span.report.detection.period_s for span in found.spans] == [
+        pytest.approx(period, rel=0.05) for period in (15, 10, 20)
+    ]
     assert found.idle_s == pytest.approx(60, abs=10)  # the hole of ten minutes is not idle time
     assert any("hole" in problem for problem in found.quality.problems)
     assert found.quality.longest_hole_s == pytest.approx(590, abs=1)
@@ -221,7 +223,7 @@ def test_a_long_stretch_is_thinned_and_says_so(
     monkeypatch.setattr(trace_rows, "MOST_ROWS", 1000)
     thinned = look(path)
     assert any("means of 6 rows" in problem for problem in thinned.quality.problems)
-    assert thinned.spans[0].report.period_s == pytest.approx(exact.spans[0].report.period_s, rel=0.02)
+    assert thinned.spans[0].report.detection.period_s == pytest.approx(exact.spans[0].report.detection.period_s, rel=0.02)
     profiles = [one.spans[0].report.profile for one in (exact, thinned)]
     assert profiles[0] is not None and profiles[1] is not None
     # Means would scatter less; what the profile is made of is a sample.
@@ -248,7 +250,7 @@ def test_of_an_unsure_detector_no_epochs_are_told_and_two_jobs_are_named(
     path = write_gpu(tmp_path / "a.parquet")
     monkeypatch.setattr(span_finding, "detect", unsure)
     found = look(path)
-    assert found.spans[0].report.verdict == "epochs"
+    assert found.spans[0].report.detection.verdict == "epochs"
     assert found.spans[0].epochs == found.spans[0].report.epochs == ()
     assert any("two jobs share the GPU" in problem for problem in found.quality.problems)
 

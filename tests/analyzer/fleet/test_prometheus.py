@@ -53,7 +53,7 @@ def test_its_gpus_are_analysed_between_two_moments(tmp_path: Path, address: str)
     assert [one.device.instance for one in found] == ["g4dn.xlarge", "g4dn.2xlarge"]
     for number, one in enumerate(found):
         assert one.device.node == f"node-{number}"
-        assert one.spans[0].report.period_s == pytest.approx(10 + 2 * number, rel=0.05)
+        assert one.spans[0].report.detection.period_s == pytest.approx(10 + 2 * number, rel=0.05)
         assert one.idle_s == pytest.approx(20, abs=3)
         assert set(one.quality.metrics) == set(SERIES)
         assert one.quality.silent_metrics == ()

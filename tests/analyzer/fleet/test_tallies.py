@@ -18,7 +18,7 @@ from epochcast.analyzer.fleet.savings import GpuPrices, Saving
 from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.fleet.stragglers import straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.telemetry.gpu_report import GpuDevice
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, GpuDevice
 
 from .made_findings import BEGAN, WHOLE, device, finding, span
 
@@ -152,7 +152,7 @@ def test_a_lower_clock_counts_from_4_per_cent_and_beyond_what_the_others_differ(
     reports = [span(device("n", index), clock=clock).report for index, clock in enumerate(clocks)]
     told = straggler_of(reports, None)
     assert (None if told is None else told.place) == found
-    assert straggler_of([replace(one, verdict="none") for one in reports], None) is None
+    assert straggler_of([replace(one, detection=NOTHING) for one in reports], None) is None
 
 
 def test_a_trace_without_a_fault_is_none_of_the_least_whole(advisor: Advisor) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
-from epochcast.detector import Cycle, unit_of
+from epochcast.detector import Cycle, Detection, JobEpochs, unit_of
 from epochcast.regressor import Profile
 from epochcast.regressor.profile_json import read_profile
 
@@ -59,17 +59,16 @@ def report(
     begin = (since or BEGAN) + 5 + shift
     spans = [(begin + n * period, begin + (n + 1) * period) for n in range(epochs if verdict == "epochs" else 0)]
     sure = length if confidence >= 0.8 else None
+    found = Detection(verdict, length, None, (), confidence if length else 0.0, "track", "wall", cycles=cycles)  # type: ignore[arg-type]
+    if second_period_s is not None:
+        found = replace(found, jobs=tuple(JobEpochs(each, (), confidence) for each in (period, second_period_s)))
     return Report(
         device=GpuDevice(uuid, label, name, node, "replay", simulated=True, **device),
         state=state,  # type: ignore[arg-type]
-        verdict=verdict,  # type: ignore[arg-type]
-        period_s=length,
-        confidence=confidence if length else 0.0,
+        detection=found,
         job_since=since,
         epochs_seen=len(spans),
         epochs=tuple(EpochRecord(start, end, confidence, since or BEGAN) for start, end in spans),
-        cycles=cycles,
-        second_period_s=second_period_s,
         profile=profile_of("T4", sure, unit) if profiled else None,
         owners=owners,
         last_sample=BEGAN + 1000,

@@ -11,7 +11,7 @@ import pytest
 from epochcast.analyzer.jobs.clusters import Known
 from epochcast.analyzer.jobs.grouping import Group, group, grouped
 from epochcast.analyzer.jobs.phase import in_step
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, Owner, Report
 
 from .made_reports import BEGAN, report
 
@@ -137,7 +137,7 @@ def test_ids_stay_while_a_gpu_joins_falls_silent_or_leaves() -> None:
     (joined,) = groups(*later, known=known(first, *early))
     assert joined.id == f"gpu-GPU-b-{BEGAN:.0f}", "the earliest that was published"
     memory = known([joined], *later)
-    withdrawn = [later[0], replace(later[1], verdict="none", epochs=(), period_s=None)]
+    withdrawn = [later[0], replace(later[1], detection=NOTHING, epochs=())]
     assert [one.id for one in groups(*withdrawn, known=memory)] == [joined.id], "nothing speaks against it"
     third = report("GPU-0", label="7")
     assert [(one.id, len(one.gpus)) for one in groups(*later, third, known=memory)] == [(joined.id, 3)]

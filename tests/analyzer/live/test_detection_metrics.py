@@ -9,20 +9,19 @@ from prometheus_client import CollectorRegistry
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth
 from epochcast.analyzer.live.metrics import DetectionMetrics, View, catalog
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
-from epochcast.detector import Cycle
+from epochcast.detector import Cycle, Detection
 
 from .conftest import device
 
-REPORT = Report(
-    device(), "answered", "epochs", 10.0, 0.9, 5.0, 7, epochs=(EpochRecord(5.0, 15.5, 0.9, 5.0),), last_sample=16.0, samples=99
-)
+FOUND = Detection("epochs", 10.0, None, (), 0.9, "track", "wall")
+REPORT = Report(device(), "answered", FOUND, 5.0, 7, epochs=(EpochRecord(5.0, 15.5, 0.9, 5.0),), last_sample=16.0, samples=99)
 CYCLES = (
     Cycle("checkpoint", 12.0, 0.9, "it saves", 0.25, 3.0),
     Cycle("checkpoint", 24.0, 0.9, "it saves", 0.5, 12.0),
     Cycle("unknown", 30.0, 0.9, "no metric shows", None, None),
 )
-SAVES = replace(REPORT, device=device("GPU-3"), period_s=12.0, cycles=CYCLES)
-STEPS = replace(REPORT, device=device("GPU-2"), verdict="steps", period_s=0.5, epochs=())
+SAVES = replace(REPORT, device=device("GPU-3"), detection=replace(FOUND, period_s=12.0, cycles=CYCLES))
+STEPS = replace(REPORT, device=device("GPU-2"), detection=replace(FOUND, verdict="steps", period_s=0.5), epochs=())
 VIEW = View(
     {"GPU-1": REPORT, "GPU-2": STEPS, "GPU-3": SAVES},
     [SourceStatus("agent", "http://a", up=True, polls=4, errors=1, newest=16.0, lag_s=2.5, clock_offset_s=-3.5)],

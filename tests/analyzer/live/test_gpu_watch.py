@@ -50,9 +50,9 @@ def test_ends_with_the_profile_of_the_whole_trace(play: Play, catalog: Catalog) 
     trace = whole_job()
     report = play().played(trace)
     whole, found = profile_of(Trace(pd.DataFrame({"time": trace.time, **trace.metrics}), gpu=trace.gpu), catalog)
-    assert report.verdict == found.verdict == "epochs"
-    assert report.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.02)
-    assert report.confidence == pytest.approx(found.confidence, abs=0.1)
+    assert report.detection.verdict == found.verdict == "epochs"
+    assert report.detection.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.02)
+    assert report.detection.confidence == pytest.approx(found.confidence, abs=0.1)
     assert report.profile is not None
     assert (report.profile.gpu, report.profile.simulated) == (whole.gpu, True)
     assert report.profile.epoch_s == pytest.approx(whole.epoch_s, rel=0.02)
@@ -121,7 +121,7 @@ def test_a_restart_loses_no_epoch_and_tells_none_twice(play: Play, cut_s: float)
     for report in played.play(trace, first=cut - 600):
         seen.append(report.epochs_seen)
         profiles.append(report.profile)
-        assert report.verdict == "epochs"  # it is the same job: what was known of it is still so
+        assert report.detection.verdict == "epochs"  # it is the same job: what was known of it is still so
         assert report.job_since == before.job_since
     assert seen == sorted(seen)
     assert seen[-1] == 12
@@ -202,10 +202,10 @@ def test_a_backlog_is_told_of_as_if_it_had_been_heard_live(play: Play) -> None:
 def test_steps_give_seconds_without_epochs(play: Play) -> None:
     trace, played = joined(of(simulate_class("llm_steps", 3)), pause_s=30.0), play()
     report = played.played(trace, portion=50)
-    assert report.verdict == "steps"
+    assert report.detection.verdict == "steps"
     assert played.epochs == []
     assert report.profile is not None
-    assert (report.profile.unit, report.profile.epoch_s) == ("cycle", pytest.approx(report.period_s, rel=0.01))
+    assert (report.profile.unit, report.profile.epoch_s) == ("cycle", pytest.approx(report.detection.period_s, rel=0.01))
 
 
 def test_work_without_a_cycle_gives_a_profile_for_ratios(play: Play) -> None:
@@ -221,7 +221,7 @@ def test_work_without_a_cycle_gives_a_profile_for_ratios(play: Play) -> None:
 
 def test_rest_gives_nothing(play: Play) -> None:
     report = play().played(simulate(3, kind="idle", epochs=4, epoch_s=20.0))
-    assert (report.state, report.verdict, report.profile, report.epochs_seen) == ("idle", "none", None, 0)
+    assert (report.state, report.detection.verdict, report.profile, report.epochs_seen) == ("idle", "none", None, 0)
 
 
 def test_unsure_epochs_are_not_told_and_give_a_profile_without_seconds(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,8 +229,8 @@ def test_unsure_epochs_are_not_told_and_give_a_profile_without_seconds(play: Pla
         monkeypatch.setattr(f"epochcast.analyzer.{module}.LEAST_CONFIDENCE", 1.1)
     played = play()
     report = played.played(job())
-    assert report.verdict == "epochs"
-    assert report.period_s == pytest.approx(12.0, rel=0.05)
+    assert report.detection.verdict == "epochs"
+    assert report.detection.period_s == pytest.approx(12.0, rel=0.05)
     assert (played.epochs, report.epochs, report.epochs_seen) == ([], (), 0)
     assert report.profile is not None
     assert (report.profile.epoch_s, report.profile.unit) == (None, None)
@@ -379,7 +379,7 @@ def test_a_source_of_one_reading_in_half_a_minute_will_do(catalog: Catalog) -> N
     for at in range(0, trace.time.size, 10):
         watch.take(Rows(device(), time[at : at + 1], {name: c[at : at + 1] for name, c in trace.metrics.items()}, 1 / 30))
     report = watch.report()
-    assert report.verdict == "epochs"
-    assert report.period_s == pytest.approx(30 * float(np.median(np.diff(trace.epoch_starts))), rel=0.02)
+    assert report.detection.verdict == "epochs"
+    assert report.detection.period_s == pytest.approx(30 * float(np.median(np.diff(trace.epoch_starts))), rel=0.02)
     assert report.epochs_seen >= 10
     assert report.profile is not None

@@ -76,7 +76,7 @@ def test_a_job_goes_on_after_a_hole(
         played.restart()
     reports = list(play_rows(played, trace, trace.time >= begin + hole_s, owners))
     assert {report.job_since for report in reports} == {before.job_since}
-    assert all(report.verdict == "epochs" and report.profile for report in reports)
+    assert all(report.detection.verdict == "epochs" and report.profile for report in reports)
     assert {epoch.job_since for epoch in played.epochs} == {before.job_since}
     # The detector starts again after a long hole and after a restart: it takes the first epochs that it sees for cut off.
     check(played.epochs, trace, begin, begin + hole_s, lost=0 if hole_s < 300 and not restart else 2)
@@ -157,7 +157,7 @@ def test_without_owners_work_that_shows_no_epochs_is_another_job(play: Play) -> 
     reports = list(play_rows(played, serving, serving.time >= serving.time[150]))
     assert reports[0].job_since == before.job_since
     assert reports[-1].job_since == pytest.approx(serving.time[150], abs=1.0)
-    assert reports[-1].verdict == "none"
+    assert reports[-1].detection.verdict == "none"
 
 
 @pytest.mark.parametrize("rest_s", [0.0, 30.0], ids=["not seen", "seen"])

@@ -13,6 +13,7 @@ from epochcast.analyzer.jobs.questions import example_profile
 from epochcast.analyzer.live.state_store import VERSION, GpuChange, StateStore
 from epochcast.analyzer.live.watcher import _PRUNE_S
 from epochcast.analyzer.telemetry.gpu_report import SCHEMA, EpochRecord, Owner, Report, read_report, report_json
+from epochcast.detector import Detection
 from epochcast.regressor.profile import STATISTICS, Profile
 from epochcast.regressor.profile_json import read_profile
 
@@ -22,9 +23,16 @@ DAY = 86_400.0
 UUID = "GPU-8f2c1f0a-3c1d-4a59-9a86-5f4c0a2b7d10"
 PROFILE = Profile("T4", 10.0, "epoch", 1, {"power": dict.fromkeys(STATISTICS, 60.0)}, "none", True, simulated=True)
 REPORT = Report(
-    replace(device(), static={"sm_count": {"value": 40}}), "answered", "epochs", 10.0, 0.9, 5.0, 7,
-    epochs=(EpochRecord(5.0, 15.0, 0.9, 5.0),), profile=PROFILE, owners=(Owner(1, "python"),), last_sample=16.0,
-)  # fmt: skip
+    replace(device(), static={"sm_count": {"value": 40}}),
+    "answered",
+    Detection("epochs", 10.0, None, (), 0.9, "track", "wall"),
+    5.0,
+    7,
+    epochs=(EpochRecord(5.0, 15.0, 0.9, 5.0),),
+    profile=PROFILE,
+    owners=(Owner(1, "python"),),
+    last_sample=16.0,
+)
 
 
 def epoch(start: float, job_since: float = 0.0) -> EpochRecord:
@@ -63,7 +71,8 @@ def test_what_is_no_report_is_refused(values: dict[str, object]) -> None:
     ("where", "name", "value"),
     [
         ("report", "hertz", 0),
-        ("report", "period_s", -1.0),
+        ("detection", "period_s", -1.0),
+        ("detection", "confidence", "sure"),
         ("report", "last_sample", float("nan")),
         ("report", "epochs_seen", 1.5),
         ("device", "uuid", ["GPU-1"]),
@@ -76,7 +85,9 @@ def test_what_is_no_report_is_refused(values: dict[str, object]) -> None:
 )
 def test_a_report_with_a_value_that_cannot_be_is_refused(where: str, name: str, value: object) -> None:
     values = report_json(REPORT)
-    {"report": values, "device": values["device"], "epoch": values["epochs"][0]}[where][name] = value
+    {"report": values, "detection": values["detection"], "device": values["device"], "epoch": values["epochs"][0]}[where][
+        name
+    ] = value
     with pytest.raises(InputError):
         read_report(values)
 

@@ -8,8 +8,10 @@ import pytest
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.live.stored_reports import StoredReports
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
+from epochcast.detector import Detection
 
-ONE = Report(GpuDevice("GPU-1", "0", "Tesla T4", "n"), "answered", "epochs", 10.0, 0.9, 0.0, 2, last_sample=20.0, samples=200)
+FOUND = Detection("epochs", 10.0, None, (), 0.9, "track", "wall")
+ONE = Report(GpuDevice("GPU-1", "0", "Tesla T4", "n"), "answered", FOUND, 0.0, 2, last_sample=20.0, samples=200)
 TWO = replace(ONE, device=replace(ONE.device, uuid="GPU-2"))
 
 
@@ -31,7 +33,7 @@ def test_only_what_was_written_is_read(store: StateStore) -> None:
     stored.read()
     assert stored.reports["GPU-1"] is first["GPU-1"] and stored.newest == {"GPU-1": later, "GPU-2": TWO} == store.reports()
     assert store.report("GPU-1") == later
-    store.write_gpus([GpuChange(replace(later, period_s=11.0))])
+    store.write_gpus([GpuChange(replace(later, detection=replace(FOUND, period_s=11.0)))])
     stored.read()
     assert stored.newest["GPU-1"].period_s == 11.0 and stored.reports["GPU-2"] is first["GPU-2"]
 

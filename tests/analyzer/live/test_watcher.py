@@ -16,7 +16,8 @@ from epochcast.analyzer.live import watcher as module
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.watcher import Watcher
 from epochcast.analyzer.telemetry import NodeReport, Rows, TelemetryError
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, Report
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, Report
+from epochcast.detector import Detection
 from epochcast.regressor import Catalog
 from lab.simulator import SimulatedTrace, simulate
 
@@ -152,7 +153,7 @@ def test_rows_that_nobody_can_use_cost_nothing_else(store: StateStore, catalog: 
     watcher = Watcher([Scripted([bad, ragged], *good)], store, catalog=catalog)
     run(watcher, lambda: len(watcher.reports.get(UUID, EMPTY).epochs) == 12)
     assert watcher.sources[0].errors == 1  # the ragged one; what no hardware reads is no reading
-    assert watcher.reports["GPU-bad"].verdict == "none"
+    assert watcher.reports["GPU-bad"].detection.verdict == "none"
 
 
 def test_a_restart_goes_on_from_the_store(tmp_path: Path, catalog: Catalog, trace: SimulatedTrace) -> None:
@@ -263,12 +264,13 @@ def record(start: float, end: float) -> EpochRecord:
     return EpochRecord(start, end, 0.9, 0.0)
 
 
-EMPTY = Report(device(), "idle", "none", None, 0.0, None, 0)
+EMPTY = Report(device(), "idle", NOTHING, None, 0)
+FOUND = Detection("epochs", 10.0, None, (), 0.9, "track", "wall")
 
 
 def test_what_a_node_tells_goes_through(store: StateStore, catalog: Catalog) -> None:
     hand = Hand(store, catalog, Scripted(kind="node", name="n"))
-    report = replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, epochs_seen=2, last_sample=25.0)
+    report = replace(EMPTY, state="answered", detection=FOUND, epochs_seen=2, last_sample=25.0)
     hand.tell("n", NodeReport(report, (record(0, 10), record(10, 20))))
     assert store.reports() == {UUID: report}
     assert all(heard.by_node for heard in store.heard().values())
@@ -287,7 +289,7 @@ def test_a_node_whose_agent_is_silent_tells_nothing_of_the_gpu(
     store: StateStore, catalog: Catalog, trace: SimulatedTrace
 ) -> None:
     hand = Hand(store, catalog, Scripted(kind="node", name="n"), Scripted(name="a"))
-    stale = NodeReport(replace(EMPTY, state="answered", verdict="epochs", period_s=10.0, last_sample=25.0))
+    stale = NodeReport(replace(EMPTY, state="answered", detection=FOUND, last_sample=25.0))
     hand.tell("n", stale)
     told = store.heard()[UUID].at
     for _ in range(8):  # the node answers, and always the same

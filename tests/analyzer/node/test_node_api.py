@@ -18,8 +18,10 @@ from epochcast.analyzer.node.config import NodeConfig
 from epochcast.analyzer.node.process import Api
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, read_report
 from epochcast.common.settings_file import load
+from epochcast.detector import Detection
 
-REPORT = Report(GpuDevice("GPU-1", "0", "Tesla T4", "n"), "answered", "epochs", 10.0, 0.9, 0.0, 2, last_sample=25.0)
+FOUND = Detection("epochs", 10.0, None, (), 0.9, "track", "wall")
+REPORT = Report(GpuDevice("GPU-1", "0", "Tesla T4", "n"), "answered", FOUND, 0.0, 2, last_sample=25.0)
 Ask = Callable[..., tuple[int, dict[str, str], Any]]
 
 

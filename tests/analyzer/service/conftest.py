@@ -21,6 +21,7 @@ from epochcast.analyzer.service.config import LimitSettings, Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.workers import Workers
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
+from epochcast.detector import Detection
 from epochcast.regressor.profile_json import read_profile
 
 SLURM_JOB = "slurm-4711"
@@ -49,9 +50,7 @@ def report(number: int, *, slurm_job: str = "", state: str = "answered") -> Repo
     return Report(
         device=device,
         state=state,  # type: ignore[arg-type]
-        verdict="epochs",
-        period_s=profile.epoch_s,
-        confidence=0.97,
+        detection=Detection("epochs", profile.epoch_s, None, (), 0.97, "track", "wall"),
         job_since=since,
         epochs_seen=5,
         epochs=tuple(replace(epoch, profile=None) for epoch in epochs),

@@ -19,7 +19,7 @@ from epochcast.analyzer.service.app import create_app
 from epochcast.analyzer.service.config import Settings
 from epochcast.analyzer.service.parts import Parts
 from epochcast.analyzer.service.workers import Workers
-from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Owner, Report
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, GpuDevice, Owner, Report
 from lab.speed.service import page_sizes
 
 from .conftest import UNLIMITED, made
@@ -42,7 +42,7 @@ def fill(store: StateStore) -> None:
     now = time.time()
     reports = [replace(report, profile=None) for report in page_sizes.reports(GPUS - 2, 8, now)]
     idle = replace(reports[0], device=GpuDevice("GPU-idle", "9", "NVIDIA A10G", "node-0000"), state="idle", owners=())
-    odd = Report(GpuDevice("GPU-odd", "0", "Tesla T4", ODD), "searching", "none", None, 0.0, now - 9, 0, last_sample=now)
+    odd = Report(GpuDevice("GPU-odd", "0", "Tesla T4", ODD), "searching", NOTHING, now - 9, 0, last_sample=now)
     odd = replace(odd, owners=(Owner(1, "python", slurm_job="31"),))
     store.write_gpus([GpuChange(report) for report in [*reports, idle, odd]], by_node=True)
 

@@ -32,13 +32,17 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     steps = report(3)
     assert steps.profile is not None
     by_step = replace(steps.profile, unit="step", epoch_s=0.25, epoch_s_low=0.24, epoch_s_high=0.26)
-    by_steps = replace(steps, verdict="steps", period_s=0.25, epochs=(), epochs_seen=0, profile=by_step)
+    by_steps = replace(
+        steps, detection=replace(steps.detection, verdict="steps", period_s=0.25), epochs=(), epochs_seen=0, profile=by_step
+    )
     store.write_gpus([GpuChange(by_steps)])
     saves = (Cycle("step", 0.5, 0.9, "even", 0.1, None), Cycle("checkpoint", 25.0, 0.9, "it saves", 0.2, 4.0))
     cycle = report(4)
     assert cycle.profile is not None
     by_cycle = replace(cycle.profile, unit="cycle", epoch_s=25.0, epoch_s_low=24.0, epoch_s_high=26.0)
-    store.write_gpus([GpuChange(replace(cycle, period_s=25.0, cycles=saves, profile=by_cycle))])
+    store.write_gpus(
+        [GpuChange(replace(cycle, detection=replace(cycle.detection, period_s=25.0, cycles=saves), profile=by_cycle))]
+    )
     source = SourceStatus("agent", "http://node-a:9911", True, "", 10, 1, time.time(), 0.5, 0.1)
     store.close()
     parts = build(Settings(state=state, hosts=["testserver"]))

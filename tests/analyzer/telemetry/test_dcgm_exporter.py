@@ -102,8 +102,8 @@ def test_the_same_gpus_values_and_epochs_of_either_generation_and_of_both(past: 
         for one in parts:
             watch.take(one)
         report = watch.report()
-        assert report.verdict == "epochs"
-        assert report.period_s == pytest.approx(float(np.diff(job.epoch_starts)[1:].mean()), rel=0.01)
+        assert report.detection.verdict == "epochs"
+        assert report.detection.period_s == pytest.approx(float(np.diff(job.epoch_starts)[1:].mean()), rel=0.01)
         epochs[uuid] = [epoch.start for epoch in report.epochs]
         assert len(epochs[uuid]) == 10
         np.testing.assert_allclose(epochs[uuid], job.epoch_starts, atol=2.0)  # a scrape a second

@@ -8,6 +8,7 @@ from epochcast.analyzer.telemetry import TelemetryError, endpoint
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report, epoch_json, report_json
 from epochcast.analyzer.telemetry.nodes import NodeSource
 from epochcast.analyzer.telemetry.settings import NodeSettings
+from epochcast.detector import Detection
 from epochcast.regressor.profile_json import read_profile
 
 DEVICE = GpuDevice("GPU-a", "0", "Tesla T4", "node-1")
@@ -23,7 +24,7 @@ class Node:
 
     def tell(self, epochs: list[EpochRecord], *, written: int | None = None, device: GpuDevice = DEVICE) -> None:
         told = tuple(replace(epoch, profile=None) for epoch in epochs)
-        report = Report(device, "answered", "epochs", 10.0, 0.9, 0.0, len(epochs), told)
+        report = Report(device, "answered", Detection("epochs", 10.0, None, (), 0.9, "track", "wall"), 0.0, len(epochs), told)
         self.reports = [report_json(report)]
         self.epochs = epochs[:written]
 

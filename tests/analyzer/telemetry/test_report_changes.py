@@ -15,13 +15,15 @@ from epochcast.analyzer.node.process import Api
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
 from epochcast.analyzer.telemetry.nodes import NodeSource
 from epochcast.analyzer.telemetry.settings import NodeSettings
+from epochcast.detector import Detection
 
 EPOCH = EpochRecord(0.0, 10.0, 0.9, 0.0)
+FOUND = Detection("epochs", 10.0, None, (), 0.9, "track", "wall")
 
 
 def report(number: int) -> Report:
     device = GpuDevice(f"GPU-{number}", str(number), "Tesla T4", "n")
-    return Report(device, "answered", "epochs", 10.0, 0.9, 0.0, 1, (EPOCH,), last_sample=10.0, samples=100)
+    return Report(device, "answered", FOUND, 0.0, 1, (EPOCH,), last_sample=10.0, samples=100)
 
 
 class Node:
@@ -90,7 +92,7 @@ def test_many_come_in_pages(node: Node, source: NodeSource, monkeypatch: pytest.
     assert read(source) == node.watcher.reports
     assert [len(page) for page in node.sent] == [2, 2, 1]
     for number in range(3):
-        node.set(f"GPU-{number}", period_s=11.0)
+        node.set(f"GPU-{number}", detection=replace(FOUND, period_s=11.0))
     assert read(source) == node.watcher.reports
     assert [len(page) for page in node.sent[3:]] == [2, 1]
 

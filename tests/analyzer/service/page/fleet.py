@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
-from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Owner, Report
-from epochcast.detector import Cycle
+from epochcast.analyzer.telemetry.gpu_report import NOTHING, EpochRecord, GpuDevice, Owner, Report
+from epochcast.detector import Cycle, Detection
 from epochcast.regressor.profile import Profile
 
 SCRIPT = "<script>document.title='owned'</script>"
@@ -22,7 +22,15 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
     noise = random.Random(7)
     reports: list[Report] = []
 
-    def training(device: GpuDevice, period: float, epochs: int, owner: Owner | None, since: float, **more: object) -> None:
+    def training(
+        device: GpuDevice,
+        period: float,
+        epochs: int,
+        owner: Owner | None,
+        since: float,
+        cycles: tuple[Cycle, ...] = (),
+        **more: object,
+    ) -> None:
         found, start = [], since + 3.0
         for number in range(epochs):
             seconds = period * (1.07 if number == 0 else 1 + noise.gauss(0, 0.006)) * (1.16 if number == epochs - 4 else 1)
@@ -31,9 +39,7 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
         report = Report(
             device,
             state="answered",
-            verdict="epochs",
-            period_s=period,
-            confidence=0.93,
+            detection=Detection("epochs", period, None, (), 0.93, "track", "wall", cycles=cycles),
             job_since=since,
             epochs_seen=epochs,
             epochs=tuple(found),
@@ -60,14 +66,13 @@ def fill(store: StateStore, now: float | None = None, *, hostile: bool = False) 
         training(_device("node-2", number, "Tesla T4"), 62.4, 44, owner, now - 62.4 * 45.5, cycles=cycles)
     training(_device("node-4", 0, "NVIDIA A10G"), 41.7, 30, Owner(812, "python"), now - 9000, state="idle")
     steps = _device("node-3", 0, f"Tesla V100{SCRIPT}" if hostile else "Tesla V100-SXM2-16GB")
-    plain = Report(steps, "answered", "steps", 0.4312, 0.81, now - 2710, 0, last_sample=now - 0.2, samples=27000)
+    by_steps = Detection("steps", 0.4312, None, (), 0.81, "track", "wall")
+    plain = Report(steps, "answered", by_steps, now - 2710, 0, last_sample=now - 0.2, samples=27000)
     reports.append(replace(plain, profile=_profile("Tesla V100-SXM2-16GB", 0.4312, "step", 0)))
     neither = _device("node-3", 1, "Tesla T4")
-    plain = Report(neither, "answered", "none", None, 0.0, now - 5400, 0, last_sample=now - 0.3, samples=54000)
+    plain = Report(neither, "answered", NOTHING, now - 5400, 0, last_sample=now - 0.3, samples=54000)
     reports.append(replace(plain, profile=_profile("Tesla T4", None, None, 0)))
-    reports.append(
-        Report(_device("node-4", 1, "NVIDIA A10G"), "searching", "none", None, 0.0, now - 41, 0, last_sample=now - 0.3)
-    )
+    reports.append(Report(_device("node-4", 1, "NVIDIA A10G"), "searching", NOTHING, now - 41, 0, last_sample=now - 0.3))
     # All epochs are of the reports: none of these has more than a report holds.
     store.write_gpus([GpuChange(report, report.epochs) for report in reports])
 

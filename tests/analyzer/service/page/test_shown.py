@@ -18,7 +18,7 @@ from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherR
 from epochcast.analyzer.live.state_store import GpuChange, StateStore
 from epochcast.analyzer.service.analysis import Analysis
 from epochcast.analyzer.telemetry.gpu_report import EpochRecord, GpuDevice, Report
-from epochcast.detector import Cycle
+from epochcast.detector import Cycle, Detection
 from epochcast.regressor.profile_json import read_profile
 
 from .fleet import fill, watcher
@@ -113,9 +113,7 @@ def _report(**more: Any) -> Report:
     report = Report(
         GpuDevice("GPU-unsure", "0", "Tesla T4", "node-9", "replay"),
         state="answered",
-        verdict="epochs",
-        period_s=60.0,
-        confidence=0.7,
+        detection=Detection("epochs", 60.0, None, (), 0.7, "track", "wall"),
         job_since=now - 660,
         epochs_seen=11,
         epochs=epochs,
