@@ -25,7 +25,8 @@ from epochcast.analyzer.jobs.cycles import (
     throughput,
     waits,
 )
-from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows, usd_of
+from epochcast.analyzer.jobs.sources import usd_of
+from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
 from epochcast.analyzer.words import count, number

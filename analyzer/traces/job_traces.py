@@ -1,13 +1,13 @@
-"""The traces of one job, from files and folders: read, searched together, and what an hour of their GPUs costs."""
+"""The traces of one job, from files and folders: read, and searched together."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epochcast.analyzer.adapters import wandb_run
 from epochcast.analyzer.csv_text import source_name
@@ -16,9 +16,6 @@ from epochcast.analyzer.traces.trace import Trace, read_traces
 from epochcast.detector import Detection, JobDetection, detect, detect_job
 from epochcast.detector import InputError as NotDetectable
 from epochcast.detector.methods.track.periods import SAME
-
-if TYPE_CHECKING:
-    from epochcast.analyzer.jobs.prices import Instance
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".pq")
 """How the names of traces in a folder end."""
@@ -71,34 +68,6 @@ def shows(own: Detection, job: Detection) -> bool:
     if own.period_s is None or job.period_s is None:
         return False
     return own.verdict == job.verdict and abs(math.log(own.period_s / job.period_s)) <= SAME
-
-
-def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | None:
-    """What an hour of these GPUs costs, each on the cheapest instance that has it; None where the price table lacks one.
-
-    Args:
-        gpus: names in the catalogue, one for each GPU.
-        instances: the price table.
-    """
-    from epochcast.analyzer.jobs.prices.rented import rented
-
-    prices = [rented(gpu, 1, instances).usd_per_gpu_hour for gpu in gpus]
-    known = [price for price in prices if price is not None]
-    return sum(known) if len(known) == len(prices) else None
-
-
-def usd_of(traces: Sequence[Trace]) -> float | None:
-    """`usd_per_hour` of the GPUs that the traces name, by our own price table; None where one names none that is known."""
-    from epochcast.analyzer.jobs.prices import load_instances
-    from epochcast.analyzer.traces.static_gpu import gpu_of
-    from epochcast.regressor import load_catalog
-
-    catalog = load_catalog()
-    try:
-        gpus = [gpu_of(trace.gpu or "", trace.static, catalog).name for trace in traces]
-    except ValueError:  # the regressor's InputError: unknown or ambiguous
-        return None
-    return usd_per_hour(gpus, load_instances(None, catalog)[0])
 
 
 def _files(path: str) -> list[str]:

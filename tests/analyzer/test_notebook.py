@@ -76,7 +76,7 @@ def test_bad_input_is_one_sentence(run: Path) -> None:
 
 def test_what_it_cannot_take_is_one_sentence(run: Path) -> None:
     job = epochcast.read(run)
-    assert {row.instance.cloud for row in job.recommend(clouds="aws").found.ranking.placements} == {"aws"}
+    assert {row.instance.cloud for row in job.recommend(clouds="aws").placements} == {"aws"}
     for objective, budget, says in (("money", None, "choose from cost, time"), ("cost", "5 USD", "give USD as a number")):
         with pytest.raises(ValueError, match=says):
             job.recommend(objective=objective, budget=budget)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -96,6 +96,18 @@ def rented(
     cheapest = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
     instance, taken = cheapest or (None, market)
     return Rented(instance, taken, assumed=True, notes=tuple(notes))
+
+
+def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | None:
+    """What an hour of these GPUs costs, each on the cheapest instance that has it; None where the price table lacks one.
+
+    Args:
+        gpus: names in the catalogue, one for each GPU.
+        instances: the price table.
+    """
+    prices = [rented(gpu, 1, instances).usd_per_gpu_hour for gpu in gpus]
+    known = [price for price in prices if price is not None]
+    return sum(known) if len(known) == len(prices) else None
 
 
 def _of_place(instances: Sequence[Instance], cloud: str, region: str) -> list[Instance]:

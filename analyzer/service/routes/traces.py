@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -134,9 +135,10 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
     responses=_ERRORS,
     openapi_extra=_BODY,
 )
-async def detections(served: Served, upload: Uploaded) -> Any:
+async def detections(served: Served, upload: Uploaded) -> Response:
     """Find the epochs, as `epochcast detect` does."""
-    return await served.workers.answer(detection_of_upload, upload.data, upload.kind)
+    found = await served.workers.answer(detection_of_upload, upload.data, upload.kind)
+    return answer_json(json.dumps(found).encode())
 
 
 @router.post(

@@ -12,8 +12,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from epochcast.analyzer.cli import main
-from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.questions import example_profile
 
 from .conftest import fitted
 
@@ -56,15 +54,6 @@ def test_the_white_boxes_answer_as_shown(page: str, serve: Serve, cpu_points: Pa
         if "tokens_per_second" in expected:
             answer["tokens_per_second"] = round(answer["tokens_per_second"])
         assert holds(answer, expected), answer
-
-
-def test_the_black_box_answers_as_shown(page: str, serve: Serve) -> None:
-    client = serve(advisor=Advisor.load())
-    expected = json.loads(blocks(page, "json")[0])
-    question = {"profiles": [example_profile()], "targets": ["A10G"]}
-    answer = client.post("/api/v1/backends/black-box", json=question).json()
-    assert holds(answer, expected), answer
-    assert client.post("/api/v1/predictions", json=question).json() == answer
 
 
 def test_the_backend_of_another_package_works_as_it_stands(

@@ -17,7 +17,7 @@ from epochcast.extras import how_to_install
 Serve = Callable[..., TestClient]
 Install = Callable[..., None]
 
-BUILT_IN = ["black-box", "convmeter", "distributed", "occupancy"]
+BUILT_IN = ["convmeter", "distributed", "occupancy"]
 
 GOOD = """
 from typing import ClassVar
@@ -108,7 +108,7 @@ def test_a_missing_extra_is_told_with_the_remedy(serve: Serve, monkeypatch: pyte
     found = listed(serve())
     assert found["distributed"]["why"].endswith(how_to_install("torch"))
     assert found["occupancy"]["why"].endswith(how_to_install("occupancy"))
-    assert found["black-box"]["available"]
+    assert found["convmeter"]["available"]
 
 
 def test_a_package_whose_import_hangs_holds_up_no_other(
@@ -119,7 +119,7 @@ def test_a_package_whose_import_hangs_holds_up_no_other(
     found = listed(serve())
     assert (found["twice"]["available"], found["twice"]["package"]) == (False, "hanging 1.0")
     assert "hanging:Twice was not loaded within 0.1 s" in found["twice"]["why"]
-    assert found["black-box"]["available"]
+    assert found["convmeter"]["available"]
 
 
 def test_another_package_brings_a_backend(serve: Serve, install: Install) -> None:
@@ -163,7 +163,7 @@ def test_a_broken_backend_is_named_and_hurts_no_other(serve: Serve, install: Ins
     install(package, text, twice=f"{package}:Twice")
     client = serve()
     found = listed(client)
-    assert not found["twice"]["available"] and why in found["twice"]["why"] and found["black-box"]["available"]
+    assert not found["twice"]["available"] and why in found["twice"]["why"] and found["convmeter"]["available"]
     refused = client.post("/api/v1/backends/twice", json={"number": 1})
     assert refused.status_code == 501 and why in refused.json()["detail"]
 
@@ -175,13 +175,13 @@ def test_names_that_no_path_can_have(install: Install) -> None:
 
 
 def test_ours_are_not_replaced(install: Install) -> None:
-    install("aaa", GOOD.replace('"twice"', '"black-box"'), black_box="aaa:Twice")
-    one = Registry.load(Settings(), {}).get("black-box")
-    assert one is not None and one.value == "epochcast.analyzer.jobs.black_box:BlackBox"
+    install("aaa", GOOD.replace('"twice"', '"convmeter"'), convmeter="aaa:Twice")
+    one = Registry.load(Settings(), {}).get("convmeter")
+    assert one is not None and one.value == "epochcast.analyzer.backends.convmeter.backend:ConvMeter"
 
 
 def test_a_backend_that_is_not_there(serve: Serve) -> None:
     client = serve()
     for answered in (client.get("/api/v1/backends/no"), client.post("/api/v1/backends/no", json={})):
         assert answered.status_code == 404
-        assert answered.json()["detail"].startswith("there is no backend 'no'; installed: black-box, ")
+        assert answered.json()["detail"].startswith("there is no backend 'no'; installed: convmeter, ")

@@ -237,7 +237,7 @@ def test_a_method_that_is_not_there_names_those_that_are(client: TestClient) -> 
     response = client.delete("/api/v1/gpus")
     assert "use GET" in problem(response, 405)
     assert response.headers["allow"] == "GET"
-    response = client.delete("/api/v1/backends/black-box")  # two routes have this path, one of them for all names
+    response = client.delete("/api/v1/backends/convmeter")  # two routes have this path, one of them for all names
     assert "use GET, POST" in problem(response, 405)
     assert response.headers["allow"] == "GET, POST"
     problem(client.get("/api/v2/gpus"), 404)

@@ -31,7 +31,7 @@ PAGE = "/try"
 Upload = tuple[str, str, bytes]
 
 _TRACES = st.sampled_from(("/api/v1/traces/detections", "/api/v1/traces/predictions?gpu=T4", "/api/v1/traces/recommendations"))
-_QUESTIONS = st.sampled_from(("/api/v1/predictions", "/api/v1/recommendations", "/api/v1/backends/black-box"))
+_QUESTIONS = st.sampled_from(("/api/v1/predictions", "/api/v1/recommendations"))
 
 
 def _parquet_file(columns: dict[str, Any], **options: Any) -> bytes:

@@ -120,7 +120,7 @@ def test_a_body_that_does_not_say_its_size_is_counted(client_with: Client) -> No
 def test_a_json_body_of_too_many_values_is_refused_unparsed(client_with: Client, value: bytes) -> None:
     body = b'{"profiles": [' + 30_000 * value  # cut off: it is not valid JSON
     client, kind = client_with(), {"Content-Type": "application/json"}
-    paths = ["/predictions", "/recommendations", "/backends/black-box"]
+    paths = ["/predictions", "/recommendations"]
     if find_spec("torch"):  # without it the other backends are not there to be asked
         paths.append("/backends/distributed")
     for path in paths:

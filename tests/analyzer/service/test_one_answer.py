@@ -1,4 +1,4 @@
-"""One trace through the command, HTTP and a fleet gives one answer; the live service gives the same document."""
+"""One trace through the command, HTTP, a notebook and a fleet gives one answer; the live service gives the same document."""
 
 import json
 from collections.abc import Callable
@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
+import epochcast
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.jobs.advisor import Advisor
+from epochcast.analyzer.jobs.job import job_json
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.state_store import GpuChange
 from epochcast.analyzer.plugins.registry import Registry
@@ -53,23 +55,27 @@ def of_commands(path: Path, capsys: Capture) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("found", ["steps", "none"])  # of epochs: tests/owner/test_regressor.py
-def test_command_http_and_fleet_give_one_document(found: str, client: TestClient, tmp_path: Path, capsys: Capture) -> None:
+def test_command_http_notebook_and_fleet_give_one_document(
+    found: str, client: TestClient, tmp_path: Path, capsys: Capture
+) -> None:
     path = written(TRACES[found](), tmp_path / "traces")
     answers = {"command": of_commands(path, capsys), "http": {}}
     for command, address in (("predict", "predictions"), ("recommend", "recommendations")):
         kind = {"Content-Type": "application/vnd.apache.parquet"}
         sent = client.post(f"/api/v1/traces/{address}", content=path.read_bytes(), headers=kind)
         answers["http"][command] = sent.json()
+    job = epochcast.read(path)
+    asked = {"predict": job.predict().answer, "recommend": job.recommend().answer}
+    answers["notebook"] = {command: json.loads(job_json(answer)) for command, answer in asked.items()}
     assert main(["fleet", "analyze", str(path.parent), "--out", str(tmp_path / "fleet")]) == 0
     (row,) = pq.read_table(tmp_path / "fleet" / "jobs.parquet").to_pylist()
-    job = json.loads(row["answer"])
-    answers["fleet"] = {"recommend": job["answer"]}
+    answers["fleet"] = {"recommend": json.loads(row["answer"])["answer"]}
     for way in answers.values():
         for document in way.values():
             (gpu,) = document["gpus"]
             del gpu["name"]  # a path, "the trace", a GPU of a node
     assert answers["command"]["predict"]["gpus"][0]["detection"]["verdict"] == found
-    assert answers["http"] == answers["command"]
+    assert answers["http"] == answers["notebook"] == answers["command"]
     assert answers["fleet"]["recommend"] == answers["command"]["recommend"]
 
 
@@ -88,7 +94,7 @@ def test_the_live_service_gives_the_same_document(
         (job,) = live.get("/api/v1/jobs").json()["jobs"]
         answer = live.get(f"/api/v1/jobs/{job['id']}").json()
     found, wanted = answer["answer"], expected["recommend"]
-    assert found["schema"] == "epochcast.job/v2" and shape(found) == shape(wanted)
+    assert shape(found) == shape(wanted)
     lengths = [one["gpus"][0]["profile"]["epoch_s"] for one in (found, wanted)]
     assert lengths[0] == pytest.approx(lengths[1], rel=0.02)
     assert found["notes"] == wanted["notes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 import time
@@ -14,6 +15,7 @@ import pytest
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedJob
 from epochcast.analyzer.live.gpu_watch import GpuWatch
 from epochcast.analyzer.live.health import SourceStatus, WatcherHealth, WatcherReport
@@ -36,14 +38,20 @@ def only(analysis: Analysis) -> WatchedJob:
     return job
 
 
+def recommended(job: WatchedJob) -> Recommendation:
+    assert job.answer and job.answer.recommendation
+    return job.answer.recommendation
+
+
 def test_a_job_with_epochs_is_predicted_and_recommended_for(analysis: MakeAnalysis) -> None:
     job = only(analysis(report()))
     assert (job.verdict, job.unit, job.epoch_s, job.active, job.gpu_model) == ("epochs", "epoch", 30.0, True, "T4")
     assert job.epochs_seen == 8 and job.last_epoch_end == BEGAN + 5 + 240
-    assert job.prediction and len(job.prediction.predictions) > 20
-    assert job.recommendation and job.recommendation.cheapest and job.recommendation.savings
-    assert job.cheapest == f"{job.recommendation.cheapest.cloud} {job.recommendation.cheapest.instance}"
-    assert job.savings_cost_ratio == job.recommendation.savings.cost_ratio
+    assert job.answer and len(job.answer.predictions) > 20
+    where = recommended(job)
+    assert where.cheapest and where.savings
+    assert job.cheapest == f"{where.cheapest.instance.cloud} {where.cheapest.instance.name}"
+    assert job.savings_cost_ratio == where.savings.cost_ratio
 
 
 @pytest.mark.parametrize(
@@ -60,9 +68,8 @@ def test_without_sure_epochs_what_is_left_is_told(
     job = only(analysis(report(**more)))
     assert job.unit == unit
     assert any(says in note for note in job.notes)
-    assert job.prediction and {one.seconds is None for one in job.prediction.predictions} == {unit is None}
-    assert job.recommendation and job.recommendation.recommendations, "ratios rank instances too"
-    assert job.recommendation.savings and job.recommendation.savings.cost_ratio is not None
+    assert job.answer and {one.seconds is None for one in job.answer.predictions} == {unit is None}
+    assert recommended(job).placements and recommended(job).savings, "ratios rank instances too"
 
 
 def test_an_unknown_gpu_is_told_with_the_remedy(analysis: MakeAnalysis) -> None:
@@ -70,7 +77,7 @@ def test_an_unknown_gpu_is_told_with_the_remedy(analysis: MakeAnalysis) -> None:
     assert found.snapshot.gpus["GPU-a"].model is None
     assert any("nothing can be predicted: unknown GPU 'Vector Engine'" in note for note in only(found).notes)
     with pytest.raises(InputError, match="nothing can be predicted for job"):
-        found.prediction(only(found).id)
+        found.predict(only(found).id)
 
 
 def test_the_slowest_gpu_sets_the_pace_and_stands_out(analysis: MakeAnalysis, store: StateStore) -> None:
@@ -88,7 +95,7 @@ def test_a_job_that_ended_is_answered_still_and_after_a_restart(analysis: MakeAn
         found = analysis(report(since=BEGAN + 7200))
         assert [job.active for job in found.snapshot.jobs.values()] == [True, False], "the newest first"
         assert list(found.snapshot.jobs)[1] == first
-    assert found.prediction(first, targets=["A10G"]).predictions[0].gpu == "A10G"
+    assert found.predict(first, targets=["A10G"]).predictions[0].gpu == "A10G"
     assert found.snapshot.gpus["GPU-a"].job != first
 
 
@@ -97,7 +104,7 @@ def test_a_job_that_became_part_of_another_is_no_job_that_ended(analysis: MakeAn
     assert len(found.snapshot.jobs) == 2
     store.write_gpus([GpuChange(report("GPU-a")), GpuChange(report("GPU-b", label="1"))])
     found.round()
-    assert only(found).gpus == ["GPU-a", "GPU-b"] and list(store.jobs()) == [only(found).id]
+    assert only(found).gpus == ("GPU-a", "GPU-b") and list(store.jobs()) == [only(found).id]
 
 
 def test_jobs_that_ended_long_ago_are_forgotten(analysis: MakeAnalysis, store: StateStore) -> None:
@@ -118,11 +125,11 @@ def test_what_was_held_back_comes_by_itself(store: StateStore, advisor: Advisor,
     one.start()  # sees no later change of the store
     try:
         for _ in range(200):
-            prediction = only(one).prediction
-            if prediction is not None and prediction.epoch_s == 29.9:
+            answer = only(one).answer
+            if answer is not None and answer.here.profile.epoch_s == 29.9:
                 break
             time.sleep(0.05)
-        assert prediction is not None and prediction.epoch_s == 29.9
+        assert answer is not None and answer.here.profile.epoch_s == 29.9
     finally:
         one.stop()
 
@@ -131,10 +138,11 @@ def test_what_the_operator_says_counts(analysis: MakeAnalysis) -> None:
     found = analysis(report())
     job = only(found).id
     found.set_plan(job, JobPlan(epochs=90, instance="g4dn.8xlarge", cloud="aws"))
-    answer = only(found).recommendation
-    assert answer and answer.current and answer.epochs == 90
-    assert (answer.current.instance, answer.current.assumed) == ("g4dn.8xlarge", False)
-    assert answer.recommendations[0].seconds and answer.recommendations[0].seconds > 80 * 30 * answer.recommendations[0].ratio
+    answer, where = only(found).answer, recommended(only(found))
+    assert answer and answer.epochs == 90
+    assert where.current and (where.current.instance.name, where.on.assumed) == ("g4dn.8xlarge", False)
+    first = where.placements[0]
+    assert first.seconds and first.seconds.value > 80 * 30 * first.prediction.ratio
     again = analysis(report())
     assert only(again).plan.epochs == 90, "after a restart too"
     with pytest.raises(KeyError):
@@ -172,7 +180,7 @@ def test_a_plan_of_another_version_does_not_hide_its_job(analysis: MakeAnalysis,
     job = only(analysis(report())).id
     store.write_plan(job, {"epochs": 90, "owner": "of tomorrow"})
     answer = only(analysis(report()))
-    assert (answer.plan, answer.prediction is not None) == (JobPlan(), True)
+    assert (answer.plan, answer.answer is not None) == (JobPlan(), True)
     assert any("the stored plan of the job is ignored because its owner" in note for note in answer.notes)
 
 
@@ -183,15 +191,15 @@ def test_a_figure_that_is_not_finite_keeps_no_job_from_being_told(
 
     def endless(self: Advisor, sources: Any, question: JobQuestion) -> Job:
         result = answer(self, sources, question)
-        first, *others = result.answers
-        endless = replace(first, predictions=(replace(first.prediction, high=math.inf),))
-        return replace(result, answers=(endless, *others))
+        first, *others = result.predictions
+        return replace(result, predictions=(replace(first, high=math.inf), *others))
 
     monkeypatch.setattr(Advisor, "answer", endless)
     found = analysis(report())
     assert found.errors == 0
     job = only(found)
-    assert store.jobs()[job.id][1]["answer"]["prediction"]["predictions"][0]["high"] is None
+    kept = json.loads(store.jobs()[job.id][1]["answer"])
+    assert kept["answer"]["predictions"][0]["high"] is None
 
 
 def test_a_job_that_fails_leaves_the_others_alone(
@@ -208,7 +216,7 @@ def test_a_job_that_fails_leaves_the_others_alone(
     bad = report("GPU-b", label="1", since=BEGAN + 500, period=31.0)
     found = analysis(report(), replace(bad, profile=replace(_profile(bad), epoch_s=31.0, epoch_s_high=32.0)))
     good, failed = (found.snapshot.jobs[found.snapshot.gpus[uuid].job or ""] for uuid in ("GPU-a", "GPU-b"))
-    assert good.prediction is not None and failed.prediction is None
+    assert good.answer is not None and failed.answer is None
     assert any("a bug in Epochcast (ZeroDivisionError)" in note for note in failed.notes)
     assert found.errors == 1
 
@@ -326,13 +334,13 @@ def test_predictions_of_many_jobs_are_made_one_after_another(
     analysis: MakeAnalysis, store: StateStore, advisor: Advisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def predicted(one: Analysis) -> set[str]:
-        return {job.gpus[0] for job in one.snapshot.jobs.values() if job.prediction is not None}
+        return {job.gpus[0] for job in one.snapshot.jobs.values() if job.answer is not None}
 
     monkeypatch.setattr(job_answers, "_ANSWER_S", 0.0)  # of each round the first alone
     reports = [report(f"GPU-{number}", node=f"node-{number}", since=BEGAN + 1000 * number) for number in range(3)]
     found = analysis(*reports)
     assert len(predicted(found)) == 1
-    late = next(job for job in found.snapshot.jobs.values() if job.prediction is None)
+    late = next(job for job in found.snapshot.jobs.values() if job.answer is None)
     assert "many jobs are waiting for one" in late.notes[-1]
     found.set_plan(late.id, JobPlan(epochs=10))  # what an operator says is answered before the others
     assert late.gpus[0] in predicted(found)

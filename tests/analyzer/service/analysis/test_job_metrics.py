@@ -61,9 +61,9 @@ def test_values_are_those_of_the_snapshot(analysis: MakeAnalysis) -> None:
         assert value(samples, "epochcast_job_epochs_total", **own) == 8
         assert value(samples, "epochcast_job_info", instance_type="g4dn.8xlarge", unit="epoch", simulated="true", **own) == 1
         assert value(samples, "epochcast_gpu_training_job_info", uuid="GPU-a", **own) == 1
-        assert job.prediction and job.recommendation and job.recommendation.cheapest and job.recommendation.savings
-        first = job.recommendation.recommendations[0].gpu
-        (there,) = (one for one in job.prediction.predictions if one.gpu == first)
+        assert job.answer and job.answer.recommendation
+        first = job.answer.recommendation.placements[0].instance.gpu
+        (there,) = (one for one in job.answer.predictions if one.gpu == first)
         assert value(samples, "epochcast_job_predicted_ratio", target_gpu=first, **own) == there.ratio
         assert value(samples, "epochcast_job_predicted_low_ratio", target_gpu=first, **own) == there.ratio_low
         assert value(samples, "epochcast_job_predicted_from_seconds", **own) == 30.0
@@ -117,8 +117,8 @@ def fleet_of(snapshot: Snapshot, sizes: list[int]) -> Fleet:
     for number, size in enumerate(sizes):
         name = f"slurm-{400_000 + number}"
         own = [f"GPU-8f2c1f0a-95d3-4b1e-a4c5-{number:06d}{place:06d}" for place in range(size)]
-        jobs[name] = job.model_copy(update={"id": name, "title": f"Slurm job {number}", "gpus": own, "active": number % 50 > 0})
-        gpus |= {uuid: gpu.model_copy(update={"uuid": uuid, "job": name}) for uuid in own}
+        jobs[name] = replace(job, id=name, title=f"Slurm job {number}", gpus=tuple(own), active=number % 50 > 0)
+        gpus |= {uuid: replace(gpu, uuid=uuid, job=name) for uuid in own}
     return Fleet(replace(snapshot, jobs=jobs, gpus=gpus))
 
 
@@ -166,8 +166,8 @@ def test_a_page_has_a_bound_and_says_what_it_leaves_out(analysis: MakeAnalysis, 
     active = [job for job in jobs.values() if job.active]
     assert value(samples, "epochcast_analyzer_active_jobs") == len(active)
     job = active[0]
-    assert job.recommendation and job.recommendation.current and job.recommendation.savings
-    each = job.recommendation.current.usd_per_hour * max(job.recommendation.savings.cost_ratio or 0.0, 0.0)
+    assert job.answer and (where := job.answer.recommendation) and where.current and where.savings
+    each = where.current.usd_per_hour * max(where.savings.cost_ratio, 0.0)
     assert value(samples, "epochcast_analyzer_possible_savings_usd_per_hour") == pytest.approx(len(active) * each)
     if len(sizes) < 20:
         assert sum(len(jobs) - len(own) for own in named.values()) == (
@@ -179,6 +179,6 @@ def test_what_is_recommended_says_how_far_it_is_supported(analysis: MakeAnalysis
     found = analysis(report(instance="g4dn.8xlarge", cloud="aws"))
     samples, _ = page(found)
     (job,) = found.snapshot.jobs.values()
-    assert job.prediction and job.recommendation and job.recommendation.cheapest
-    there = next(one for one in job.prediction.predictions if one.gpu == job.recommendation.cheapest.gpu)
+    assert job.answer and (where := job.answer.recommendation) and where.cheapest
+    there = next(one for one in job.answer.predictions if one.gpu == where.cheapest.instance.gpu)
     assert value(samples, "epochcast_job_recommended_support_ratio", objective="cost") == there.support

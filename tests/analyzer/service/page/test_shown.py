@@ -141,7 +141,8 @@ def test_epochs_that_are_unsure_are_no_good_news(client_of: Any) -> None:
 def test_a_cycle_is_not_called_an_epoch(client_of: Any) -> None:
     profile = replace(read_profile(example_profile()), unit="cycle")
     cycle = Cycle("checkpoint", 60.0, 0.93, "the GPU rests, and pcie_tx is far above usual", 0.2, 5.0)
-    report = _report(confidence=0.93, cycles=(cycle,), profile=profile)
+    found = Detection("epochs", 60.0, None, (), 0.93, "track", "wall", cycles=(cycle,))
+    report = _report(detection=found, profile=profile)
     pages = _pages(client_of(lambda store: store.write_gpus([GpuChange(report)])))
     for name in ("job", "gpu"):
         assert "<dt>cycle time</dt>" in pages[name] and "epochs found" not in pages[name]
@@ -181,8 +182,8 @@ def test_what_costs_more_saves_nothing(client_of: Any, monkeypatch: pytest.Monke
     snapshot = client.app.state.parts.analysis.snapshot
     job = snapshot.jobs["slurm-1234"]
     dearer = Savings(cost_ratio=-0.3, time_ratio=-0.2, usd_per_unit=-0.1)
-    found = job.recommendation.model_copy(update={"savings": dearer})
-    worse = job.model_copy(update={"recommendation": found, "savings_cost_ratio": -0.3})
+    answer = replace(job.answer, recommendation=replace(job.answer.recommendation, savings=dearer))
+    worse = replace(job, answer=answer, savings_cost_ratio=-0.3)
     changed = replace(snapshot, jobs=snapshot.jobs | {job.id: worse})
     monkeypatch.setattr(Analysis, "snapshot", property(lambda self: changed))
     row = client.get("/").text.partition('href="/jobs/slurm-1234"')[2].partition("</tr>")[0]
