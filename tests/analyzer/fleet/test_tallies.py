@@ -96,8 +96,7 @@ def test_how_well_jobs_use_their_gpus(advisor: Advisor, tmp_path: Path) -> None:
     for job in jobs(advisor, tmp_path, *pair, half, silent):
         rows[job.answer.nodes[0]] = row_of(job)
         tally.add(job, rows[job.answer.nodes[0]])
-        for part in (job.answer.prediction, job.answer.recommendation):
-            assert part is not None and (part.ofu, part.held_idle_s) == (job.answer.ofu, job.answer.held_idle_s)
+        assert job.answer.answer is not None and job.answer.answer.use == job.answer.use
     assert (rows["n"]["ofu"], rows["n"]["held_idle_s"], rows["n"]["held_idle_usd"]) == (pytest.approx(0.4), 90.0, None)
     assert rows["n"]["reduced_clock"].startswith("11 % of an epoch at reduced clock: power cap (SM clock at ")
     assert rows["m"]["held_idle_usd"] == pytest.approx(36 / 3600 * (whole.usd_per_hour or 0))
@@ -122,7 +121,7 @@ def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
     pair = replace(jobs(advisor, tmp_path, *spans)[0], complete=True)
     alone = jobs(advisor, tmp_path, span(device("m", 0)))[0]
     assert pair.saving is not None and pair.straggler is not None
-    to = pair.saving.to.model_copy(update={"fits": True})
+    to = replace(pair.saving.to, fits=True)
     tally = JobTally()
     for one, ratio, low in ((pair, 0.5, 0.3), (alone, 0.4, -0.1), (alone, -0.2, -0.3), (alone, 0.0, -0.1)):
         weighed = replace(one, saving=Saving(6.0, to, ratio, low, ratio + 0.1))

@@ -245,7 +245,7 @@ def test_a_silent_gpu_keeps_its_report_and_frees_its_memory(store: StateStore, c
     for part in parts(trace, 500)[:3]:
         hand.tell("a", part[0])
     before = hand.watcher.reports[UUID]
-    assert before.verdict == "epochs"
+    assert before.detection.verdict == "epochs"
     assert hand.watcher.health.gpus == 1
     hand.tell("b", rows(trace, 0, 10, "GPU-2"), after_s=2)
     hand.tell("b", rows(trace, 10, 20, "GPU-2"), after_s=700)

@@ -113,11 +113,11 @@ def test_one_report_that_cannot_be_read_costs_no_other(node: Node, source: NodeS
     node.reports = [{**whole, "schema": "epochcast.gpu-report/v9"}, whole]
     assert [told.report.device.uuid for told in source.poll()] == ["GPU-a"]
     node.reports = [{**whole, "schema": "epochcast.gpu-report/v9"}]
-    with pytest.raises(TelemetryError, match=r"this version reads 'epochcast.gpu-report/v3': upgrade node and service"):
+    with pytest.raises(TelemetryError, match=r"this version reads 'epochcast.gpu-report/v4': upgrade node and service"):
         source.poll()
 
 
-@pytest.mark.parametrize("reports", [None, 5, [None], [[]], [{"schema": "epochcast.gpu-report/v3"}]])
+@pytest.mark.parametrize("reports", [None, 5, [None], [[]], [{"schema": "epochcast.gpu-report/v4"}]])
 def test_reports_that_are_none(node: Node, source: NodeSource, reports: Any) -> None:
     node.reports = reports
     with pytest.raises(TelemetryError, match="node analyzer http://") as caught:
