@@ -135,7 +135,7 @@ def row_of(job: FleetJob) -> dict[str, Any]:
     answer, spans = job.answer, job.spans
     return {
         "job": answer.id,
-        **{name: getattr(answer, name) for name in _AS_ANSWERED},
+        **{name: list(value) if isinstance(value := getattr(answer, name), tuple) else value for name in _AS_ANSWERED},
         **{name: getattr(answer.use, name) for name in ("ofu", "held_idle_s", "held_idle_usd", "reduced_clock")},
         "gpu_count": len(answer.gpus),
         "traces": list(dict.fromkeys(span.trace for span in spans)),
@@ -161,7 +161,7 @@ def _idle(job: FleetJob) -> dict[str, Any]:
     return {
         "cycle": None if cycle is None else cycle.kind,
         "idle_ratio": None if cycle is None else cycle.idle_share,
-        "idle_at_boundaries": waits(job.answer.cycles) if known is None else known.idle_at_boundaries,
+        "idle_at_boundaries": waits(job.answer.cycles) if known is None else list(known.idle_at_boundaries),
     }
 
 

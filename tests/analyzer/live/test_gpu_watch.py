@@ -113,7 +113,7 @@ def test_a_restart_loses_no_epoch_and_tells_none_twice(play: Play, cut_s: float)
     trace, played = job(), play()
     cut = int(10 * cut_s)
     before = played.played(trace, last=cut)
-    assert before.verdict == "epochs"
+    assert before.detection.verdict == "epochs"
     played.restart()
     assert played.watch.report().epochs_seen == before.epochs_seen
     assert played.watch.report().profile == before.profile
@@ -183,7 +183,7 @@ def test_jobs_are_told_apart(play: Play) -> None:
     assert last.epochs_seen == 26
     assert last.profile is not None
     assert last.profile.epochs == 13
-    assert last.period_s == pytest.approx(8.0, rel=0.04)
+    assert last.detection.period_s == pytest.approx(8.0, rel=0.04)
     idle = [report for report in reports if report.state == "idle" and report.job_since == began[0]]
     assert idle, "the GPU rested"
     assert idle[-1].profile is not None  # the job before it is still told of
@@ -213,7 +213,8 @@ def test_work_without_a_cycle_gives_a_profile_for_ratios(play: Play) -> None:
     reports = list(play().play(trace))
     assert all(report.profile is None for report in reports[:14])
     last = reports[-1]
-    assert (last.verdict, last.period_s, last.confidence) == ("none", None, 0.0)
+    found = last.detection
+    assert (found.verdict, found.period_s, found.confidence) == ("none", None, 0.0)
     assert last.profile is not None
     assert (last.profile.unit, last.profile.epoch_s) == (None, None)
     assert last.profile.metrics["sm_active"]["mean"] == pytest.approx(trace.metrics["sm_active"][130:-130].mean(), rel=0.05)
@@ -225,7 +226,7 @@ def test_rest_gives_nothing(play: Play) -> None:
 
 
 def test_unsure_epochs_are_not_told_and_give_a_profile_without_seconds(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("answers.detected_profile", "live.gpu_watch"):
+    for module in ("jobs.detected_profile", "live.gpu_watch"):
         monkeypatch.setattr(f"epochcast.analyzer.{module}.LEAST_CONFIDENCE", 1.1)
     played = play()
     report = played.played(job())
@@ -244,7 +245,7 @@ def test_without_a_known_gpu_there_are_epochs_but_no_profiles(catalog: Catalog, 
         part = slice(at, at + 200)
         values = {"cpu_utilization": trace.metrics["sm_active"][part], "rss": trace.metrics["dram_active"][part]}
         news += watch.take(Rows(device(name=name, source=source), trace.time[part], values, 10.0))
-    assert watch.report().verdict == "epochs"
+    assert watch.report().detection.verdict == "epochs"
     assert len(news.epochs) == 8
     assert all(epoch.profile is None for epoch in news.epochs)
     assert watch.report().profile is None
@@ -285,7 +286,7 @@ def test_metrics_that_end_are_replaced_by_those_that_there_are(catalog: Catalog)
         part = rows(trace, at, at + 100)
         gone = {} if at < 1000 else {name: np.full(part.time.size, np.nan) for name in fast}
         watch.take(replace(part, values={**part.values, **gone}))
-    assert watch.report().period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.03)
+    assert watch.report().detection.period_s == pytest.approx(np.median(np.diff(trace.epoch_starts)), rel=0.03)
     assert watch.report().epochs[-1].end > trace.epoch_ends[-2] - 2
 
 

@@ -71,7 +71,7 @@ def test_a_job_goes_on_after_a_hole(
     begin = trace.epoch_starts[7] + 0.4 * EPOCH_S
     played = play()
     *_, before = play_rows(played, trace, trace.time <= begin, owners)
-    assert before.verdict == "epochs"
+    assert before.detection.verdict == "epochs"
     if restart:
         played.restart()
     reports = list(play_rows(played, trace, trace.time >= begin + hole_s, owners))

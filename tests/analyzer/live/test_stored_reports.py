@@ -35,7 +35,7 @@ def test_only_what_was_written_is_read(store: StateStore) -> None:
     assert store.report("GPU-1") == later
     store.write_gpus([GpuChange(replace(later, detection=replace(FOUND, period_s=11.0)))])
     stored.read()
-    assert stored.newest["GPU-1"].period_s == 11.0 and stored.reports["GPU-2"] is first["GPU-2"]
+    assert stored.newest["GPU-1"].detection.period_s == 11.0 and stored.reports["GPU-2"] is first["GPU-2"]
 
 
 def test_what_is_forgotten_is_gone_and_comes_back(store: StateStore) -> None:

@@ -251,12 +251,12 @@ def test_a_silent_gpu_keeps_its_report_and_frees_its_memory(store: StateStore, c
     hand.tell("b", rows(trace, 10, 20, "GPU-2"), after_s=700)
     assert hand.watcher.health.gpus == 1  # the other one's
     closed = hand.watcher.reports[UUID]  # all of the job was searched once more
-    assert (closed.verdict, closed.job_since, closed.samples) == ("epochs", before.job_since, before.samples)
-    assert closed.period_s == pytest.approx(before.period_s, rel=0.02)
+    assert (closed.detection.verdict, closed.job_since, closed.samples) == ("epochs", before.job_since, before.samples)
+    assert closed.detection.period_s == pytest.approx(before.detection.period_s, rel=0.02)
     assert store.reports()[UUID] == closed
     hand.tell("a", rows(trace, 1500, None))
     after = hand.watcher.reports[UUID]  # goes on from the store
-    assert (after.verdict, after.job_since) == ("epochs", before.job_since)
+    assert (after.detection.verdict, after.job_since) == ("epochs", before.job_since)
     assert after.epochs_seen >= before.epochs_seen
 
 
