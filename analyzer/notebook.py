@@ -85,7 +85,7 @@ class Epochs(_Result):
         """
         if self.trace is None:
             raise InputError("this answer has no trace to draw; read the trace of one GPU")
-        from epochcast.analyzer.figures import detection_figure
+        from epochcast.analyzer.charts import detection_figure
 
         return detection_figure(self.trace, self.detection, title=self.trace.title)
 
@@ -118,7 +118,7 @@ class Predictions(_Result):
     def plot(self) -> Figure:
         """Draw the ratio on every GPU with its 90 % interval."""
         from epochcast.analyzer.answers.job_json import prediction_answer
-        from epochcast.analyzer.figures.chart import chart_figure
+        from epochcast.analyzer.charts import chart_figure
 
         return chart_figure(prediction_answer(self.result).chart)
 
@@ -158,7 +158,7 @@ class Recommendations(_Result):
 
     def plot(self) -> Figure:
         """Draw time against cost; InputError where no instance qualifies."""
-        from epochcast.analyzer.figures import cost_figure
+        from epochcast.analyzer.charts import cost_figure
 
         return cost_figure(self.found.ranking.recommendations)
 

@@ -67,8 +67,7 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         if answer is None:  # the first of several processes answers for all
             return 0
         if plot := getattr(checked, "plot", options_set.get("plot")):  # a question may have it as a field, and check it
-            from epochcast.analyzer.figures import save_figure
-            from epochcast.analyzer.figures.chart import chart_figure
+            from epochcast.analyzer.charts import chart_figure, save_figure
 
             chart = answer.chart
             if chart is None:

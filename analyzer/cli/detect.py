@@ -156,7 +156,7 @@ def _second_jobs(detected: JobDetection, read: Sequence[Trace]) -> list[str]:
 
 
 def _draw(trace: Trace, detection: Detection, path: Path, metrics: tuple[str, ...], title: str) -> None:
-    from epochcast.analyzer.figures import detection_figure, save_figure
+    from epochcast.analyzer.charts import detection_figure, save_figure
 
     looked_at = replace(trace, frame=trace.frame[["time", *dict.fromkeys(metrics)]]) if metrics else trace
     save_figure(detection_figure(looked_at, detection, title=title), path)

@@ -164,7 +164,7 @@ def recommend(
     rows = recommended.ranking.recommendations
     drawn = [*rows, *(row.recommendation for row in recommended.ranking.left_out if row.recommendation)]
     if plot is not None and drawn:
-        from epochcast.analyzer.figures import cost_figure, save_figure
+        from epochcast.analyzer.charts import cost_figure, save_figure
 
         save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=result.simulated)
     if as_json:

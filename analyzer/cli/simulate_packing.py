@@ -138,8 +138,7 @@ def simulate_packing(
         "ordering": {curve: asdict(ordering) for curve, ordering in order.items()},
     }
     if plot is not None:
-        from epochcast.analyzer.figures import save_figure
-        from epochcast.analyzer.figures.packing import packing_figure
+        from epochcast.analyzer.charts import packing_figure, save_figure
 
         save_figure(packing_figure(summaries), plot)
     terminal.say(plain_json(answer) if as_json else _text(answer, summaries, order), as_is=as_json)

@@ -20,11 +20,10 @@ from epochcast.analyzer.answers.job_result import JobQuestion, answer_job
 from epochcast.analyzer.answers.reasons import REASONS
 from epochcast.analyzer.answers.recommendations import Renting
 from epochcast.analyzer.answers.sources import Source, source_of
+from epochcast.analyzer.charts import chart_figure, cost_figure, detection_figure
 from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, record_training, replay_trace
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.figures import cost_figure, detection_figure
-from epochcast.analyzer.figures.chart import chart_figure
 from epochcast.analyzer.instances import load_instances
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.trace import Trace

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epochcast.analyzer.plugins.chart import Picture
+from epochcast.analyzer.plugins.chart import Chart, Ratios
 
 
 class AnswerPart(BaseModel):
@@ -35,7 +35,7 @@ class Answer(AnswerPart):
         return 0
 
     @property
-    def chart(self) -> Picture | None:
+    def chart(self) -> Chart | Ratios | None:
         """What ``--plot`` draws, an option of answers that override this; raises InputError where there is too little."""
         return None
 

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from epochcast.analyzer.charts import save_figure
 from epochcast.analyzer.cli import progress
-from epochcast.analyzer.figures import save_figure
 from lab.convmeter_tables import read_all
 from lab.evaluate.common.comparison import ALL, check_rows, compared, each_recipe, held_out_figures, rows_options
 from lab.evaluate.convmeter_protocols import Answers, cell_names, cross_validate, measured_phases, train_and_test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from epochcast.analyzer.backends.distributed.resolved import Resolved, interval
 from epochcast.analyzer.backends.distributed.search import available, degrees
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart
-from epochcast.analyzer.plugins.chart import Bars
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import seconds_text, table
 from epochcast.regressor import Gpu
 
@@ -73,13 +74,18 @@ class ComparisonAnswer(Answer):
         )
 
     @property
-    def chart(self) -> Bars:
-        """A bar for each."""
+    def chart(self) -> Chart:
+        """A bar for each, those of a strategy side by side."""
+        seconds = {(row.job.degrees, row.job.precision): row.seconds if row.fits else None for row in self.rows}
+        strategies = list(dict.fromkeys(row.job.degrees for row in self.rows))
+        names = ["({}, {}, {})".format(*degrees) for degrees in strategies]
+        bars = [
+            Line(precision, names, [seconds.get((degrees, precision), math.nan) for degrees in strategies])
+            for precision in dict.fromkeys(row.job.precision for row in self.rows)
+        ]
         counts = " or ".join(map(str, sorted({row.job.gpus for row in self.rows})))
-        return Bars(
-            f"{self.model}, {counts} {self.gpu}, global batch {self.rows[0].job.global_batch}",
-            {(row.job.degrees, row.job.precision): row.seconds if row.fits else None for row in self.rows},
-        )
+        title = f"{self.model}, {counts} {self.gpu}, global batch {self.rows[0].job.global_batch}"
+        return Chart({title: bars}, "degrees of data, tensor and pipeline parallelism", "one iteration", "s")
 
 
 def compare(resolved: Resolved) -> ComparisonAnswer:
