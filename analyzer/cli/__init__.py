@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.group import LazyGroup
 from epochcast.analyzer.errors import AgentError, InputError
 
@@ -80,6 +80,8 @@ def main(argv: Sequence[str] | None = None, command: click.Command = cli, name: 
         if not _is_input_error(error):
             raise
         return _refuse(str(error))
+    finally:
+        progress.clear()
     return status if isinstance(status, int) else 0
 
 

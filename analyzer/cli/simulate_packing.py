@@ -141,7 +141,10 @@ def simulate_packing(
         from epochcast.analyzer.charts import packing_figure, save_figure
 
         save_figure(packing_figure(summaries), plot)
-    terminal.say(plain_json(answer) if as_json else _text(answer, summaries, order), as_is=as_json)
+    if as_json:
+        click.echo(plain_json(answer))
+    else:
+        terminal.say(_text(answer, summaries, order))
     return 0
 
 
