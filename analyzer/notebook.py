@@ -68,7 +68,7 @@ class Epochs(_Result):
     def __repr__(self) -> str:
         from epochcast.analyzer.cli.detect import sentences
 
-        return plain(sentences(self.detection, [] if self.trace is None else [self.trace], None))
+        return plain(sentences(self.detection, [] if self.trace is None else [self.trace]))
 
     def to_frame(self) -> pd.DataFrame:
         """``start`` and ``end`` [UTC], ``seconds`` and ``confidence`` of each epoch."""

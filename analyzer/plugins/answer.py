@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -38,21 +37,6 @@ class Answer(AnswerPart):
     def chart(self) -> Chart | Ratios | None:
         """What ``--plot`` draws, an option of answers that override this; raises InputError where there is too little."""
         return None
-
-
-class TableMeasured(Answer):
-    """How many rows a table of measurements has; what is left, the same command measures another time."""
-
-    rows: int
-    new: int
-    left: int
-    failed: int
-    out: Annotated[Path, Field(exclude=True)]
-
-    @property
-    def status(self) -> int:
-        """1 while the table is empty."""
-        return 0 if self.rows else 1
 
 
 class Rented(AnswerPart):

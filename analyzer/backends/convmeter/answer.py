@@ -315,7 +315,7 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
         return f"cost: on {'; '.join(dict.fromkeys(cost.text for cost in costs))} (price of {costs[0].price_of})"
     if gpu is None:
         return "cost: the device's GPU is unknown; name it with --gpu"
-    return f"cost: no on-demand price of a {gpu} is known; give your own table with --prices FILE"
+    return f"cost: no on-demand price of a {gpu} is known"
 
 
 def _with_price(seconds: float, usd: float | None) -> str:

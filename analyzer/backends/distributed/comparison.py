@@ -91,7 +91,7 @@ class ComparisonAnswer(Answer):
 def compare(resolved: Resolved) -> ComparisonAnswer:
     """Predict every precision and strategy; raises InputError where all are impossible."""
     gpu, question = resolved.gpus[0], resolved.question
-    chosen = list(degrees(question.gpus_total[0])) if question.strategies is None else _read(question.strategies)
+    chosen = list(degrees(question.gpus_total[0]))
     rows: list[Compared] = []
     refused: dict[Degrees, str] = {}
     for precision in _precisions(question.precision or (), gpu):
@@ -110,18 +110,6 @@ def compare(resolved: Resolved) -> ComparisonAnswer:
         raise InputError(next(iter(refused.values())))
     impossible = [Refused(data=d, tensor=t, pipeline=p, why=why) for (d, t, p), why in refused.items()]
     return ComparisonAnswer(model=resolved.name, gpu=gpu.name, rows=rows, refused=impossible)
-
-
-def _read(text: str) -> list[Degrees]:
-    strategies = []
-    for part in text.split():
-        match = _STRATEGY.fullmatch(part)
-        if match is None or "0" in match.groups():
-            raise InputError(f"--strategies holds {part!r}; give degrees of data, tensor and pipeline such as 4,2,1")
-        strategies.append((int(match[1]), int(match[2]), int(match[3])))
-    if not strategies:
-        raise InputError("--strategies is empty; give degrees of data, tensor and pipeline such as 4,2,1")
-    return list(dict.fromkeys(strategies))
 
 
 def _precisions(names: Sequence[str], gpu: Gpu) -> Sequence[str]:

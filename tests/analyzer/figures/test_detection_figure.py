@@ -12,8 +12,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from epochcast.analyzer.charts import detection_figure, draw_series, save_figure
-from epochcast.analyzer.cli import main
-from epochcast.analyzer.traces.trace import Trace, write_trace
+from epochcast.analyzer.traces.trace import Trace
 from epochcast.detector import Detection, Epoch, JobEpochs, Stretch, detect
 
 
@@ -165,10 +164,3 @@ def test_stretches_of_an_answer_are_parted_by_a_line() -> None:
 def test_pictures_of_any_length_can_be_written(tmp_path: Path, count: int, period_s: float) -> None:
     figure = detection_figure(saw(count, period_s), found(count, period_s), title="T4")
     assert save_figure(figure, tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_detect_draws_only_the_metrics_that_it_was_told_to_use(tmp_path: Path) -> None:
-    trace = write_trace(saw(10, 12), tmp_path / "run.parquet")
-    assert main(["detect", str(trace), "--metric", "power", "--plot", str(tmp_path / "run.svg")]) in (0, 1)
-    page = (tmp_path / "run.svg").read_text()
-    assert ">power<" in page and "dram" not in page
