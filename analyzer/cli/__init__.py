@@ -1,4 +1,4 @@
-"""The ``epochcast`` command: one file per subcommand (a folder where it has more below it), loaded when it is called.
+"""The ``epochcast`` command: one file per subcommand, loaded when it is called.
 
 Exit codes: 0 an answer, 1 no answer (``record``: the command's own), 2 bad usage or input with one sentence on stderr.
 """
