@@ -494,6 +494,7 @@ def _draw_bars(axes: Axes, lines: Sequence[Line]) -> None:
             look = {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": 7, "color": color}
             axes.annotate("OOM", (place, 0), (0, 2), rotation=90, **look)
     axes.set_xticks(range(len(lines[0].places)), [str(place) for place in lines[0].places])
+    axes.set_xlim(-0.6, len(lines[0].places) - 0.4)  # also where the first bars are missing
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
 

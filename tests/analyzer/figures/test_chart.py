@@ -51,6 +51,6 @@ def test_named_places_are_bars_and_what_does_not_fit_is_marked() -> None:
         Chart({"net": [Line("fp32", ["a", "b"], [0.01, None]), Line("fp16", ["a", "b"], [0.02, math.nan])]}, "", "", "s")
     )
     (axes,) = figure.axes
-    assert [text.get_text() for text in axes.texts] == ["OOM"]
+    assert [text.get_text() for text in axes.texts] == ["OOM"] and axes.get_xlim() == (-0.6, 1.6)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b"]
     assert axes.yaxis.get_major_formatter()(0.01, 0) == "10 ms"
