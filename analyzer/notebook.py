@@ -71,7 +71,7 @@ class Epochs(_Result):
     def __repr__(self) -> str:
         from epochcast.analyzer.cli.detect import sentences
 
-        return plain(sentences(self.detection, [] if self.trace is None else [self.trace], None))
+        return plain(sentences(self.detection, [] if self.trace is None else [self.trace]))
 
     def to_frame(self) -> pd.DataFrame:
         """``start`` and ``end`` [UTC], ``seconds`` and ``confidence`` of each epoch."""
@@ -88,7 +88,7 @@ class Epochs(_Result):
         """
         if self.trace is None:
             raise InputError("this answer has no trace to draw; read the trace of one GPU")
-        from epochcast.analyzer.figures import detection_figure
+        from epochcast.analyzer.charts import detection_figure
 
         return detection_figure(self.trace, self.detection, title=self.trace.title)
 
@@ -115,7 +115,7 @@ class Predictions(_Result):
 
     def plot(self) -> Figure:
         """Draw the ratio on every GPU with its 90 % interval."""
-        from epochcast.analyzer.figures.chart import chart_figure
+        from epochcast.analyzer.charts import chart_figure
         from epochcast.analyzer.jobs.prediction_text import prediction_chart
 
         return chart_figure(prediction_chart(self.answer))
@@ -171,7 +171,7 @@ class Recommendations(_Result):
 
     def plot(self) -> Figure:
         """Draw time against cost; InputError where no instance qualifies."""
-        from epochcast.analyzer.figures import cost_figure
+        from epochcast.analyzer.charts import cost_figure
 
         return cost_figure(self.placements)
 

@@ -1,21 +1,19 @@
-"""Plain-text tables for the terminal."""
+"""Plain-text tables, and the cells in them."""
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
+from io import StringIO
 from typing import TextIO
 
 from epochcast.analyzer.words import TimeUnit, mass, time_unit
 
-_BETWEEN = 2
-# Where there is no room for all; what an answer costs and rests on stays longest.
-_FIRST_TO_GO = (
-    *("priced", "CO2e", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval", "rests on"),
-)
-_NARROWEST = 16  # of a column of prose
+# Where there is no room for all; what an answer costs and rests on stays.
+_FIRST_TO_GO = ("priced", "CO2e", "region", "cloud", "power", "energy per epoch", "energy", "per hour", "90 % interval")
+_WIDE = 16
 
 
 def width(stream: TextIO | None) -> int | None:
@@ -23,48 +21,38 @@ def width(stream: TextIO | None) -> int | None:
     return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else None
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, prose: bool = False) -> str:
-    """Columns as wide as their widest cell, two spaces apart, left-aligned.
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, two spaces apart, a line for each row.
 
-    Where a terminal has no room for all of them, those of ``_FIRST_TO_GO`` are left out first, then the last ones, until the
-    rest fits; they are named below. If the last one is ``prose``, its text is wrapped instead.
+    Where a terminal has no room for all columns, those of ``_FIRST_TO_GO`` are left out until the rest fits, then wide cells go
+    on below, then the last columns are left out as well. Those left out are named below.
     """
-    columns = width(sys.stdout)
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    if columns is None or _total(widths) <= columns:
-        return _lines(header, rows, widths)
-    if prose and (room := columns - _total(widths[:-1]) - _BETWEEN) >= _NARROWEST:
-        parts = [(row, textwrap.wrap(row[-1], room) or [""]) for row in rows]
-        below = [""] * (len(header) - 1)
-        wrapped = [(*(row[:-1] if line == 0 else below), text) for row, own in parts for line, text in enumerate(own)]
-        return _lines(header, wrapped, [*widths[:-1], room])
-    shown = list(range(len(header)))
-    for column in sorted(shown[1:], key=lambda column: (_rank(header[column]), -column)):
-        if _total([widths[each] for each in shown]) <= columns:
-            break
-        shown.remove(column)
-    left_out = ", ".join(dict.fromkeys(name for column, name in enumerate(header) if column not in shown and name))
-    text = _lines(
-        [header[column] for column in shown],
-        [[row[column] for column in shown] for row in rows],
-        [widths[column] for column in shown],
-    )
-    return f"{text}\n{textwrap.fill(f'(no room for: {left_out})', columns)}" if left_out else text
+    from rich.console import Console  # a tenth of a second, for what prints a table alone
+    from rich.table import Column, Table
 
+    columns, shown = width(sys.stdout), list(range(len(header)))
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in shown]
 
-def _rank(name: str) -> int:
-    return _FIRST_TO_GO.index(name) if name in _FIRST_TO_GO else len(_FIRST_TO_GO)
+    def needed(most: float) -> float:
+        return sum(min(widths[column], most) + 2 for column in shown) - 2
 
-
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + _BETWEEN * (len(widths) - 1)
-
-
-def _lines(header: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    between = " " * _BETWEEN
-    return "\n".join(
-        between.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
-    )
+    for name in _FIRST_TO_GO:
+        for column in [column for column in reversed(shown) if header[column] == name]:
+            if columns is not None and needed(math.inf) > columns:
+                shown.remove(column)
+    while columns is not None and len(shown) > 1 and needed(_WIDE) > columns:
+        shown.pop()
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="")
+    made.columns.extend(Column(header[column], overflow="fold", no_wrap=widths[column] <= _WIDE) for column in shown)
+    for row in rows:
+        made.add_row(*(row[column] for column in shown))
+    text = StringIO()
+    # The two spaces after the last column are cut off below.
+    console = Console(file=text, width=(columns or int(needed(math.inf))) + 2, markup=False, highlight=False, emoji=False)
+    console.print(made)
+    if left_out := dict.fromkeys(name for column, name in enumerate(header) if column not in shown):
+        console.print(f"(no room for: {', '.join(left_out)})", width=columns)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def seconds_text(seconds: float | None, unit: TimeUnit | None = None) -> str:

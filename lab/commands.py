@@ -69,6 +69,8 @@ def run_study(
         return 2
     finally:
         progress.clear()
+    if answer is None:  # the first of several processes answers for all
+        return 0
     print(plain_json(answer) if asked.json else text(answer))
     subjects = answer if isinstance(answer, list) else [answer]
     return 1 if all(isinstance(one, Nothing) for one in subjects) else 0

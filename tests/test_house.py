@@ -36,6 +36,7 @@ AT_IMPORT = {
             "pyarrow",
             "pydantic",
             "requests",
+            "rich",
             "scipy",
             "simpy",
             "urllib3",
@@ -202,7 +203,7 @@ def _strings(path: Path) -> Iterable[tuple[int, str]]:
         return
     tree = ast.parse(text)
     # A command's docstring is its help.
-    is_help = "cli" in path.parts
+    is_help = "/analyzer/cli/" in path.as_posix()
     silent = {
         id(node.value)
         for node in ast.walk(tree)

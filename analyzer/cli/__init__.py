@@ -1,4 +1,4 @@
-"""The ``epochcast`` command: one file per subcommand (a folder where it has more below it), loaded when it is called.
+"""The ``epochcast`` command: one file per subcommand, loaded when it is called.
 
 Exit codes: 0 an answer, 1 no answer (``record``: the command's own), 2 bad usage or input with one sentence on stderr.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.cli.group import LazyGroup
 from epochcast.analyzer.errors import AgentError, InputError
 
@@ -27,7 +27,6 @@ _COMMANDS = {
     "prices": "List instances and their prices, and bring them up to date.",
     "gpus": "List the GPUs that Epochcast can predict for.",
     "fit": "Fit a predictor to measurements.",
-    "measure": "Take the measurements that ConvMeter is fitted to.",
     "fleet": "Analyse the traces of thousands of GPUs in one report.",
     "serve": "Run the analyzer as a service: HTTP API, web page, metrics.",
     "demo": "Try every step on this machine; no GPU needed.",
@@ -80,6 +79,8 @@ def main(argv: Sequence[str] | None = None, command: click.Command = cli, name: 
         if not _is_input_error(error):
             raise
         return _refuse(str(error))
+    finally:
+        progress.clear()
     return status if isinstance(status, int) else 0
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -13,7 +11,6 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from epochcast.analyzer.cli import progress, terminal
-from epochcast.analyzer.cli.quantities import Duration
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plain_json import plain_json
 from epochcast.analyzer.plugins import Backend, Settings
@@ -59,16 +56,17 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
             names = {name: option.opts[0] for name, option in options.items() if isinstance(option, click.Option)}
             raise InputError(sentence(error, names)) from error
         progress.show(f"asking {kind.name}")
-        with _refusals():
-            own = {} if config is None else _table(config, kind.name)
+        own = {} if config is None else read_toml(config).get("backends", {}).get(kind.name, {})
+        try:
             backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show, notes=terminal.note))
-            answer: Answer | None = backend.answer(checked)  # type: ignore[assignment]
+            answer: Answer = backend.answer(checked)  # type: ignore[assignment]
+        except (InputError, ValidationError):  # an answer that does not fit its own class is a fault of the backend
+            raise
+        except ValueError as error:  # what it has to say
+            raise InputError(str(error)) from error
         progress.clear()
-        if answer is None:  # the first of several processes answers for all
-            return 0
         if plot := getattr(checked, "plot", options_set.get("plot")):  # a question may have it as a field, and check it
-            from epochcast.analyzer.figures import save_figure
-            from epochcast.analyzer.figures.chart import chart_figure
+            from epochcast.analyzer.charts import chart_figure, save_figure
 
             chart = answer.chart
             if chart is None:
@@ -95,17 +93,6 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
     left_out |= set() if getattr(kind, "reads_catalog", True) else {"gpus_file"}
     params: list[click.Parameter] = [*options.values(), *(option for option in common if option.name not in left_out)]
     return click.Command(kind.name, callback=run, help=getattr(kind, "manual", kind.summary), params=params)
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """A ValueError is what a backend has to say; an answer that does not fit its own class is a fault of the backend."""
-    try:
-        yield
-    except ValueError as error:
-        if isinstance(error, InputError | ValidationError):
-            raise
-        raise InputError(str(error)) from error
 
 
 def options_of(question: type[Question], *names: str) -> list[click.Parameter]:
@@ -146,7 +133,7 @@ def _option(name: str, field: FieldInfo) -> click.Parameter:
 
     return click.Option(
         [mark.name or f"--{'no-' if flag and field.default else ''}{name.replace('_', '-')}", name],
-        type=Duration("seconds") if mark.duration else kind,
+        type=kind,
         multiple=many,
         is_flag=flag,
         required=field.is_required(),
@@ -169,9 +156,3 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
     if origin is Literal:
         return click.Choice(arguments), False
     return _TYPES.get(annotation, click.STRING), False
-
-
-def _table(path: Path, name: str) -> dict[str, Any]:
-    """The table ``[backends.NAME]`` of a configuration."""
-    table: dict[str, Any] = read_toml(path).get("backends", {}).get(name, {})
-    return table

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -15,14 +13,11 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import json_option
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import (
-    NO_STEP,
     REASONS,
-    Throughput,
     cycle_lines,
     no_answer,
     open_text,
     second_job,
-    throughput,
     waits,
 )
 from epochcast.analyzer.jobs.sources import usd_of
@@ -35,13 +30,6 @@ from epochcast.detector import detect as find_epochs
 from epochcast.detector.confidence import SURE
 
 
-def _above_zero(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not (value > 0 and math.isfinite(value)):
-        what = option.opts[0].split("-")[2]
-        raise InputError(f"{option.opts[0]} is {value:g}; give the number of {what} in one step of the whole job, above 0")
-    return value
-
-
 @click.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
 @click.option(
@@ -52,32 +40,10 @@ def _above_zero(_: click.Context, option: click.Parameter, value: float | None) 
     show_default=True,
     help=f"Detection method: {', '.join(METHODS)}.",
 )
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Search only this metric (repeatable).")
-@click.option(
-    "--clock",
-    type=click.Choice(["auto", "wall", "work"]),
-    default="auto",
-    show_default=True,
-    help="Whether epochs are equal in time (wall) or in work done; auto: work if the trace has no GPU metric.",
-)
 @click.option(
     "--luminol",
     type=click.Choice(["exact", "package"]),
     help="Luminol for the paper's method: our exact, fast version or the original package. [default: exact]",
-)
-@click.option(
-    "--samples-per-step",
-    type=float,
-    metavar="N",
-    callback=_above_zero,
-    help="Samples in one step of the whole job, e.g. 256; adds samples/s.",
-)
-@click.option(
-    "--tokens-per-step",
-    type=float,
-    metavar="N",
-    callback=_above_zero,
-    help="Tokens in one step of the whole job, e.g. 524288; adds tokens/s.",
 )
 @click.option(
     "--plot",
@@ -89,11 +55,7 @@ def _above_zero(_: click.Context, option: click.Parameter, value: float | None) 
 def detect(
     traces: tuple[str, ...],
     method: str,
-    metrics: tuple[str, ...],
-    clock: Literal["auto", "wall", "work"],
     luminol: str | None,
-    samples_per_step: float | None,
-    tokens_per_step: float | None,
     plot: Path | None,
     as_json: bool,
 ) -> int:
@@ -105,51 +67,43 @@ def detect(
     \b
     Example: epochcast detect run.parquet --plot run.png
              epochcast detect run.gpu0.parquet run.gpu1.parquet
-             epochcast detect runs/ --samples-per-step 256
+             epochcast detect runs/
     """
     if luminol is not None and method != "paper":
         raise InputError(f"--luminol applies only to --method paper, not {method}; leave it out")
-    parameters = {} if luminol is None else {"implementation": luminol}
+    parameters: dict[str, Any] = {} if luminol is None else {"implementation": luminol}
     named = read_job(traces)
     read = [trace for _, trace in named]
-    for trace in read:
-        trace.metrics(metrics)  # an unknown name is refused with the trace's own names
     several = len(read) > 1
-    looked_at = metrics or None
     if several and method == "track":
-        detected = detect_together(named, clock=clock, metric=looked_at)
+        detected = detect_together(named)
     else:
-        each = [
-            find_epochs(trace.time, trace.metrics(), method=method, clock=clock, metric=looked_at, **parameters)
-            for trace in read
-        ]
+        each = [find_epochs(trace.time, trace.metrics(), method=method, **parameters) for trace in read]
         detected = JobDetection(None, tuple(each), {})
     answers = detected.gpus if detected.job is None else (detected.job,)
-    rates = [throughput(answer.cycles, samples_per_step, tokens_per_step) for answer in answers]
     notes = list(dict.fromkeys(note for trace in read for note in trace.notes))
     notes += [APART] if several and method == "track" and detected.job is None else []
     notes += _second_jobs(detected, read)
-    notes += [NO_STEP] if (samples_per_step or tokens_per_step) and not any(rates) else []
     for note in notes:
         terminal.note(note)
     if plot is not None:
         for trace, detection in zip(read, detected.gpus, strict=True):
-            _draw(trace, detection, path_of(trace, plot) if several else plot, metrics, trace.title if several else traces[0])
+            _draw(trace, detection, path_of(trace, plot) if several else plot, trace.title if several else traces[0])
     if as_json:
-        click.echo(json.dumps(_json(detected, read, rates, notes), indent=2))
+        click.echo(json.dumps(_json(detected, read, notes), indent=2))
     elif detected.job is not None:
         terminal.say(
             "\n".join(
                 [
-                    sentences(detected.job, read, rates[0]),
+                    sentences(detected.job, read),
                     f"each of the {len(read)} GPUs:",
                     *_of_gpus(detected.job, detected, read),
                 ]
             )
         )
     else:
-        for trace, detection, rate in zip(read, detected.gpus, rates, strict=True):
-            terminal.say(f"{trace.title}: " * several + sentences(detection, [trace], rate))
+        for trace, detection in zip(read, detected.gpus, strict=True):
+            terminal.say(f"{trace.title}: " * several + sentences(detection, [trace]))
     return 1 if all(answer.verdict == "none" for answer in answers) else 0
 
 
@@ -164,27 +118,18 @@ def _second_jobs(detected: JobDetection, read: Sequence[Trace]) -> list[str]:
     ]
 
 
-def _draw(trace: Trace, detection: Detection, path: Path, metrics: tuple[str, ...], title: str) -> None:
-    from epochcast.analyzer.figures import detection_figure, save_figure
+def _draw(trace: Trace, detection: Detection, path: Path, title: str) -> None:
+    from epochcast.analyzer.charts import detection_figure, save_figure
 
-    looked_at = replace(trace, frame=trace.frame[["time", *dict.fromkeys(metrics)]]) if metrics else trace
-    save_figure(detection_figure(looked_at, detection, title=title), path)
+    save_figure(detection_figure(trace, detection, title=title), path)
 
 
-def _json(
-    detected: JobDetection, read: Sequence[Trace], rates: Sequence[Throughput | None], notes: list[str]
-) -> dict[str, Any]:
+def _json(detected: JobDetection, read: Sequence[Trace], notes: list[str]) -> dict[str, Any]:
     """One trace's answer; of several the job's, and each one's with how it differs."""
     from epochcast.analyzer.traces.detection_json import detection_json  # pydantic: longer to import than a short search
 
-    def shown(detection: Detection, first: Trace, rate: Throughput | None) -> dict[str, Any]:
-        return {**detection_json(detection, float(first.time[0])), "throughput": None if rate is None else asdict(rate)}
-
-    of_job = None if detected.job is None else shown(detected.job, _earliest(read), rates[0])
-    of_gpus = [
-        shown(detection, trace, rate)
-        for detection, trace, rate in zip(detected.gpus, read, rates if of_job is None else [*rates] * len(read), strict=True)
-    ]
+    of_job = None if detected.job is None else detection_json(detected.job, float(_earliest(read).time[0]))
+    of_gpus = [detection_json(each, float(trace.time[0])) for each, trace in zip(detected.gpus, read, strict=True)]
     if len(read) == 1:
         return of_gpus[0]
     named = [
@@ -214,13 +159,13 @@ def _of_gpus(job: Detection, detected: JobDetection, read: Sequence[Trace]) -> l
     return lines
 
 
-def sentences(detection: Detection, read: Sequence[Trace], rate: Throughput | None) -> str:
+def sentences(detection: Detection, read: Sequence[Trace]) -> str:
     """The answer for these traces as text; times count from the first sample, as in the plot."""
     origin = float(_earliest(read).time[0])
     how = f"method {detection.method}, {detection.clock} clock, confidence {detection.confidence:.2f}"
     samples = "" if detection.samples_per_epoch is None else f", {number(detection.samples_per_epoch)} samples per"
     cost = usd_of(read) if waits(detection.cycles) else None
-    about = [*cycle_lines(detection.cycles, cost), *([] if rate is None else [rate.sentence()])]
+    about = cycle_lines(detection.cycles, cost)
     if detection.verdict == "none":
         return "\n".join([no_answer(detection) or f"no epochs found ({how})", *about, *_stretches(detection.stretches, origin)])
     unsure = (

@@ -18,7 +18,6 @@ from epochcast.analyzer.cli.shared_options import (
     cloud_option,
     gpus_option,
     json_option,
-    objective_option,
     prices_option,
     region_option,
     regressor_option,
@@ -84,13 +83,9 @@ class _Moment(click.ParamType[float]):
     metavar="FILE",
     help="TOML file with one [[prometheus]] section, as in the service's settings.",
 )
-@click.option(
-    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="File with the bearer token for Prometheus."
-)
 @gpus_option
 @regressor_option
 @prices_option
-@objective_option
 @spot_option
 @cloud_option
 @region_option
@@ -104,11 +99,9 @@ def analyze(
     until: float | None,
     nodes: Path | None,
     config: Path | None,
-    token_file: Path | None,
     gpus: Path | None,
     model: Path | None,
     prices: Path | None,
-    objective: str,
     spot: bool,
     clouds: tuple[str, ...],
     regions: tuple[str, ...],
@@ -149,12 +142,10 @@ def analyze(
     from epochcast.analyzer.jobs.rank import JobLimits
 
     limits = JobLimits(None, None, regions, clouds, "spot" if spot else "on-demand")
-    advisor = Advisor.load(
-        model=model, gpus=gpus, prices=prices, objective="time" if objective == "time" else "cost", limits=limits
-    )
+    advisor = Advisor.load(model=model, gpus=gpus, prices=prices, objective="cost", limits=limits)
     looking = Looking(advisor.catalog, -math.inf if since is None else since, math.inf if until is None else until)
     places = read_places(nodes)
-    traces = traces_of(path, looking, places, out=out, config=config, token_file=token_file)
+    traces = traces_of(path, looking, places, out=out, config=config, token_file=None)
     with alone_in(out):
         try:
             with closing(_Closing(_workers(scheduler, processes))) as held:

@@ -44,7 +44,7 @@ def gpus(gpus: Path | None, as_json: bool) -> int:
         )
         for gpu in catalog.values()
     ]
-    terminal.say(table(_HEADER, rows, prose=True))
+    terminal.say(table(_HEADER, rows))
     if any(gpu.unverified for gpu in catalog.values()):
         terminal.say("unverified: no public source confirms these figures (--json lists them); answers that use one say so")
     return 0

@@ -52,8 +52,7 @@ def predict(traces_or_profiles: tuple[str, ...], gpus: Path | None, plot: Path |
         of_job=notes,
     )
     if plot is not None:
-        from epochcast.analyzer.figures import save_figure
-        from epochcast.analyzer.figures.chart import chart_figure
+        from epochcast.analyzer.charts import chart_figure, save_figure
 
         save_figure(chart_figure(prediction_chart(job)), plot, simulated=job.simulated)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from epochcast.analyzer.cli.group import PluginGroup
+from epochcast.analyzer.cli.group import LazyGroup
 from epochcast.analyzer.plugins import GROUP
 
 _COMMANDS = {
@@ -14,6 +14,6 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=PluginGroup, entry_points=GROUP, package=__name__, summaries=_COMMANDS)
+@click.group(cls=LazyGroup, entry_points=GROUP, summaries=_COMMANDS)
 def predict_model() -> None:
     """Predict from the model itself, before it runs."""

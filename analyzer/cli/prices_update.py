@@ -30,9 +30,8 @@ _MOST_LINES = 20  # of each kind of change; --json has all
     "--from", "source", required=True, metavar="FILE|URL", help="Price list (CSV): a SkyPilot vms.csv, or a table like ours."
 )
 @click.option("--cloud", metavar="NAME", help="Whose list it is, by SkyPilot's name: aws, azure, gcp, lambda.")
-@click.option("--region", "regions", multiple=True, metavar="NAME", help="Take only this region (repeatable). [default: all]")
-@click.option("--date", "day", metavar="YYYY-MM-DD", help="Day a SkyPilot file was downloaded; the list does not hold it.")
 @click.option("--source", "origin", metavar="TEXT", help="Origin of a SkyPilot list, such as a commit.")
+@click.option("--date", "day", metavar="YYYY-MM-DD", help="Day a SkyPilot file was downloaded; the list does not hold it.")
 @gpus_option
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Price table (CSV) to write or update."
@@ -70,7 +69,7 @@ def update_prices(source: str, gpus: Path | None, out: Path, dry_run: bool, as_j
 
 
 def _of_skypilot(
-    prices: PriceList, catalog: Catalog, *, cloud: str | None, regions: Sequence[str], day: str | None, origin: str | None
+    prices: PriceList, catalog: Catalog, *, cloud: str | None, day: str | None, origin: str | None
 ) -> tuple[list[Instance], list[str]]:
     cloud = (cloud or "").strip().lower()
     if cloud not in CLOUDS:
@@ -83,21 +82,16 @@ def _of_skypilot(
     seen = price_age.today() if day is None else _past(day)
     of_list = prices.name if downloaded else f"skypilot-org/skypilot-catalog:{cloud}/vms.csv"
     text = f"{of_list}{f' ({origin})' if origin else ''}"
-    return read_skypilot_catalog(prices, cloud, catalog, source=text, day=seen, regions=regions)
+    return read_skypilot_catalog(prices, cloud, catalog, source=text, day=seen)
 
 
-def _of_ours(
-    prices: PriceList, catalog: Catalog, *, regions: Sequence[str], **of_skypilot: str | None
-) -> tuple[list[Instance], list[str]]:
+def _of_ours(prices: PriceList, catalog: Catalog, **of_skypilot: str | None) -> tuple[list[Instance], list[str]]:
     instances, notes = instances_of(prices, catalog)
     for name, value in of_skypilot.items():
         if value is not None:
             option = {"day": "date", "origin": "source"}.get(name, name)
             raise InputError(f"--{option} is for a list of SkyPilot; in {prices.name} each row has its own {option}")
-    known = {instance.region for instance in instances}
-    if unknown := [region for region in regions if region not in known]:
-        raise InputError(f"{prices.name} has no region {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    return [instance for instance in instances if not regions or instance.region in regions], notes
+    return instances, notes
 
 
 def _past(text: str) -> date:

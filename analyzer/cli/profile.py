@@ -11,7 +11,6 @@ import click
 from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.cli.shared_options import gpus_option, recorded_gpu_option
 from epochcast.analyzer.jobs.sources import read_source
-from epochcast.common.files import write_whole
 from epochcast.regressor import load_catalog
 from epochcast.regressor.profile_json import profile_json
 
@@ -22,26 +21,18 @@ from epochcast.regressor.profile_json import profile_json
 @gpus_option
 @click.option("--workload", metavar="NAME", help="Name of the workload, the same on every GPU it ran on.")
 @click.option("--group", metavar="NAME", help="Family of the workload, such as a model architecture.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write the profile to. [default: standard output]"
-)
-def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None, group: str | None, out: Path | None) -> int:
+def profile(trace: str, gpu: str | None, gpus: Path | None, workload: str | None, group: str | None) -> int:
     """Summarise a trace (Parquet or CSV; - reads CSV from standard input) into the profile that predictions start from.
 
     The profile (JSON) has statistics of every GPU metric over the detected epochs, without the first epoch and stalls.
 
     \b
     Example: epochcast profile run.parquet --workload "resnet50|64|224" \\
-                 --group resnet50 --out run.json
+                 --group resnet50 > run.json
     """
     source = read_source(trace, load_catalog(gpus), gpu)
     named = {key: value for key, value in (("workload", workload), ("group", group)) if value is not None}
-    text = json.dumps(profile_json(replace(source.profile, **named)), indent=2)  # type: ignore[arg-type]
     for note in source.notes:
         terminal.note(note)
-    if out is None:
-        click.echo(text)
-    else:
-        write_whole(out, lambda file: file.write(f"{text}\n".encode()))
-        click.echo(out)
+    click.echo(json.dumps(profile_json(replace(source.profile, **named)), indent=2))  # type: ignore[arg-type]
     return 0

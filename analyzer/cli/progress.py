@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import time
+from typing import TYPE_CHECKING
 
-_CLEAR = "\r\033[K"
+if TYPE_CHECKING:
+    from rich.live import Live
+
 _LOG_INTERVAL_S = 60.0
 
+_live: Live | None = None
 _last_logged: float | None = None
 
 
 def show(line: str) -> None:
     """Replace the line on the terminal by ``line``, cut to its width."""
-    global _last_logged
-    if _is_terminal():
-        sys.stderr.write(_CLEAR + line[: shutil.get_terminal_size().columns - 1])
-        sys.stderr.flush()
+    global _live, _last_logged
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        if _live is None:  # drawn by nobody but us: a thread of its own would be there when a worker process is forked
+            console = Console(stderr=True)
+            _live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
+            _live.start()
+        _live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
         return
     now = time.monotonic()
     if _last_logged is None:  # the work begins; most is done within a minute
@@ -31,12 +40,8 @@ def show(line: str) -> None:
 
 def clear() -> None:
     """Remove the line."""
-    global _last_logged
+    global _live, _last_logged
     _last_logged = None
-    if _is_terminal():
-        sys.stderr.write(_CLEAR)
-        sys.stderr.flush()
-
-
-def _is_terminal() -> bool:
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if _live is not None:
+        _live.stop()
+        _live = None

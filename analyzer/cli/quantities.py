@@ -1,4 +1,4 @@
-"""Options that take a count, a length of time or an amount of memory; the last two as a bare number or with a unit."""
+"""Options that take a length of time or an amount of memory, as a bare number or with a unit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ class _Quantity(click.ParamType[float]):
     """A number in ``unit``; text may name another unit, and several parts add up (1h30m)."""
 
     what: ClassVar[str]
+    metavar: ClassVar[str]
     examples: ClassVar[str]
     units: ClassVar[Mapping[str, float]]  # by lower-case name
 
-    def __init__(self, unit: str, *, least: float | None = None, above: float | None = None) -> None:
-        self.unit, self._least, self._above = unit, least, above
+    def __init__(self, unit: str, *, above: float | None = None) -> None:
+        self.unit, self._above = unit, above
         self.name = f"{self.what} (a bare number: {unit})"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -30,11 +31,13 @@ class _Quantity(click.ParamType[float]):
             number = self._with_units(str(value).lower()) / self.units[self.unit.lower()]
             if number != number:  # nan: it could not be read
                 self.fail(f"{value!r} is no {self.what}; give {self.unit}, or name the unit: {self.examples}", param, ctx)
-        if self._least is not None and not number >= self._least:
-            self.fail(f"{value} is below {self._least:g}", param, ctx)
         if self._above is not None and not number > self._above:
             self.fail(f"{value} is not above {self._above:g}", param, ctx)
         return number
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """See click."""
+        return self.metavar
 
     def _with_units(self, text: str) -> float:
         """In base units; nan for what is no such text."""
@@ -48,7 +51,7 @@ class _Quantity(click.ParamType[float]):
 class Duration(_Quantity):
     """A length of time: ``10h``, ``90 min``, ``1h30m``."""
 
-    what = "duration"
+    what, metavar = "duration", "TIME"
     examples = "10h, 90m, 45s, 2d"
     units: ClassVar[Mapping[str, float]] = {
         name: seconds
@@ -62,15 +65,11 @@ class Duration(_Quantity):
         for name in names.split()
     }
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """See click."""
-        return "TIME"
-
 
 class MemorySize(_Quantity):
     """An amount of memory: ``24GiB``, ``24G`` (the same, as GNU's tools read it), ``24GB`` (powers of ten)."""
 
-    what = "amount of memory"
+    what, metavar = "amount of memory", "SIZE"
     examples = "24GiB, 24G, 800MiB"
     units: ClassVar[Mapping[str, float]] = {
         "b": 1,
@@ -81,7 +80,3 @@ class MemorySize(_Quantity):
             for suffix, base in (("", 1024), ("ib", 1024), ("b", 1000))
         },
     }
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """See click."""
-        return "SIZE"

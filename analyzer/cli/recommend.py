@@ -165,7 +165,7 @@ def recommend(
     rows = recommended.placements
     drawn = [*rows, *(row.placement for row in recommended.left_out if row.placement)]
     if plot is not None and drawn:
-        from epochcast.analyzer.figures import cost_figure, save_figure
+        from epochcast.analyzer.charts import cost_figure, save_figure
 
         save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=job.simulated)
     if as_json:

@@ -22,13 +22,7 @@ from epochcast.extras import how_to_install
 @click.option("--shard", metavar="I/N", help="Watch one share of the sources; N is the number of `shards` in the file.")
 @click.option("--demo", is_flag=True, help="Serve simulated GPUs; needs no GPU, agent or settings.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="With --demo: the port. [default: a free one]")
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="With --demo: the file of its state. [default: a scratch file]",
-)
-def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: int | None, state: Path | None) -> int:
+def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: int | None) -> int:
     """Run the analyzer as a service that reads the telemetry of many GPUs, finds jobs and epochs, predicts and recommends.
 
     It listens on http://127.0.0.1:9913 by default: a web page at /, the API under /api/v1 (described at /openapi.json), metrics
@@ -54,16 +48,16 @@ def serve(config: Path | None, node: bool, shard: str | None, demo: bool, port: 
     from epochcast.regressor.errors import InputError as CatalogueError
 
     if demo and (config is not None or shard is not None):
-        raise InputError("--demo takes neither --config nor --shard; give only --port or --state next to it")
-    if not demo and (port is not None or state is not None):
-        raise InputError("--port and --state are for --demo; set port and state in the configuration instead")
+        raise InputError("--demo takes neither --config nor --shard; give only --port next to it")
+    if not demo and port is not None:
+        raise InputError("--port is for --demo; set the port in the configuration instead")
     try:
         if shard is not None:
             return serve_shard(load_settings(config), Shard.parse(shard))
         if not demo:
             return run(load_settings(config))
         with tempfile.TemporaryDirectory(prefix="epochcast-demo-") as scratch:
-            return run(DemoServiceSettings(port=port or 0, state=state or Path(scratch, "state.db")), _show_demo)
+            return run(DemoServiceSettings(port=port or 0, state=Path(scratch, "state.db")), _show_demo)
     except (InputError, CatalogueError) as error:
         raise InputError(in_one_line(error)) from error
 

@@ -33,7 +33,7 @@ from epochcast.analyzer.tables import seconds_text, table
 from epochcast.regressor import Gpu, load_catalog
 
 _PATH = click.Path(path_type=Path)
-_OF_STREAMS = ("runs", "stream_jobs", "load", "seed")
+_OF_STREAMS = ("runs", "load", "seed")
 
 
 @click.command("simulate-packing")
@@ -60,14 +60,6 @@ _OF_STREAMS = ("runs", "stream_jobs", "load", "seed")
     "--runs", type=click.IntRange(min=1), metavar="N", default=100, show_default=True, help="Number of random streams to draw."
 )
 @click.option(
-    "--stream-jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=StreamShape.jobs,
-    show_default=True,
-    help="Number of jobs in a stream.",
-)
-@click.option(
     "--load",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SHARE",
@@ -85,7 +77,6 @@ def simulate_packing(
     gpus: Path | None,
     curves: tuple[str, ...],
     runs: int,
-    stream_jobs: int,
     load: float | None,
     seed: int,
     plot: Path | None,
@@ -120,7 +111,7 @@ def simulate_packing(
         memory = _memory(memory, board or known.gpu)
         kinds, source = _those_that_fit(known, memory)
         rate = None if load is None else load * gpus_total / StreamShape.mean_duration
-        drawn = streams(kinds, StreamShape(stream_jobs, arrival_rate=rate), runs, seed)
+        drawn = streams(kinds, StreamShape(arrival_rate=rate), runs, seed)
     else:
         raise InputError("give exactly one of --jobs CSV and --configurations CSV")
     slowdowns = {name: SLOWDOWNS[name] for name in dict.fromkeys(curves or SLOWDOWNS)}
@@ -138,11 +129,13 @@ def simulate_packing(
         "ordering": {curve: asdict(ordering) for curve, ordering in order.items()},
     }
     if plot is not None:
-        from epochcast.analyzer.figures import save_figure
-        from epochcast.analyzer.figures.packing import packing_figure
+        from epochcast.analyzer.charts import packing_figure, save_figure
 
         save_figure(packing_figure(summaries), plot)
-    terminal.say(plain_json(answer) if as_json else _text(answer, summaries, order), as_is=as_json)
+    if as_json:
+        click.echo(plain_json(answer))
+    else:
+        terminal.say(_text(answer, summaries, order))
     return 0
 
 

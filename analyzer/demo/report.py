@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.figures import page_svg
+from epochcast.analyzer.charts import page_svg
 from epochcast.analyzer.style import templates
 from epochcast.analyzer.words import money
 from epochcast.common.files import write_whole

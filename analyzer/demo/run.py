@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from epochcast.analyzer.charts import chart_figure, cost_figure, detection_figure
 from epochcast.analyzer.demo.recordings import SPEED, TrainerError, gpu_trace, record_training, replay_trace
 from epochcast.analyzer.demo.report import write_report
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.figures import cost_figure, detection_figure
-from epochcast.analyzer.figures.chart import chart_figure
 from epochcast.analyzer.jobs.cycles import REASONS
 from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job, job_json
 from epochcast.analyzer.jobs.prediction_text import prediction_chart

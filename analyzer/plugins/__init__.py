@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 GROUP = "epochcast.backends"
-"""Entry points of what predicts.
-
-Those of ``epochcast.measure`` and ``epochcast.fit`` name classes with the same parts, which are
-commands alone. Where several processes run one together, ``answer`` gives None in all but the first.
-"""
+"""Entry points of what predicts; those of ``epochcast.fit`` name classes with the same parts, which are commands alone."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Backend(Protocol):
 
 
 class Plugin(Backend):
-    """A backend of ours, or what measures, fits or evaluates for one: it keeps the settings."""
+    """A backend of ours, or what fits for one: it keeps the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from epochcast.analyzer.plugins.chart import Picture
+from epochcast.analyzer.plugins.chart import Chart, Ratios
 
 
 class AnswerPart(BaseModel):
@@ -35,24 +34,9 @@ class Answer(AnswerPart):
         return 0
 
     @property
-    def chart(self) -> Picture | None:
+    def chart(self) -> Chart | Ratios | None:
         """What ``--plot`` draws, an option of answers that override this; raises InputError where there is too little."""
         return None
-
-
-class TableMeasured(Answer):
-    """How many rows a table of measurements has; what is left, the same command measures another time."""
-
-    rows: int
-    new: int
-    left: int
-    failed: int
-    out: Annotated[Path, Field(exclude=True)]
-
-    @property
-    def status(self) -> int:
-        """1 while the table is empty."""
-        return 0 if self.rows else 1
 
 
 class Rented(AnswerPart):

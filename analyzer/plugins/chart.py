@@ -1,48 +1,30 @@
-"""What an answer looks like as a picture, without what draws it: lines over sizes, bars, or ratios."""
+"""What an answer looks like as a picture, without what draws it (``charts.py``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Line:
-    """A quantity over the places of its panel, as many values; None where there is none.
+    """A quantity over places.
 
     Attributes:
         name: for the legend; lines of one name look alike in all panels.
-        values: ratios 0..1, or amounts.
-        low, high: ends of the 90 % interval; empty: none.
+        places: sizes in ascending order, above 0; or names, where it is drawn as bars.
+        values: one for each place; None where there is none, or, of bars, where the memory is too small. Empty: the places are
+            marked, and nothing is drawn over them.
+        low, high: ends of the 90 % interval (of bars: of what they are said to be); empty: none.
         assumed: whether it has no measured value.
     """
 
     name: str
-    values: Sequence[float | None]
+    places: Sequence[float] | Sequence[str]
+    values: Sequence[float | None] = ()
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     assumed: bool = False
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Lines over sizes such as batches.
-
-    Attributes:
-        title: what it shows.
-        places: sizes in ascending order, above 0.
-        lines: the first is drawn on top.
-        mark: a size that the answer names; None: none.
-    """
-
-    title: str
-    places: Sequence[float]
-    lines: Sequence[Line]
-    mark: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,31 +32,16 @@ class Chart:
     """Panels side by side with one legend.
 
     Attributes:
-        panels: one at least.
-        xlabel: what the sizes are.
-        mark: what marked sizes are, for the legend.
-        ylabel: what the values are; empty: as the legend says.
-        ratio: whether values are ratios 0..1, drawn as per cent; others are drawn from 0 up.
+        panels: lines by the panel's title, the first on top.
+        xlabel: what the places are.
+        ylabel: what the values are; empty: as titles and legend say.
+        unit: of the values: ``%`` of ratios 0..1, or a unit that takes prefixes, such as ``s``; empty: as the label says.
     """
 
-    panels: Sequence[Panel]
+    panels: Mapping[str, Sequence[Line]]
     xlabel: str
-    mark: str = ""
     ylabel: str = ""
-    ratio: bool = True
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Seconds of one iteration: a group of bars per (data, tensor, pipeline), a bar per precision.
-
-    Attributes:
-        title: what was predicted.
-        seconds: by degrees and precision, in the order to be drawn; None: out of memory.
-    """
-
-    title: str
-    seconds: Mapping[tuple[tuple[int, int, int], str], float | None]
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,14 +61,3 @@ class Ratios:
 
     source: str
     rows: Sequence[Ratio]
-
-
-class Drawn(Protocol):
-    """What none of the others is, and so draws itself."""
-
-    def figure(self) -> Figure:
-        """The picture."""
-        ...
-
-
-Picture = Chart | Bars | Ratios | Drawn

@@ -41,14 +41,12 @@ class Option:
         metavar: of its value.
         default: what the help says where the field has no value of its own.
         argument: whether it is no option but what the command is followed by, called ``name`` in the help.
-        duration: whether a length of time may be given with a unit (20m, 1h); the field has seconds.
     """
 
     name: str = ""
     metavar: str = ""
     default: str = ""
     argument: bool = False
-    duration: bool = False
 
 
 class Body(BaseModel):

@@ -1,6 +1,6 @@
 """Compare predicted steps of left-out networks with measurements and with other models on the same rows.
 
-Reads tables of `epochcast measure convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
+Reads tables of `python -m lab.measure convmeter`, timm's benchmark-*.csv, torchvision_step_times.csv, cpu_phases.csv and
 convnet.csv; each device and precision is fitted separately.
 
 python -m lab.evaluate convmeter --data points.csv --protocol model --plot steps.png
@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from epochcast.analyzer.charts import save_figure
 from epochcast.analyzer.cli import progress
-from epochcast.analyzer.figures import save_figure
 from lab.convmeter_tables import read_all
 from lab.evaluate.common.comparison import ALL, check_rows, compared, each_recipe, held_out_figures, rows_options
 from lab.evaluate.convmeter_protocols import Answers, cell_names, cross_validate, measured_phases, train_and_test

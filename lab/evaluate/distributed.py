@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epochcast.analyzer.backends.distributed.backend import require_torch
+from epochcast.analyzer.charts import save_figure
 from epochcast.analyzer.cli import progress
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.figures import save_figure
 from epochcast.regressor import load_catalog
 from lab.commands import gpus_option, note
 from lab.distributed.runs import read_runs

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing, plain_log_axis
+from epochcast.analyzer.charts import BLUE, GREEN, ORANGE, drawing, plain_log_axis
 
 Configuration = tuple[str, tuple[int, int, int]]
 

@@ -14,8 +14,8 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import OccupancySummary
+from epochcast.analyzer.charts import BLUE, GREEN, ORANGE, drawing
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
 from lab.kernels.busiest import short_name
 from lab.kernels.timeline import OccupancyTimeline
 

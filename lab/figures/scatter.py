@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
+from epochcast.analyzer.charts import BLUE, GREEN, ORANGE, drawing
 
 _COLORS = (BLUE, ORANGE, GREEN, "#777777")
 _TARGET_LOOKS = tuple(zip("os^D", _COLORS, strict=True))  # marker and colour of each target GPU, by turns

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.launch.kernel_table import summarise
+from epochcast.analyzer.charts import save_figure
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.figures import save_figure
 from epochcast.analyzer.traces.trace import read_trace
 from epochcast.regressor import load_catalog
 from lab.commands import gpus_option, run_study

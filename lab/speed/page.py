@@ -21,7 +21,7 @@ from typing import BinaryIO
 from matplotlib.figure import Figure
 from PIL import Image
 
-from epochcast.analyzer.figures.style import drawing
+from epochcast.analyzer.charts import drawing
 from epochcast.common.files import write_whole
 
 ROOT = Path(__file__).parents[2]

@@ -33,7 +33,7 @@ JOBS = "name,arrival_s,duration_s,occupancy,nvml_utilisation,memory_bytes\na,0,1
 # Commands without ``epochcast``, which run one after the other in one folder.
 CASES = {
     "agent_check": ("epochcast-agent --replay run.parquet check --json",),
-    "detect": ("detect run.parquet --json", "detect steps.parquet --samples-per-step 256 --tokens-per-step 4096 --json"),
+    "detect": ("detect run.parquet --json", "detect steps.parquet --json"),
     "detect_job": ("detect run.gpu0.parquet run.gpu1.parquet --json",),
     "profile": ("profile run.parquet --workload 'resnet50|64|224' --group resnet50",),
     "predict": ("predict run.parquet --json",),
@@ -52,21 +52,16 @@ CASES = {
     ),
     "distributed": (
         DISTRIBUTED,
-        f"{DISTRIBUTED} --search --gpus-total 4 --global-batch 16 --top 5",
-        f"{DISTRIBUTED} --compare --strategies '4,1,1 2,2,1 1,2,2' --global-batch 16",
+        f"{DISTRIBUTED} --search --gpus-total 4 --global-batch 16",
+        f"{DISTRIBUTED} --compare --gpus-total 4 --global-batch 16",
     ),
     "packing": ("simulate-packing --jobs jobs.csv --memory 16e9 --gpus-total 2 --json --slowdown none",),
     "occupancy": (
         "predict-model occupancy --network alexnet --batch 32 --json",
         "predict-model occupancy --network lenet --gpu T4 --precision fp16 --sweep-batches --json",
     ),
-    "measure": (
-        "measure convmeter --device cpu --network my_models:tiny --image-size 224 --batch 1 --budget 1 --out here.csv --json",
-    ),
 }
-NEEDS = {"distributed": ("torch",), "occupancy": ("torch", "transformers"), "measure": ("torch", "transformers")}
-SLOW = {"measure"}
-"""More than 5 s."""
+NEEDS = {"distributed": ("torch",), "occupancy": ("torch", "transformers")}
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +122,7 @@ def run(command: str) -> Any:
     return {"command": command, "status": status, "answer": shape(json.loads(said.getvalue()))}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.soak] * (name in SLOW)) for name in CASES])
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.usefixtures("work")
 def test_commands_answer_as_before(name: str, request: pytest.FixtureRequest) -> None:
     for need in NEEDS.get(name, ()):

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from epochcast.analyzer.backends.convmeter.training_memory import TrainingMemory
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart, Rented
-from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import interval_text, seconds_text, table
 from epochcast.analyzer.words import count, money, number, with_prefix
 
@@ -218,19 +218,16 @@ class ConvMeterAnswer(Answer):
         if len(steps) < 2:
             raise InputError("--plot draws throughput by devices or by batch; give several --devices or several --batch")
         if not scaling:
-            panels = [Panel(self.network, [step.batch for step in steps], _lines(steps))]
-            return Chart(panels, "images per device and step", ylabel="images per second", ratio=False)
+            by_batch = {self.network: _lines([step.batch for step in steps], steps)}
+            return Chart(by_batch, "images per device and step", "images per second")
         each = len(scaling[0].devices)
-        panels = [
-            Panel(
-                self.network if by.batch is None else f"{self.network}, batch {by.batch}",
-                by.devices,
-                _lines(steps[place * each : (place + 1) * each]),
-                by.turning_point,
-            )
-            for place, by in enumerate(scaling)
-        ]
-        return Chart(panels, "devices", "more do not pay off", ylabel="images per second", ratio=False)
+        panels = {}
+        for place, by in enumerate(scaling):
+            lines = _lines(by.devices, steps[place * each : (place + 1) * each])
+            if by.turning_point is not None:
+                lines.append(Line("more do not pay off", [by.turning_point]))
+            panels[self.network if by.batch is None else f"{self.network}, batch {by.batch}"] = lines
+        return Chart(panels, "devices", "images per second")
 
 
 def rests_on(fitted: Mapping[str, Fitted]) -> str:
@@ -289,7 +286,7 @@ def _grid(steps: Sequence[Step], scaling: Sequence[Scaling]) -> str:
     return table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _lines(steps: Sequence[Step]) -> list[Line]:
+def _lines(places: Sequence[float], steps: Sequence[Step]) -> list[Line]:
     """Throughput; beyond the memory, where it is predicted all the same, as a line of its own that continues the first."""
     rates = [step.rate for step in steps]
     beyond = [step.memory is not None and step.memory.fits is False for step in steps]
@@ -297,6 +294,7 @@ def _lines(steps: Sequence[Step]) -> list[Line]:
     lines = [
         Line(
             "predicted",
+            places,
             [None if far else rate.value for rate, far in zip(rates, beyond, strict=True)],
             [rate.low for rate in rates],
             [rate.high for rate in rates],
@@ -304,7 +302,7 @@ def _lines(steps: Sequence[Step]) -> list[Line]:
     ]
     if any(beyond):
         values = [rate.value if by else None for rate, by in zip(rates, near, strict=True)]
-        lines.append(Line("beyond the memory", values, assumed=True))
+        lines.append(Line("beyond the memory", places, values, assumed=True))
     return lines
 
 
@@ -317,7 +315,7 @@ def _prices(steps: Sequence[Step], gpu: str | None) -> str:
         return f"cost: on {'; '.join(dict.fromkeys(cost.text for cost in costs))} (price of {costs[0].price_of})"
     if gpu is None:
         return "cost: the device's GPU is unknown; name it with --gpu"
-    return f"cost: no on-demand price of a {gpu} is known; give your own table with --prices FILE"
+    return f"cost: no on-demand price of a {gpu} is known"
 
 
 def _with_price(seconds: float, usd: float | None) -> str:

@@ -42,6 +42,7 @@ class ConvMeter(Plugin):
     """
     Question: ClassVar[type[ConvMeterQuestion]] = ConvMeterQuestion
     Answer: ClassVar[type[ConvMeterAnswer]] = ConvMeterAnswer
+    configurable = False
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -15,27 +14,16 @@ from epochcast.analyzer.backends.convmeter.forms import FORMS
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.backends.convmeter.predictor import ConvNetPredictor
 from epochcast.analyzer.backends.convmeter.question import fitted
-from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins import Plugin
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart
 from epochcast.analyzer.plugins.question import Option, Question
 from epochcast.analyzer.plugins.types import one_of
 
-FEWEST_POINTS_OF_NETWORK = 6
-"""Points that coefficients tuned to a single network need: with fewer, a disturbed point decides."""
-
 
 class ConvMeterFitQuestion(Question):
     """What to fit ConvMeter's performance model to."""
 
-    data: Annotated[
-        list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of `epochcast measure convmeter`.")
-    ]
-    network: Annotated[
-        str | None,
-        Option(metavar="NAME"),
-        Field(description="Fit on the points of this network alone (section 4.3 of the paper)."),
-    ] = None
+    data: Annotated[list[Path], Option(metavar="CSV"), Field(min_length=1, description="Table of measured networks.")]
     form: Annotated[
         str,
         Option(metavar="NAME"),
@@ -83,10 +71,6 @@ class ConvMeterFit(Plugin):
     summary = "Fit ConvMeter's performance model to measured networks."
     manual = """Fit ConvMeter's performance model to measured networks, each device and precision separately.
 
-    A model tuned to one --network is accurate only for batches and
-    numbers of devices within the measured range. A model of many networks is as accurate there, and far better for other
-    image sizes.
-
     \b
     Example: epochcast fit convmeter --data points.csv --out my-gpu
     """
@@ -98,8 +82,6 @@ class ConvMeterFit(Plugin):
         began = time.monotonic()
         self._settings.report("reading")
         points = pd.concat(map(read_points, question.data), ignore_index=True)
-        if question.network is not None:
-            points = _of_network(points, question.network)
         self._settings.report(f"fitting {len(points)} points")
         predictor = ConvNetPredictor.fit(points, question.form)
         predictor.save(question.out)
@@ -112,23 +94,3 @@ class ConvMeterFit(Plugin):
             unfitted=predictor.unfitted,
             out=question.out,
         )
-
-
-def _of_network(points: pd.DataFrame, network: str) -> pd.DataFrame:
-    """The points of a network; raises InputError where they are too few or all of one batch."""
-    own = points[points["network"] == network].reset_index(drop=True)
-    if own.empty:
-        close = get_close_matches(network, points["network"].unique(), n=3)
-        hint = (
-            f"did you mean {' or '.join(close)}?"
-            if close
-            else f"there are {', '.join(sorted(points['network'].unique())[:5])} …"
-        )
-        raise InputError(f"no point is of the network {network!r}; {hint}")
-    for (device, precision), cell in own.groupby(["device", "precision"]):
-        if len(cell) < FEWEST_POINTS_OF_NETWORK or cell["batch"].nunique() < 2:
-            raise InputError(
-                f"{network} has {len(cell)} points with {cell['batch'].nunique()} batch sizes on {device} at {precision}; "
-                f"tuning to it needs {FEWEST_POINTS_OF_NETWORK} points and 2 batch sizes: measure more, or fit on all networks"
-            )
-    return own

@@ -32,7 +32,7 @@ Key = tuple[str, str, str]
 
 NO_BLOCK = (
     "no block was measured separately, so each block's time includes a whole network's minimum and is too long; measure "
-    "blocks with `epochcast measure convmeter --block`"
+    "blocks as well"
 )
 
 _OrNan = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]

@@ -35,7 +35,7 @@ from epochcast.analyzer.backends.distributed.rent import Rent, cheapest_rent, pr
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.prices import Instance, load_instances
 from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
-from epochcast.analyzer.plugins.types import GpuName, Name
+from epochcast.analyzer.plugins.types import Name
 from epochcast.regressor import Catalog, Gpu
 from epochcast.regressor import InputError as UnknownGpu
 
@@ -118,16 +118,6 @@ class ConvMeterQuestion(NetworkQuestion):
         Option(metavar="N"),
         Field(ge=1, le=10**6, description="Epochs in the whole job; adds its time and cost."),
     ] = None
-    gpu: Annotated[
-        GpuName | None,
-        Http(),
-        Option(metavar="NAME", default="by the device's name"),
-        Field(description="GPU model of the device, for memory and cost."),
-    ] = None
-
-    prices: Annotated[
-        Path | None, Option(metavar="FILE"), Field(description="Your own price table (CSV) instead of the built-in one.")
-    ] = None
 
     @model_validator(mode="after")
     def _of_what_belongs_together(self) -> Self:
@@ -165,7 +155,7 @@ def answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, catalog: Ca
         question: what is asked.
         predictor: fitted on some devices.
         catalog: GPUs.
-        prices: table to use where the question names none; None: ours.
+        prices: the operator's own table; None: ours.
 
     Raises:
         InputError: the network is unknown or cannot be counted, the predictor does not have the device, or cannot answer.
@@ -190,7 +180,7 @@ def answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, catalog: Ca
         batch = question.batches[0] if question.batches else USUAL_BATCH
         blocks, notes = _blocks(question, predictor, cell, metrics, batch)
         return answered(batch=batch, blocks=blocks, notes=[*notes, *layout])
-    gpu = _gpu_of(question.gpu, cell.device, catalog)
+    gpu = _gpu_of(cell.device, catalog)
     series = question.series(metrics)
     points = pd.concat(series, ignore_index=True)
     predicted = predictor.predict(points, cell.device, cell.precision)
@@ -199,12 +189,11 @@ def answer(question: ConvMeterQuestion, predictor: ConvNetPredictor, catalog: Ca
             f"neither training steps nor inference were measured on {cell.device} at {cell.precision}, so throughput cannot "
             "be predicted; give one batch and one number of devices"
         )
-    instances, of_table = ([], []) if question.dataset_size is None else load_instances(question.prices or prices, catalog)
+    instances, _ = ([], []) if question.dataset_size is None else load_instances(prices, catalog)
     job = _Job(question, metrics, cell.precision, gpu, instances)
     sizes = points[["batch", "devices", "nodes"]].to_numpy(dtype=int).tolist()
     steps = [job.step(phases, *size) for phases, size in zip(_phases(predicted), sizes, strict=True)]
     notes = [
-        *(of_table if question.prices else []),  # a client cannot mend the service's own table
         *predictor.notes(points, cell.device, cell.precision),
         *price_notes([job.rent(step.devices) for step in steps]),
         *layout,
@@ -237,8 +226,8 @@ def chosen_cell(predictor: ConvNetPredictor, device: str | None, precision: str 
     if not fitting:
         named = " at ".join(name for name in (device, precision) if name is not None)
         raise InputError(
-            f"the model was not fitted for {named}; it has {there}; measure yours with `epochcast measure convmeter`, fit a "
-            "model with `epochcast fit convmeter` and name its folder"
+            f"the model was not fitted for {named}; it has {there}; measure yours, fit a model with "
+            "`epochcast fit convmeter` and name its folder"
         )
     exact = [cell for cell in fitting if cell.device == device] or fitting
     chosen = [cell for cell in exact if precision or not cell.precision.endswith(CHANNELS_LAST)] or exact
@@ -264,7 +253,7 @@ def fitted(cell: Cell) -> dict[str, Fitted]:
 
 
 def _plain(device: str, catalog: Catalog) -> str:
-    gpu = _gpu_of(None, device, catalog)
+    gpu = _gpu_of(device, catalog)
     return _bare(device if gpu is None else gpu.name)
 
 
@@ -272,10 +261,8 @@ def _bare(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-def _gpu_of(name: str | None, device: str, catalog: Catalog) -> Gpu | None:
-    """The GPU of this name, or else of the device's name; None where the device is no GPU of the catalogue."""
-    if name is not None:
-        return catalog.resolve(name)
+def _gpu_of(device: str, catalog: Catalog) -> Gpu | None:
+    """The GPU of the device's name; None where the catalogue has none."""
     try:
         return catalog.resolve(device)
     except UnknownGpu:

@@ -39,7 +39,7 @@ class Distributed:
                  --gpus-total 512
              epochcast predict-model distributed --model LLaMA-3.1-8B \\
                  --gpu "H100 SXM5" --global-batch 8 --compare \\
-                 --strategies "4,2,1 2,4,1 1,8,1 1,2,4" --plot precisions.png
+                 --gpus-total 8 --plot precisions.png
     """
     Question: ClassVar[type[DistributedQuestion]] = DistributedQuestion
     Answer: ClassVar[type[DistributedAnswer]] = DistributedAnswer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ from epochcast.analyzer.backends.distributed.resolved import Resolved, interval
 from epochcast.analyzer.backends.distributed.search import available, degrees
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart
-from epochcast.analyzer.plugins.chart import Bars
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import seconds_text, table
 from epochcast.regressor import Gpu
 
@@ -73,19 +74,24 @@ class ComparisonAnswer(Answer):
         )
 
     @property
-    def chart(self) -> Bars:
-        """A bar for each."""
+    def chart(self) -> Chart:
+        """A bar for each, those of a strategy side by side."""
+        seconds = {(row.job.degrees, row.job.precision): row.seconds if row.fits else None for row in self.rows}
+        strategies = list(dict.fromkeys(row.job.degrees for row in self.rows))
+        names = ["({}, {}, {})".format(*degrees) for degrees in strategies]
+        bars = [
+            Line(precision, names, [seconds.get((degrees, precision), math.nan) for degrees in strategies])
+            for precision in dict.fromkeys(row.job.precision for row in self.rows)
+        ]
         counts = " or ".join(map(str, sorted({row.job.gpus for row in self.rows})))
-        return Bars(
-            f"{self.model}, {counts} {self.gpu}, global batch {self.rows[0].job.global_batch}",
-            {(row.job.degrees, row.job.precision): row.seconds if row.fits else None for row in self.rows},
-        )
+        title = f"{self.model}, {counts} {self.gpu}, global batch {self.rows[0].job.global_batch}"
+        return Chart({title: bars}, "degrees of data, tensor and pipeline parallelism", "one iteration", "s")
 
 
 def compare(resolved: Resolved) -> ComparisonAnswer:
     """Predict every precision and strategy; raises InputError where all are impossible."""
     gpu, question = resolved.gpus[0], resolved.question
-    chosen = list(degrees(question.gpus_total[0])) if question.strategies is None else _read(question.strategies)
+    chosen = list(degrees(question.gpus_total[0]))
     rows: list[Compared] = []
     refused: dict[Degrees, str] = {}
     for precision in _precisions(question.precision or (), gpu):
@@ -104,18 +110,6 @@ def compare(resolved: Resolved) -> ComparisonAnswer:
         raise InputError(next(iter(refused.values())))
     impossible = [Refused(data=d, tensor=t, pipeline=p, why=why) for (d, t, p), why in refused.items()]
     return ComparisonAnswer(model=resolved.name, gpu=gpu.name, rows=rows, refused=impossible)
-
-
-def _read(text: str) -> list[Degrees]:
-    strategies = []
-    for part in text.split():
-        match = _STRATEGY.fullmatch(part)
-        if match is None or "0" in match.groups():
-            raise InputError(f"--strategies holds {part!r}; give degrees of data, tensor and pipeline such as 4,2,1")
-        strategies.append((int(match[1]), int(match[2]), int(match[3])))
-    if not strategies:
-        raise InputError("--strategies is empty; give degrees of data, tensor and pipeline such as 4,2,1")
-    return list(dict.fromkeys(strategies))
 
 
 def _precisions(names: Sequence[str], gpu: Gpu) -> Sequence[str]:

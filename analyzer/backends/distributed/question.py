@@ -233,18 +233,7 @@ class DistributedQuestion(Question):
         Option(metavar="USD"),
         Field(description="Only configurations that train --iterations N for at most this (with --search)."),
     ] = None
-    rank_by: Annotated[
-        Literal["time", "cost"] | None,
-        Option(default="time; cost with several --gpu"),
-        Field(description="Rank by time or cost (with --search)."),
-    ] = None
-    top: Annotated[int, Option(metavar="K"), Field(ge=1, description="Number of configurations to list (with --search).")] = 10
     compare: Annotated[bool, Field(description="Compare times by precision and parallelism (Fig. 1 of the paper).")] = False
-    strategies: Annotated[
-        str | None,
-        Option(metavar="'D,T,P D,T,P …'", default="all of --gpus-total"),
-        Field(description="Data, tensor and pipeline degrees for --compare."),
-    ] = None
     plot: Annotated[_Path, Field(description="Draw the comparison of --compare (PNG, SVG, PDF).")] = None
 
     @classmethod
@@ -281,8 +270,8 @@ class DistributedQuestion(Question):
             raise ValueError("--gpus-total applies only to --search and --compare; one job has --dp x --tp x --pp GPUs")
         if self.budget is not None and not self.search:
             raise ValueError("--budget applies only to --search; add it or leave out the budget")
-        if (self.strategies is not None or self.plot is not None) and not self.compare:
-            raise ValueError("--strategies and --plot apply only to --compare; add it or leave them out")
+        if self.plot is not None and not self.compare:
+            raise ValueError("--plot applies only to --compare; add it or leave it out")
         if self.timeline is not None and (self.search or self.compare):
             raise ValueError("--timeline shows one job; leave out --search and --compare")
         if not self.search:
@@ -304,10 +293,8 @@ class DistributedQuestion(Question):
 
     def _compared(self) -> Self:
         _refuse_several(self.gpus_total, "--gpus-total", "--search")
-        if (self.strategies is None) == (not self.gpus_total):
-            raise ValueError(
-                "--compare needs configurations: --strategies 'D,T,P D,T,P …', or --gpus-total N for all of N GPUs"
-            )
+        if not self.gpus_total:
+            raise ValueError("--compare needs the number of GPUs: --gpus-total N")
         if self.global_batch is None:
             raise ValueError("--compare uses one global batch; give --global-batch N")
         return self

@@ -18,6 +18,8 @@ from epochcast.regressor import Gpu
 _COUNTS = tuple(2**power for power in range(10))
 """GPUs that are tried within a budget: 1 to 512."""
 
+_MOST, _MOST_IN_TEXT = 100, 10
+
 
 class SearchAnswer(Answer):
     """The configurations that fit, the best first."""
@@ -53,7 +55,7 @@ class SearchAnswer(Answer):
             header += [f"{self.iterations} iterations", "cost in all"]
         rows = [
             [*([row.gpu] if len(gpus) > 1 else []), *([str(row.gpus)] if len(counts) > 1 else []), *self._cells(row)]
-            for row in self.configurations
+            for row in self.configurations[:_MOST_IN_TEXT]
         ]
         many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
         return "\n".join(
@@ -105,13 +107,13 @@ def search_all(resolved: Resolved) -> SearchAnswer:
         progress=progress and (lambda done: progress(f"{done} configurations fit")),
     )
     budget, iterations = question.budget, question.iterations
-    by = question.rank_by or ("cost" if len(resolved.gpus) > 1 and budget is None else "time")
+    by: Literal["time", "cost"] = "cost" if len(resolved.gpus) > 1 and budget is None else "time"
     fitting = len(result.candidates)
     if budget is not None and iterations is not None:
         limit = budget / iterations
         result.candidates = [each for each in result.candidates if each.usd is not None and each.usd <= limit]
     result.rank(by)
-    shown = result.candidates[: question.top]
+    shown = result.candidates[:_MOST]
     notes = [*resolved.notes, *price_notes([each.rent for each in shown])]
     best = shown[0] if shown else None
     evidence = best and resolved.predictor.evidence(best.gpu, best.job, best.iteration)

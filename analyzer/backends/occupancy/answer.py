@@ -10,7 +10,7 @@ from pydantic import Field
 from epochcast.analyzer.backends.occupancy.batch_sweep import WITHIN
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.answer import Answer, AnswerPart
-from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from epochcast.analyzer.plugins.chart import Chart, Line
 from epochcast.analyzer.tables import percent, seconds_text, table
 from epochcast.analyzer.words import number
 
@@ -152,29 +152,32 @@ class OccupancyAnswer(Answer):
         if len({row.batch for row in self.predictions}) < 2:
             raise InputError("--plot draws occupancy by batch; give --sweep-batches or several --batch")
         best = {sweep.gpu: sweep.smallest for sweep in self.batches}
-        panels = []
+        panels = {}
         for gpu in dict.fromkeys(row.gpu for row in self.predictions):
             rows = [row for row in self.predictions if row.gpu == gpu]
             trainings = [row.training for row in rows]
             batches = [row.batch for row in rows]
-            lines = _measured_lines(trainings) if trainings[0].sm_occupancy else _modelled_lines([row.modelled for row in rows])
-            panels.append(Panel(f"{self.network} on {gpu}, {self.precision}", batches, lines, best.get(gpu)))
-        return Chart(panels, "batch size", f"smallest batch within {100 * WITHIN:.0f} % of the highest")
+            modelled = [row.modelled for row in rows]
+            lines = _measured_lines(batches, trainings) if trainings[0].sm_occupancy else _modelled_lines(batches, modelled)
+            if smallest := best.get(gpu):
+                lines.append(Line(f"smallest batch within {100 * WITHIN:.0f} % of the highest", [smallest]))
+            panels[f"{self.network} on {gpu}, {self.precision}"] = lines
+        return Chart(panels, "batch size", unit="%")
 
 
-def _measured_lines(trainings: Sequence[Training]) -> list[Line]:
+def _measured_lines(batches: Sequence[int], trainings: Sequence[Training]) -> list[Line]:
     occupancies, activities = ([getattr(each, name) for each in trainings] for name in ("sm_occupancy", "sm_active"))
     ends = ([each and each.low for each in occupancies], [each and each.high for each in occupancies])
     return [
-        Line("SM occupancy", [each and each.value for each in occupancies], *ends),
-        Line("SM activity", [each and each.value for each in activities]),
+        Line("SM occupancy", batches, [each and each.value for each in occupancies], *ends),
+        Line("SM activity", batches, [each and each.value for each in activities]),
     ]
 
 
-def _modelled_lines(steps: Sequence[Modelled]) -> list[Line]:
+def _modelled_lines(batches: Sequence[int], steps: Sequence[Modelled]) -> list[Line]:
     return [
-        Line("occupancy (modelled)", [step.time_mean for step in steps], assumed=True),
-        Line("NVML utilisation (modelled)", [step.nvml_utilisation for step in steps], assumed=True),
+        Line("occupancy (modelled)", batches, [step.time_mean for step in steps], assumed=True),
+        Line("NVML utilisation (modelled)", batches, [step.nvml_utilisation for step in steps], assumed=True),
     ]
 
 

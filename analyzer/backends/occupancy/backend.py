@@ -46,6 +46,7 @@ class Occupancy:
     """
     Question: ClassVar[type[OccupancyQuestion]] = OccupancyQuestion
     Answer: ClassVar[type[OccupancyAnswer]] = OccupancyAnswer
+    configurable: ClassVar[bool] = False
 
     def __init__(self, settings: Settings) -> None:
         if not any(map(_installed, ("torch", "onnx"))):

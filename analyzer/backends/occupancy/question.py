@@ -72,8 +72,7 @@ class OccupancyQuestion(NetworkQuestion):
     precision: Annotated[Literal["fp32", "fp16", "bf16"], Http(), Field(description="Precision of the arithmetic.")] = "fp32"
     channels: Annotated[
         int | None,
-        Http(),
-        Option(metavar="N"),
+        Http(only=True),
         Field(ge=1, le=256, description="Channels of the image. Usual where not given."),
     ] = None
     image_size: Annotated[

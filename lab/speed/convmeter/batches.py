@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
-from epochcast.analyzer.figures.chart import chart_figure
-from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from epochcast.analyzer.charts import chart_figure
+from epochcast.analyzer.plugins.chart import Chart, Line
 from lab.evaluate.convmeter_protocols import Answers
 from lab.speed.convmeter.public_tables import FEW, left_out, whole_networks
 from lab.speed.page import CONVMETER, markdown_table, options, publish
@@ -44,12 +44,12 @@ def picture(answer: Answers) -> Figure:
     points = answer.points.assign(measured=answer.measured, predicted=answer.predicted)
     own = points[points["image_size"] == IMAGE_SIZE].sort_values(["network", "batch"])
     most = own.groupby("network")["batch"].nunique().sort_values(ascending=False, kind="stable").index[:NETWORKS]
-    panels = []
+    panels = {}
     for name in sorted(most):
         rows = own[own["network"] == name]
-        lines = [Line(column, (rows["batch"] / rows[column]).tolist()) for column in ("predicted", "measured")]
-        panels.append(Panel(name, rows["batch"].tolist(), lines))
-    return chart_figure(Chart(panels, "batch", ylabel="images per second", ratio=False))
+        batches = rows["batch"].tolist()
+        panels[name] = [Line(column, batches, (rows["batch"] / rows[column]).tolist()) for column in ("predicted", "measured")]
+    return chart_figure(Chart(panels, "batch", "images per second"))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.backends.convmeter.fit import FEWEST_POINTS_OF_NETWORK
 from lab.rivals.convmeter import fit_predict
 from lab.speed.convmeter.public_tables import whole_networks
 from lab.speed.page import CONVMETER, markdown_table, options, publish
@@ -19,6 +18,8 @@ ROWS = {
     "its own alone": ("paper", "relative", "default"),
 }
 PHASES = ("inference", "step")
+FEWEST_POINTS_OF_NETWORK = 6
+"""With fewer, a disturbed point decides the coefficients of a network."""
 
 
 def lines() -> Iterator[str]:

@@ -15,8 +15,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from epochcast.analyzer.backends.convmeter.scalability import ScalingCurve
-from epochcast.analyzer.figures.chart import chart_figure
-from epochcast.analyzer.plugins.chart import Chart, Line, Panel
+from epochcast.analyzer.charts import chart_figure
+from epochcast.analyzer.plugins.chart import Chart, Line
 from lab.convmeter_tables import read_any
 from lab.evaluate.convmeter_protocols import Answers, Figures, cell_names
 from lab.speed.convmeter.public_tables import FEW, OWN, left_out, points_of
@@ -134,13 +134,15 @@ def picture(answer: Answers) -> Figure:
     """Fig. 8 for eight networks on one GPU."""
     points = answer.points.assign(measured=answer.measured, predicted=answer.predicted).sort_values("devices")
     own = points[(points["device"] == PICTURE[0]) & (points["precision"] == PICTURE[1])].groupby("network")
-    panels = []
+    panels = {}
     for network in NETWORKS:
         rows = own.get_group(network)
         scalings = {name: _scaling(rows, name) for name in ("predicted", "measured")}
-        lines = [Line(name, scaling.images_per_second.tolist()) for name, scaling in scalings.items()]
-        panels.append(Panel(network, rows["devices"].tolist(), lines, scalings["predicted"].turning_point))
-    return chart_figure(Chart(panels, "GPUs", "more do not pay", ylabel="images per second", ratio=False))
+        counts = rows["devices"].tolist()
+        panels[network] = [Line(name, counts, scaling.images_per_second.tolist()) for name, scaling in scalings.items()]
+        if (turning := scalings["predicted"].turning_point) is not None:
+            panels[network].append(Line("more do not pay", [turning]))
+    return chart_figure(Chart(panels, "GPUs", "images per second"))
 
 
 def processes(points: pd.DataFrame) -> Iterator[str]:

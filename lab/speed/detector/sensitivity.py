@@ -23,7 +23,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
-from epochcast.analyzer.figures.style import BLUE, GREEN, ORANGE, drawing
+from epochcast.analyzer.charts import BLUE, GREEN, ORANGE, drawing
 from epochcast.detector import InputError, detect
 from lab.evaluate.detection import TOLERANCE, evaluate_trace, period_error
 from lab.simulator import simulate

@@ -21,7 +21,7 @@ from epochcast.analyzer.backends.occupancy.packing.job_stream import StreamShape
 from epochcast.analyzer.backends.occupancy.packing.job_tables import GPU
 from epochcast.analyzer.backends.occupancy.packing.policies import POLICIES
 from epochcast.analyzer.backends.occupancy.packing.slowdown import SLOWDOWNS
-from epochcast.analyzer.figures.packing import packing_figure
+from epochcast.analyzer.charts import packing_figure
 from epochcast.regressor import load_catalog
 from lab.occupancy.models import Model, make
 from lab.occupancy.training_jobs import TrainingJobs, read_training_jobs

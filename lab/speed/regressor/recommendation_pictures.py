@@ -15,9 +15,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from epochcast.analyzer.figures import cost_figure
-from epochcast.analyzer.figures.costs import cost_interval, short_name, time_interval
-from epochcast.analyzer.figures.style import BLUE, ORANGE, drawing, plain_log_axis
+from epochcast.analyzer.charts import (
+    BLUE,
+    ORANGE,
+    cost_figure,
+    cost_interval,
+    drawing,
+    plain_log_axis,
+    short_name,
+    time_interval,
+)
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.rank import rank_instances

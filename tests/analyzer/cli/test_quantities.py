@@ -74,6 +74,6 @@ def test_a_bound_is_kept(text: str, says: str) -> None:
 def test_the_help_of_every_quantity_names_the_unit_of_a_bare_number() -> None:
     options = [option for _, command in commands() for option in command.params if isinstance(option, click.Option)]
     taken = [option for option in options if isinstance(option.type, Duration | MemorySize)]
-    assert {"--startup", "--deadline", "--memory", "--budget"} <= {option.opts[0] for option in taken}
+    assert {"--startup", "--deadline", "--memory"} <= {option.opts[0] for option in taken}
     for option in taken:
         assert option.type.unit in (option.help or ""), option.opts

@@ -17,10 +17,6 @@ from epochcast.analyzer.backends.convmeter.points import KEYS, TIMES
 from epochcast.analyzer.cli import main
 
 NEW = "resnet50"  # never in the points
-_PRICES = """cloud,instance,gpu,count,region,usd_per_hour,source,date
-own,one,Tesla T4,1,any,1.00,bill,2026-01-01
-own,four,Tesla T4,4,any,3.00,bill,2026-01-01
-"""
 
 
 def rule(rows: pd.DataFrame) -> dict[str, Any]:
@@ -50,7 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("convmeter")
     points().to_csv(folder / "points.csv", index=False)
     points("my CPU", "amp-bf16", (1,)).to_csv(folder / "other.csv", index=False)
-    (folder / "prices.csv").write_text(_PRICES)
     for name, files in (("model", ["points.csv"]), ("two", ["points.csv", "other.csv"])):
         data = [option for file in files for option in ("--data", str(folder / file))]
         assert main(["fit", "convmeter", *data, "--form", "layers", "--out", str(folder / name)]) == 0
@@ -122,7 +117,7 @@ def test_all_blocks_of_an_own_network(
 
 
 def test_the_answer_in_words(folder: Path, text: Callable[..., str]) -> None:
-    asked = ("--network", NEW, "--dataset-size", "50000", "--prices", folder / "prices.csv")
+    asked = ("--network", NEW, "--dataset-size", "50000")
     said = text(*asked, "--devices", "1", "--devices", "2", "--devices", "4")
     for part in (
         "resnet50 at 224 x 224 on Tesla T4, fp32",
@@ -205,15 +200,6 @@ def test_a_phase_with_too_few_points_is_noted_beside_the_json(tmp_path: Path, ca
     printed = capsys.readouterr()
     assert set(json.loads(printed.out)["cells"][0]["fitted"]) == {"inference"}
     assert printed.err.count("not fitted: ") == 4
-
-
-def test_tuning_to_one_network(folder: Path, tmp_path: Path, answered: Callable[..., Any], refused: Callable[..., str]) -> None:
-    name = points()["network"].iloc[0]
-    own = ("fit", "convmeter", "--out", tmp_path / "m", "--data")
-    assert answered(*own, folder / "points.csv", "--network", name, "--form", "relative")["networks"] == 1
-    assert f"did you mean {name}" in refused(*own, folder / "points.csv", "--network", f"{name}x")
-    points().query("network == @name").head(3).to_csv(tmp_path / "few.csv", index=False)
-    assert "tuning to it needs 6 points and 2 batch sizes" in refused(*own, tmp_path / "few.csv", "--network", name)
 
 
 def test_nothing_to_learn_from_and_nowhere_to_write(tmp_path: Path, refused: Callable[..., str]) -> None:

@@ -99,7 +99,7 @@ def test_the_watcher_finds_what_was_drawn(source_at: Callable[..., DemoSource]) 
     [
         (("--demo", "--config", "x.toml"), "--demo takes neither --config nor --shard"),
         (("--demo", "--shard", "1/2"), "--demo takes neither --config nor --shard"),
-        (("--port", "9"), "--port and --state are for --demo"),
+        (("--port", "9"), "--port is for --demo"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...], said: str) -> None:

@@ -48,21 +48,20 @@ _BAD = [
     ("--precision fp16 --precision fp32", "several need --compare and --search"),
     ("--gpu T4", "several need --search"),
     ("--precision fp8", "no training in FP8 was measured, so 'fp8' is not predicted; choose one of fp32"),
-    ("--precision amp-fp8 --compare --strategies 1,1,1 --global-batch 8", "no training in FP8"),
+    ("--precision amp-fp8 --compare --gpus-total 1 --global-batch 8", "no training in FP8"),
     ("--tp 3", "does not divide over 3 tensor ranks"),
     ("--operators table", "--corpus PATH"),
     ("--calibration /nowhere", "fit distributed"),
     ("--tensor-plan /nowhere", "cannot read the tensor plan"),
     ("--recipe seed --timeline x.json", "not seed"),
     ("--budget 5", "--budget applies only to --search"),
-    ("--plot x.png", "apply only to --compare"),
+    ("--plot x.png", "applies only to --compare"),
     ("--search --compare", "give one of them"),
-    ("--search --gpus-total 4 --global-batch 8 --plot x.png", "apply only to --compare"),
+    ("--search --gpus-total 4 --global-batch 8 --plot x.png", "applies only to --compare"),
     ("--search", "--gpus-total N"),
     ("--search --gpus-total 4", "give --global-batch N"),
     ("--search --budget 5 --global-batch 8", "with --iterations N"),
-    ("--compare --strategies 1,2 --global-batch 8", "such as 4,2,1"),
-    ("--compare --global-batch 8", "--strategies 'D,T,P"),
+    ("--compare --global-batch 8", "--gpus-total N"),
 ]
 
 
@@ -86,8 +85,7 @@ def test_a_search_ranks_and_exits_1_where_nothing_fits(
     answered: Callable[..., Any], printed: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     space = ("--search", "--gpus-total", "4", "--global-batch", "16", "--precision", "fp16")
-    found = answered(*ASK, *_ONE, *space, "--top", "3")["configurations"]
-    assert len(found) == 3
+    found = answered(*ASK, *_ONE, *space)["configurations"]
     best = found[0]["job"]
     same = ("--dp", best["data"], "--tp", best["tensor"], "--pp", best["pipeline"], "--micro-batch", best["micro_batch"])
     same += ("--zero", best["zero"], "--recomputation", best["recomputation"], "--global-batch", 16, "--precision", "fp16")
@@ -101,12 +99,12 @@ def test_a_budget_keeps_what_it_pays_for(
     answered: Callable[..., Any], printed: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     search = (*ASK, *_ONE, "--gpu", "T4", "--search", "--gpus-total", "1", "--gpus-total", "2", "--global-batch", "16")
-    search += ("--precision", "fp16", "--micro-batch", "2", "--zero", "0", "--top", "1000", "--iterations", "100")
+    search += ("--precision", "fp16", "--micro-batch", "2", "--zero", "0", "--iterations", "100")
     everything = answered(*search)
     assert everything["ranked_by"] == "cost"
     costs = [one["cost"]["usd"] for one in everything["configurations"]]
-    rows = printed(*search).splitlines()[4 : 4 + len(costs)]
-    assert [row.split()[-1] for row in rows] == [money(usd) for usd in costs]
+    rows = printed(*search).splitlines()[4 : 4 + len(costs[:10])]
+    assert [row.split()[-1] for row in rows] == [money(usd) for usd in costs[:10]]
     assert costs == sorted(costs) and len({one["gpu"] for one in everything["configurations"]}) == 2
     middle = sum(costs[len(costs) // 2 :][:2]) / 2
     within = answered(*search, "--budget", middle)

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from epochcast.analyzer.charts import BLUE, cost_figure, page_svg, save_figure
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.figures import cost_figure, page_svg, save_figure
-from epochcast.analyzer.figures.style import BLUE
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices import Instance
 from epochcast.regressor import Prediction
@@ -78,7 +77,7 @@ def test_the_front_has_its_intervals_in_both_directions() -> None:
 def test_what_misses_a_limit_or_does_not_fit_is_hollow() -> None:
     rows = [FAST, row("late", "T4", 400, 0.1), row("big", "P4", 50, 1.8, fits=False), row("fine", "A10", 60, 6.0)]
     figure = cost_figure(rows, deadline_s=300, budget_usd=0.9)
-    assert dots(figure, hollow=True) == [pytest.approx((400, 400 * 0.1 / 3600)), pytest.approx((50, 0.025))]
+    assert dots(figure, hollow=True) == [pytest.approx((50, 0.025)), pytest.approx((400, 400 * 0.1 / 3600))]
     assert dots(figure) == [pytest.approx((60, 0.1))]
     assert explained(figure) == ["90 % interval", "others", "too little memory, or over a limit", "deadline", "budget"]
     assert dots(cost_figure([FAST, rows[1]]), hollow=True) == []
@@ -96,7 +95,7 @@ def test_only_what_is_drawn_is_explained_and_a_limit_far_off_is_not_drawn() -> N
 def test_time_is_told_in_a_fitting_unit_and_the_deadline_with_it() -> None:
     hours = [replace(one, seconds=one.seconds.times(360)) for one in THREE if one.seconds]
     figure = cost_figure(hours, deadline_s=7200)
-    assert figure.axes[0].get_xlabel() == "time [hours]"
+    assert figure.axes[0].get_xlabel() == "time [h]"
     assert any(list(np.asarray(line.get_xdata())) == [2, 2] for line in figure.axes[0].lines)
 
 

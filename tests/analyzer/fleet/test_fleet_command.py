@@ -20,7 +20,7 @@ from epochcast.analyzer.cli import main
         (["http://localhost:9", "--from", "2026-11-01", "--to", "2999-01-01"], "is in the future"),
         (["{}", "--nodes", "{}/nodes.csv"], "no such"),
         (["{}", "--cloud", "nimbus"], "nimbus"),
-        (["{}", "--token-file", "{}/token"], "is for a Prometheus"),
+        (["{}", "--config", "{}/fleet.toml"], "is for a Prometheus"),
         (["foo://x"], "Protocol not known"),
         (["{}", "--out", "{}"], "holds the traces"),
     ],

@@ -68,7 +68,7 @@ def test_imports_make_one_table_in_which_each_cloud_is_replaced(
     assert "2 prices of aws in 2 regions; T4" in printed and "T4g (1)" in printed
     printed = text(*_import(tmp_path, LAMBDA, "lambda", "--source", "v9@2c3d7ea"))
     assert "1 price of lambda in us-east-1, plus 2 of other clouds; A10" in printed
-    found = answer(*_import(tmp_path, VMS, "aws", "--region", "us-east-1"))
+    found = answer(*_import(tmp_path, VMS[: VMS.index("\n", VMS.index("us-east-1")) + 1], "aws"))
     assert (found["instances"], found["regions"], found["gpus"], found["kept"]) == (1, ["us-east-1"], ["T4"], 1)
     instances, notes = load_instances(tmp_path / "prices.csv", load_catalog())
     assert not notes
@@ -84,7 +84,6 @@ def test_imports_make_one_table_in_which_each_cloud_is_replaced(
     [
         (["--date", "May"], "--date is 'May'; write it as YYYY-MM-DD"),
         (["--date", str(date.today() + timedelta(days=2))], "after today"),
-        (["--region", "mars-1"], "has no region 'mars-1'"),
     ],
 )
 def test_bad_imports_are_one_sentence_and_write_nothing(

@@ -56,13 +56,13 @@ def test_memory_of_a_gpu_by_name(answer: Callable[..., Any], jobs: str, training
 
 
 def test_streams_are_those_of_the_options(answer: Callable[..., Any], trainings: str) -> None:
-    arguments = ("--configurations", trainings, "--slowdown", "fig7", "--runs", "3", "--stream-jobs", "10")
+    arguments = ("--configurations", trainings, "--slowdown", "fig7", "--runs", "3")
     told = answer(*arguments)
-    assert (told["runs"], told["jobs"]) == (3, 10)
+    assert (told["runs"], told["jobs"]) == (3, 40)
     assert makespans(told) == makespans(answer(*arguments, "--seed", "0")) != makespans(answer(*arguments, "--seed", "1"))
-    # 9 gaps of 12 s / (4 GPUs x 0.01) = 300 s, and hardly two jobs at once
+    # 39 gaps of 12 s / (4 GPUs x 0.01) = 300 s, and hardly two jobs at once
     light = {one["policy"]: one["figures"] for one in answer(*arguments, "--runs", "20", "--load", "0.01")["results"]}
-    assert light["slot"]["makespan"]["mean"] == pytest.approx(2700, rel=0.2)
+    assert light["slot"]["makespan"]["mean"] == pytest.approx(11700, rel=0.2)
     assert light["slot"]["jct_slowdown"]["mean"] == pytest.approx(1, abs=0.02)
 
 
@@ -88,9 +88,9 @@ def test_configurations_too_large_for_a_gpu_are_left_out(
 
 def test_text_and_picture(printed: Callable[..., str], jobs: str, trainings: str, tmp_path: Path) -> None:
     plot = tmp_path / "packing.png"
-    drawn = ("--configurations", trainings, "--runs", "4", "--stream-jobs", "8")
+    drawn = ("--configurations", trainings, "--runs", "4")
     out = printed("simulate-packing", *drawn, "--plot", plot)
-    assert out.startswith("8 jobs on 4 GPUs of 16 GiB, means of 4 runs")
+    assert out.startswith("40 jobs on 4 GPUs of 16 GiB, means of 4 runs")
     assert "\ndrawn from 20 configurations measured on T4 (1 left out: crashed, not measured, or too large)\n" in out
     assert out.count("the paper's order of makespans") == 3
     assert plot.read_bytes()[:4] == b"\x89PNG"

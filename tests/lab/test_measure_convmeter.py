@@ -1,4 +1,4 @@
-"""``epochcast measure convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
+"""``python -m lab.measure convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
 
 import os
 import socket
@@ -90,8 +90,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def benchmark(folder, answered):
-    return lambda *arguments: answered("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
+def benchmark(folder, lab_answer):
+    return lambda *arguments: lab_answer("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
 
 
 def test_all_phases_are_measured_once(benchmark):
@@ -146,13 +146,12 @@ def test_whatever_a_network_raises_the_others_are_measured(benchmark):
     assert set(trained["network"]) == {"my_nets:small"}
 
 
-def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch):
-    from epochcast.analyzer.backends.convmeter.measurement import collection
+def test_what_does_not_fit_into_memory_is_left_out(folder, lab_answer, monkeypatch):
+    from lab.convmeter import collection
 
     monkeypatch.setattr(collection, "free_bytes", lambda device: 1000.0)
-    said = printed("measure", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
-    assert "0 points, 0 of them new; 2 could not be run" in said
-    assert "2 x out of memory" in said
+    answer = lab_answer("measure", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
+    assert (answer["rows"], answer["failed"], answer["reasons"]) == (0, 2, {"out of memory": 2})
 
 
 @pytest.mark.parametrize(
@@ -163,12 +162,12 @@ def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch)
         (["--block", "my_nets:small/Conv9"], "no block 'Conv9'"),
     ],
 )
-def test_bad_input_is_one_sentence(folder, refused, arguments, said):
-    assert said in refused("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
+def test_bad_input_is_one_sentence(folder, lab, arguments, said):
+    assert said in lab("measure", "convmeter", *GRID, *arguments, "--out", "points.csv", status=2)
 
 
 def test_two_processes_train_together_and_fail_together(benchmark, monkeypatch):
-    from epochcast.analyzer.backends.convmeter.measurement import workers
+    from lab.convmeter import workers
 
     monkeypatch.setattr(workers, "_PATIENCE", timedelta(seconds=60))
     with socket.socket() as free:
@@ -186,7 +185,7 @@ def test_two_processes_train_together_and_fail_together(benchmark, monkeypatch):
         monkeypatch.setenv(name, str(value))
     asked = ["--network", "my_nets:small", "--network", "my_nets:fails_in_the_second"]
     second = subprocess.Popen(
-        [sys.executable, "-m", "epochcast.analyzer", "measure", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
+        [sys.executable, "-m", "lab.measure", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
         env=os.environ | {"RANK": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

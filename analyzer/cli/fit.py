@@ -1,10 +1,10 @@
-"""``epochcast fit``: fit a predictor and write it to a folder; one file each."""
+"""``epochcast fit``: fit a predictor and write it to a folder."""
 
 from __future__ import annotations
 
 import click
 
-from epochcast.analyzer.cli.group import PluginGroup
+from epochcast.analyzer.cli.group import LazyGroup
 
 _COMMANDS = {
     "convmeter": "Fit ConvMeter's performance model to measured networks.",
@@ -12,6 +12,6 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=PluginGroup, entry_points="epochcast.fit", package=__name__, summaries=_COMMANDS)
+@click.group(cls=LazyGroup, entry_points="epochcast.fit", summaries=_COMMANDS)
 def fit() -> None:
     """Fit a predictor to measurements."""
