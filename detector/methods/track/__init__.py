@@ -4,6 +4,7 @@ Unlike the paper's recipe it needs neither a cropped trace nor a fitting number 
 job without delay, tolerates jitter, missing samples and drift, separates two jobs, and abstains when unsure.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -18,6 +19,7 @@ from epochcast.detector.errors import InputError
 from epochcast.detector.methods.track.boundaries import CLOSE, change, typical
 from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, find
 from epochcast.detector.methods.track.cycles import name_cycles, name_steps
+from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
 from epochcast.detector.methods.track.periods import SAME, same
 from epochcast.detector.methods.track.regimes import DIFFERENT, parts
@@ -34,8 +36,10 @@ SURER = 0.1
 #: no answer itself can still contradict.
 CONTRADICTS = 0.45
 
-#: Where equal work takes two times, this share of the epochs before and after the change is close to its median. By choice.
-STEADY = 0.6
+#: Cycles are steady if this share of them is close to their median: where equal work takes two times, those before and after
+#: the change; others are looked for on the other clock, too, where one of about their length (logarithm) with more evidence is
+#: the same cycle: no part or multiple. By choice.
+STEADY, UNEVEN = 0.6, float(np.log(1.5))
 
 #: Where the period changes, that of the part with more than this share of the time is the trace's. By choice (decision 0036).
 MOST = 2 / 3
@@ -78,12 +82,15 @@ def detect(
     if not shortest_epoch_s >= 0:
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
     none = Detection("none", None, None, (), 0.0, "track", clock.name)
-    search = _searched(signals, clock, thorough)
+    search = _searched(signals, clock, thorough, shortest_epoch_s)
     if search is None:
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
-    cycles = [_named(signals, job, shortest_epoch_s, search.cycle.k_open if not search.parts else ()) for job in jobs]
+    if len(jobs) == 1:
+        cycles = [_named(signals, jobs[0], shortest_epoch_s, search.cycle.k_open, search.inner(signals))]
+    else:
+        cycles = [_named(signals, job, shortest_epoch_s) for job in jobs]
     if len(jobs) == 1 and (within := _epoch_within(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs: these are the answer.
         shorter = search.of_period(within.period_s)
@@ -163,10 +170,25 @@ class _Search:
             return "undersampled"
         return "rival_cycles" if confidence(self.cycle.evidence, 0.0) >= abstain_below else "no_cycle"
 
-    def speaks_against(self, other: "_Search") -> bool:
-        """Whether this search, of another clock, has a likely cycle of its own that is not the other's."""
-        own = self.cycle.period * self.seconds_of(other.clock)
-        return self.confidence >= CONTRADICTS and not same(own, other.cycle.period)
+    def is_steps(self, shortest_epoch_s: float) -> bool:
+        """Whether the cycle is shorter than an epoch [wall s]."""
+        return self.cycle.period * self.seconds_of(clocks.wall(self.clock.time)) < shortest_epoch_s
+
+    def is_steady(self) -> bool:
+        """Whether one length is that of most cycles."""
+        return not self.parts and _is_steady(np.diff(self.cycle.boundaries))
+
+    def yields(self, other: "_Search", shortest_epoch_s: float) -> bool:
+        """Whether the answer is the other clock's: epochs of these steps, the same cycle with more evidence, or a surer one."""
+        ratio = other.cycle.period / (self.cycle.period * self.seconds_of(other.clock))
+        if other.confidence >= ANSWERS:
+            if self.is_steps(shortest_epoch_s) and ratio > MULTIPLES[-1]:
+                return True
+            evidence = max(self.cycle.evidence, sum(part.evidence for part in self.parts))
+            if abs(np.log(ratio)) < UNEVEN and other.cycle.evidence > evidence:
+                return True
+        against = self.confidence >= CONTRADICTS and not same(ratio, 1.0)
+        return other.confidence > self.confidence + SURER and not against
 
     def jobs(self, signals: Signals, clock: Clock) -> list[JobEpochs]:
         """The cycle as a job, or one job for each part of the time where the period on the requested clock changes."""
@@ -177,7 +199,7 @@ class _Search:
         # Equal work may take another time from some moment on.
         place, by = (0, 0.0) if self.clock.name == clock.name else change(lengths)
         sides = [lengths[:place], lengths[place:]]
-        if abs(by) < DIFFERENT or min(np.mean(np.abs(side / np.median(side) - 1) <= CLOSE) for side in sides) < STEADY:
+        if abs(by) < DIFFERENT or not all(map(_is_steady, sides)):
             return [job]
         epochs = job.epochs[:place], job.epochs[place:]
         return [JobEpochs(float(np.median(side)), own, job.confidence) for side, own in zip(sides, epochs, strict=True)]
@@ -210,6 +232,11 @@ class _Search:
             return None
         return replace(self, cycle=replace(self.cycle, period=usual, boundaries=boundaries, match=match), parts=())
 
+    def inner(self, signals: Signals) -> list[JobEpochs]:
+        """Shorter cycles that the cycle may be made of."""
+        found = [self.of_period(period * self.seconds_of(clocks.wall(self.clock.time))) for period in self.cycle.inner]
+        return [each.job(each.cycle, signals) for each in found if each is not None]
+
     def seconds_of(self, clock: Clock) -> float:
         """Seconds of a clock per second of the searched clock, on average over the grid; 1 if they are the same."""
         if clock.name == self.clock.name:
@@ -226,12 +253,14 @@ class _Search:
         return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
-def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, k_open: tuple[int, ...]) -> tuple[Cycle, ...]:
-    """What the cycles of a job are."""
-    boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
+def _named(
+    signals: Signals, job: JobEpochs, shortest_epoch_s: float, k_open: tuple[int, ...] = (), inner: Sequence[JobEpochs] = ()
+) -> tuple[Cycle, ...]:
+    """What the cycles of a job are; `inner`: those that it may be made of."""
+    boundaries, *parts = [np.array([*(epoch.start for epoch in one.epochs), one.epochs[-1].end]) for one in (job, *inner)]
     if job.period_s < shortest_epoch_s:
         return name_steps(signals, boundaries, job.period_s, job.confidence)
-    return name_cycles(signals, boundaries, job.period_s, job.confidence, k_open)
+    return name_cycles(signals, boundaries, job.period_s, job.confidence, k_open, parts)
 
 
 def _epoch_within(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
@@ -275,23 +304,28 @@ def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoc
     return [Epoch(start, end, min(pair)) for (start, end), pair in spans]
 
 
-def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
-    """The surest cycle on the clock; where that is not sure, on the other one too if that is wanted.
+def _is_steady(lengths: NDArray[np.float64]) -> bool:
+    """Whether one length is that of most."""
+    return bool(np.mean(np.abs(lengths / np.median(lengths) - 1) <= CLOSE) >= STEADY)
+
+
+def _searched(signals: Signals, clock: Clock, thorough: bool, shortest_epoch_s: float) -> _Search | None:
+    """The cycle on the clock; where that is not sure, uneven, or steps, the one on the other clock if that explains more.
 
     Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
     """
     best: _Search | None = None
     stretch = busy_stretches(signals)[0]
     for each in (clock, None) if thorough else (clock,):
-        if best is not None and best.confidence >= ANSWERS:  # not looked for on the other clock
-            break
+        if best is not None and best.confidence >= ANSWERS and best.is_steady() and not best.is_steps(shortest_epoch_s):
+            break  # not looked for on the other clock
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)
         cycle = None if grid is None else find(grid)
         if on is None or grid is None or cycle is None:
             continue
         search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
-        if best is None or (search.confidence > best.confidence + SURER and not best.speaks_against(search)):
+        if best is None or best.yields(search, shortest_epoch_s):
             best = search
     return best
 

@@ -50,7 +50,12 @@ RIGHT_KIND: dict[Kind, float] = {"step": 0.94, "epoch": 0.84, "checkpoint": 0.84
 
 
 def name_cycles(
-    signals: Signals, boundaries: Array, period: float, confidence: float, k_open: tuple[int, ...] = ()
+    signals: Signals,
+    boundaries: Array,
+    period: float,
+    confidence: float,
+    k_open: tuple[int, ...] = (),
+    inner: Sequence[Array] = (),
 ) -> tuple[Cycle, ...]:
     """The cycles of a job, from short to long, where one of them is known.
 
@@ -60,6 +65,7 @@ def name_cycles(
         period: of it [s].
         confidence: of the period, 0..1; nested cycles have it at most.
         k_open: how many epochs the known cycle may hold by what recurs in its parts.
+        inner: boundaries [unix s] of shorter cycles that it may be made of.
     """
     inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
     does = activity(signals, inside)
@@ -72,6 +78,8 @@ def name_cycles(
     if mean is not None:
         *shorter, known = _nested(mean, period, confidence, does, share)
         cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
+        for parts in inner if len(cycles) == 1 else ():
+            cycles = _made_of(signals, does, parts, known, mean, step_s) or cycles
         if not GPU_METRICS & signals.metrics.keys():
             cycles = [known]  # what a host does within an epoch may be anything
     # Where a cycle within is another, what recurs in it is no epoch.
@@ -135,9 +143,9 @@ def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivi
         text = "no metric shows what happens at its boundary" if event is None else _sentence(event, mean, seconds, does)
         return Cycle(kind, length, confidence, text + more, share, None if event is None else event.rests * seconds)
 
-    if not events:
+    last = _largest(events)
+    if last is None:
         return [cycle("unknown", period, None)]
-    last = max(events, key=lambda event: event.saves + event.other + event.rests)
     inner = [event for event in events if event is not last]
     if not inner:
         return [cycle(_alone(last, known), period, last)]
@@ -151,6 +159,33 @@ def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivi
     usual = inner[0]
     many = f"; {len(events)} in each {_noun(kinds[1])}"
     return [cycle(kinds[0], length, usual, many), cycle(kinds[1], period, last)]
+
+
+def _made_of(
+    signals: Signals, does: TraceActivity, parts: Array, known: Cycle, mean: MeanCycle, step_s: float | None
+) -> list[Cycle]:
+    """The known cycle, whose mean course is given, after the shorter one of these boundaries; nothing where they are no kin."""
+    shorter = mean_cycle(signals, does, parts, step_s)
+    last = _largest(events_of(mean))
+    event = None if shorter is None else _largest(events_of(shorter))
+    if shorter is None or event is None or last is None:
+        return []
+    length = float(np.median(np.diff(parts)))
+    seconds = length / shorter.rests.size
+    ratio = known.period_s / mean.rests.size / seconds
+    last = replace(last, other=round(last.other * ratio), rests=last.rests * ratio, saves=last.saves * ratio)
+    least = max(PART, SAMPLES / shorter.bin_samples, PART * shorter.step_bins)
+    kinds = _two([event], last, does.out is not None, least)
+    if kinds is None:
+        return []
+    text = f"{_sentence(event, shorter, seconds, does)}; {known.period_s / length:.1f} in each {_noun(kinds[1])}"
+    inner = replace(known, kind=kinds[0], period_s=length, evidence=text, boundary_idle_s=event.rests * seconds)
+    return [inner, replace(known, kind=kinds[1])]
+
+
+def _largest(events: Sequence[CycleEvent]) -> CycleEvent | None:
+    """Where most happens."""
+    return max(events, key=lambda event: event.saves + event.other + event.rests, default=None)
 
 
 def _alone(event: CycleEvent, known: bool) -> Kind:
@@ -212,7 +247,7 @@ def _span(mean: MeanCycle, period: float) -> tuple[float, float]:
     """From when to when around its boundary something happens in a mean cycle [s], with room for inexact boundaries."""
     n, room = mean.rests.size, max(ROOM, mean.step_bins)
     events = events_of(mean)
-    last = max(events, key=lambda event: event.saves + event.other + event.rests, default=None)
+    last = _largest(events)
     first, length = (0, 0) if last is None else (last.start, last.length)
     begin = first - n if first > n / 2 else first
     return (min(begin, 0) - room) * period / n, (max(begin + length, 0) + room) * period / n
