@@ -21,7 +21,7 @@ from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, f
 from epochcast.detector.methods.track.cycles import name_cycles, name_steps
 from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
-from epochcast.detector.methods.track.periods import SAME, same
+from epochcast.detector.methods.track.periods import same
 from epochcast.detector.methods.track.regimes import DIFFERENT, parts
 from epochcast.detector.methods.track.second_job import drifts, remainder
 from epochcast.detector.signals import Signals
@@ -91,12 +91,12 @@ def detect(
         cycles = [_named(signals, jobs[0], shortest_epoch_s, search.cycle.k_open, search.inner(signals))]
     else:
         cycles = [_named(signals, job, shortest_epoch_s) for job in jobs]
-    if len(jobs) == 1 and (within := _epoch_within(cycles[0], jobs[0].period_s, shortest_epoch_s)):
-        # The distance of saves or evaluations was found, and it is made of epochs: these are the answer.
-        shorter = search.of_period(within.period_s)
-        if shorter is not None:
-            search, jobs = shorter, [shorter.job(shorter.cycle, signals)]
-            cycles = [tuple(replace(cycle, period_s=jobs[0].period_s) if cycle is within else cycle for cycle in cycles[0])]
+    if len(jobs) == 1 and (epoch := _other_epoch(cycles[0], jobs[0].period_s, shortest_epoch_s)):
+        # The distance of saves or evaluations was found, and it is made of epochs, or they of it: these are the answer.
+        its = search.of_period(epoch.period_s)
+        if its is not None:
+            search, jobs = its, [its.job(its.cycle, signals)]
+            cycles = [tuple(replace(cycle, period_s=jobs[0].period_s) if cycle is epoch else cycle for cycle in cycles[0])]
     stretches = tuple(
         Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
     )
@@ -263,10 +263,10 @@ def _named(
     return name_cycles(signals, boundaries, job.period_s, job.confidence, k_open, parts)
 
 
-def _epoch_within(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
-    """The epoch that is shorter than the cycle that was found; None where that is the epoch."""
+def _other_epoch(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
+    """The epoch that is shorter or longer than the cycle that was found; None where that is the epoch."""
     epochs = (cycle for cycle in cycles if cycle.kind == "epoch" and cycle.period_s >= shortest_s)
-    return next((cycle for cycle in epochs if np.log(period_s / cycle.period_s) > SAME), None)
+    return next((cycle for cycle in epochs if not same(cycle.period_s, period_s)), None)
 
 
 def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, ...]:
