@@ -4,7 +4,6 @@ Unlike the paper's recipe it needs neither a cropped trace nor a fitting number 
 job without delay, tolerates jitter, missing samples and drift, separates two jobs, and abstains when unsure.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -17,7 +16,7 @@ from epochcast.detector.confidence import ANSWERS, confidence
 from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
 from epochcast.detector.errors import InputError
 from epochcast.detector.methods.track.boundaries import CLOSE, change, typical
-from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, find
+from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, find, within
 from epochcast.detector.methods.track.cycles import name_cycles, name_steps
 from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
@@ -37,9 +36,10 @@ SURER = 0.1
 CONTRADICTS = 0.45
 
 #: Cycles are steady if this share of them is close to their median: where equal work takes two times, those before and after
-#: the change; others are looked for on the other clock, too, where one of about their length (logarithm) with more evidence is
-#: the same cycle: no part or multiple. By choice.
-STEADY, UNEVEN = 0.6, float(np.log(1.5))
+#: the change; others are looked for on the other clock, too. There one of about their length (logarithm; no part or multiple)
+#: with so many times their evidence is the same cycle. By choice: simulated jobs that others slow have 2.3 and more, a real one
+#: that is alone 1.1.
+STEADY, UNEVEN, CLEARER = 0.6, float(np.log(1.5)), 2.0
 
 #: Where the period changes, that of the part with more than this share of the time is the trace's. By choice (decision 0036).
 MOST = 2 / 3
@@ -87,10 +87,7 @@ def detect(
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
-    if len(jobs) == 1:
-        cycles = [_named(signals, jobs[0], shortest_epoch_s, search.cycle.k_open, search.inner(signals))]
-    else:
-        cycles = [_named(signals, job, shortest_epoch_s) for job in jobs]
+    cycles = [_named(signals, job, shortest_epoch_s, search) for job in jobs]
     if len(jobs) == 1 and (epoch := _other_epoch(cycles[0], jobs[0].period_s, shortest_epoch_s)):
         # The distance of saves or evaluations was found, and it is made of epochs, or they of it: these are the answer.
         its = search.of_period(epoch.period_s)
@@ -170,23 +167,19 @@ class _Search:
             return "undersampled"
         return "rival_cycles" if confidence(self.cycle.evidence, 0.0) >= abstain_below else "no_cycle"
 
-    def is_steps(self, shortest_epoch_s: float) -> bool:
-        """Whether the cycle is shorter than an epoch [wall s]."""
-        return self.cycle.period * self.seconds_of(clocks.wall(self.clock.time)) < shortest_epoch_s
+    def settles(self, shortest_epoch_s: float) -> bool:
+        """Whether the other clock need not be asked: the cycle is sure and steady, and longer than steps."""
+        period = self.cycle.period * self.seconds_of(clocks.wall(self.clock.time))
+        steady = not self.parts and _is_steady(np.diff(self.cycle.boundaries))
+        return self.confidence >= ANSWERS and steady and period >= shortest_epoch_s
 
-    def is_steady(self) -> bool:
-        """Whether one length is that of most cycles."""
-        return not self.parts and _is_steady(np.diff(self.cycle.boundaries))
-
-    def yields(self, other: "_Search", shortest_epoch_s: float) -> bool:
-        """Whether the answer is the other clock's: epochs of these steps, the same cycle with more evidence, or a surer one."""
+    def yields(self, other: "_Search") -> bool:
+        """Whether the answer is the other clock's: epochs of these steps, the same cycle far clearer, or a surer one."""
         ratio = other.cycle.period / (self.cycle.period * self.seconds_of(other.clock))
-        if other.confidence >= ANSWERS:
-            if self.is_steps(shortest_epoch_s) and ratio > MULTIPLES[-1]:
-                return True
-            evidence = max(self.cycle.evidence, sum(part.evidence for part in self.parts))
-            if abs(np.log(ratio)) < UNEVEN and other.cycle.evidence > evidence:
-                return True
+        evidence = max(self.cycle.evidence, sum(part.evidence for part in self.parts))
+        clearer = abs(np.log(ratio)) < UNEVEN and other.cycle.evidence > CLEARER * evidence
+        if other.confidence >= ANSWERS and (clearer or ratio > MULTIPLES[-1]):
+            return True
         against = self.confidence >= CONTRADICTS and not same(ratio, 1.0)
         return other.confidence > self.confidence + SURER and not against
 
@@ -232,11 +225,6 @@ class _Search:
             return None
         return replace(self, cycle=replace(self.cycle, period=usual, boundaries=boundaries, match=match), parts=())
 
-    def inner(self, signals: Signals) -> list[JobEpochs]:
-        """Shorter cycles that the cycle may be made of."""
-        found = [self.of_period(period * self.seconds_of(clocks.wall(self.clock.time))) for period in self.cycle.inner]
-        return [each.job(each.cycle, signals) for each in found if each is not None]
-
     def seconds_of(self, clock: Clock) -> float:
         """Seconds of a clock per second of the searched clock, on average over the grid; 1 if they are the same."""
         if clock.name == self.clock.name:
@@ -253,14 +241,15 @@ class _Search:
         return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
-def _named(
-    signals: Signals, job: JobEpochs, shortest_epoch_s: float, k_open: tuple[int, ...] = (), inner: Sequence[JobEpochs] = ()
-) -> tuple[Cycle, ...]:
-    """What the cycles of a job are; `inner`: those that it may be made of."""
-    boundaries, *parts = [np.array([*(epoch.start for epoch in one.epochs), one.epochs[-1].end]) for one in (job, *inner)]
+def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _Search) -> tuple[Cycle, ...]:
+    """What the cycles of a job are."""
+    boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
     if job.period_s < shortest_epoch_s:
         return name_steps(signals, boundaries, job.period_s, job.confidence)
-    return name_cycles(signals, boundaries, job.period_s, job.confidence, k_open, parts)
+    if search.parts:
+        return name_cycles(signals, boundaries, job.period_s, job.confidence)
+    inner = [search.clock.to_wall(search.grid.reading(marks)) for marks in within(search.grid, search.cycle)]
+    return name_cycles(signals, boundaries, job.period_s, job.confidence, search.cycle.k_open, inner)
 
 
 def _other_epoch(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
@@ -317,15 +306,15 @@ def _searched(signals: Signals, clock: Clock, thorough: bool, shortest_epoch_s: 
     best: _Search | None = None
     stretch = busy_stretches(signals)[0]
     for each in (clock, None) if thorough else (clock,):
-        if best is not None and best.confidence >= ANSWERS and best.is_steady() and not best.is_steps(shortest_epoch_s):
-            break  # not looked for on the other clock
+        if best is not None and best.settles(shortest_epoch_s):
+            break
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)
         cycle = None if grid is None else find(grid)
         if on is None or grid is None or cycle is None:
             continue
         search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
-        if best is None or best.yields(search, shortest_epoch_s):
+        if best is None or best.yields(search):
             best = search
     return best
 

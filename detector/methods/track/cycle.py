@@ -38,9 +38,9 @@ CLEAR, SMOOTHED = 0.6, 16
 #: A known cycle needs this quality to be there again. By choice.
 AGAIN = 0.3
 
-#: Numbers of shorter cycles in a longer one that may be its epochs, and the share of the longer ones that hold that number, at
-#: places that scatter by so much of a shorter one. By choice; cycles that have nothing to do with it: 0.29 (uniform).
-PARTS, MOST_ALIKE, EVEN_PLACES = (2, 3, 4, 5, 6), 0.6, 0.1
+#: Numbers of shorter cycles that a longer one may hold, and the share of the longer ones that do, at places that scatter by so
+#: much of a shorter one. By choice; what has nothing to do with it scatters by 0.29 (uniform).
+PARTS, ALIKE, SCATTER = (2, 3, 4, 5, 6), 0.6, 0.1
 
 #: Periods of a trace that are followed until a cycle is chosen. By choice.
 ENOUGH = 200
@@ -76,7 +76,6 @@ class TrackedCycle:
         evidence: what it rests on [nats], see `fold`.
         is_beat: whether it is a beat of the readings with something shorter; its confidence is 0 then.
         k_open: numbers of epochs that one cycle may hold, other than 1; empty where its parts are refuted.
-        inner: periods [s of the clock] of shorter cycles, of which as many are in each at the same places.
         curves: what plots need; `methods.track.detect` names them. `similarity` stands at the samples `similarity_at`.
     """
 
@@ -87,7 +86,6 @@ class TrackedCycle:
     evidence: float
     is_beat: bool
     k_open: tuple[int, ...]
-    inner: tuple[float, ...]
     curves: dict[str, Array]
 
 
@@ -137,7 +135,6 @@ def find(grid: Grid) -> TrackedCycle | None:
         evidence=best.evidence,
         is_beat=is_beat,
         k_open=k_open,
-        inner=tuple(track.samples * grid.step for track in _inner(best, hypotheses, grid)),
         curves=curves,
     )
     if best.track is None:
@@ -176,6 +173,27 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
 
+def within(grid: Grid, outer: TrackedCycle) -> list[Array]:
+    """Boundaries [fractional samples] of clear shorter cycles, of which each of a grid's holds as many, at the same places.
+
+    Something else, as an evaluation after some epochs, makes it no multiple of them: half of one, as far as is known.
+    """
+    found = []
+    for period in (outer.period / grid.step / (count + 0.5) for count in PARTS):
+        track = _followed(grid.values, period, grid.over, most=None) if period >= FEWEST_READINGS * grid.over else None
+        if track is None or track.fit.quality < CLEAR or _evidence(track, grid) <= 0:
+            continue
+        marks = refined(grid.values, track, grid.lag)
+        edges = outer.boundaries - track.samples / 2
+        counts = np.histogram(marks, edges)[0]
+        usual = int(np.quantile(counts, 1 - ALIKE, method="lower"))
+        starts = np.searchsorted(marks, edges[:-1])[counts >= usual]
+        places = marks[starts[:, None] + np.arange(usual)] - edges[:-1][counts >= usual, None]
+        if usual in PARTS and places.std(axis=0).max() < SCATTER * track.samples:
+            found.append(marks)
+    return found
+
+
 def _folds(folding: Folding) -> list[_Hypothesis]:
     """The periods with the most evidence, and fractions and multiples of the best; the surest first."""
     periods: list[float] = []
@@ -204,37 +222,6 @@ def _best_of_octaves(periods: Iterable[float]) -> list[float]:
         many[octave] += 1
         best += [period] if many[octave] <= PER_OCTAVE else []
     return best
-
-
-def _inner(outer: _Hypothesis, hypotheses: list[_Hypothesis], grid: Grid) -> list[Track]:
-    """Tracks of shorter cycles, of which a cycle holds as many each time, at the same places, the clearest first.
-
-    Something else, as an evaluation after some epochs, makes it no multiple of them: to half of one, such parts are followed.
-    """
-    if outer.track is None:
-        return []
-    parts = [outer.period * grid.over / (count + 0.5) for count in PARTS]
-    followed = [_followed(grid.values, part, grid.over) for part in parts if part >= FEWEST_READINGS * grid.over]
-    tracks: list[Track] = []
-    for track in sorted(
-        (track for track in (*followed, *(each.track for each in hypotheses)) if track is not None),
-        key=lambda track: -track.fit.quality,
-    ):
-        if track.fit.quality >= CLEAR and is_new(track.samples, (each.samples for each in tracks)):
-            tracks += [track] if _are_in(track, outer.track) and _evidence(track, grid) > 0 else []
-    return tracks
-
-
-def _are_in(inner: Track, outer: Track) -> bool:
-    """Whether most cycles of one track hold the same number of the other's boundaries, at the same places."""
-    marks, edges = inner.boundaries * inner.size, outer.boundaries * outer.size - inner.samples / 2
-    counts = np.histogram(marks, edges)[0]
-    usual = int(np.quantile(counts, 1 - MOST_ALIKE, method="lower")) if counts.size else 0
-    alike = np.flatnonzero(counts >= usual)
-    if not 2 <= usual <= PARTS[-1]:
-        return False
-    places = marks[np.searchsorted(marks, edges[alike])[:, None] + np.arange(usual)] - edges[alike, None]
-    return bool(places.std(axis=0).max() < EVEN_PLACES * inner.samples)
 
 
 def _merged(folding: Folding, folded: list[_Hypothesis], tracks: list[Track], grid: Grid) -> list[_Hypothesis]:
