@@ -25,8 +25,9 @@ from epochcast.detector.methods.track.regimes import DIFFERENT, parts
 from epochcast.detector.methods.track.second_job import drifts, remainder
 from epochcast.detector.signals import Signals
 
-# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
+# Here and beside, "by choice" or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes":
+# the tracker in ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
+# lab/speed/detector/comparison.py; calibrate.py fits the confidence to it.
 
 #: The other clock must be surer by so much. By choice.
 SURER = 0.1

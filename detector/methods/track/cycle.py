@@ -27,8 +27,6 @@ from epochcast.detector.methods.track.periods import SAME, is_new, same
 
 Array = NDArray[np.float64]
 
-# "By choice", or without a word: set by hand. What all find together is measured by lab/speed/detector/comparison.py.
-
 #: A cycle of fewer readings is not followed. By choice; `boundaries.follow` needs as many bins.
 FEWEST_READINGS = 6
 

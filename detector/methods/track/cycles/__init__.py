@@ -21,7 +21,7 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
+# By choice where nothing else is said, set by hand, here and beside; lab/speed/detector/cycles.py measures what they name.
 
 #: What happens at the end of an epoch takes so much longer than at the evaluations within it, or the device rests for longer
 #: there, by this part of a bin or of a step, and so many samples.
@@ -78,8 +78,10 @@ def name_cycles(
     if mean is not None:
         *shorter, known = _nested(mean, period, confidence, does, share)
         cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
-        for parts in inner if len(cycles) == 1 else ():
-            cycles = _made_of(signals, does, parts, known, mean, step_s) or cycles
+        for marks in inner:
+            if len(cycles) == 1 and (parts := mean_cycle(signals, does, marks, step_s)) is not None:
+                made_of = _nested(mean, period, confidence, does, share, (parts, float(np.median(np.diff(marks)))))
+                cycles = made_of if made_of[-1].kind != "unknown" else cycles
         if not GPU_METRICS & signals.metrics.keys():
             cycles = [known]  # what a host does within an epoch may be anything
     # Where a cycle within is another, what recurs in it is no epoch.
@@ -134,8 +136,17 @@ def _noun(kind: Kind) -> str:
     return "cycle" if kind == "unknown" else kind
 
 
-def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivity, share: float | None) -> list[Cycle]:
-    """The known cycle, after the shorter cycle that it is made of where alike events divide it."""
+def _nested(
+    mean: MeanCycle,
+    period: float,
+    confidence: float,
+    does: TraceActivity,
+    share: float | None,
+    parts: tuple[MeanCycle, float] | None = None,
+) -> list[Cycle]:
+    """The known cycle, after the shorter one that it is made of: where alike events divide it, or one of a given mean course
+    and period [s].
+    """
     seconds = period / mean.rests.size
     known, events = does.out is not None, events_of(mean)
 
@@ -147,40 +158,22 @@ def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivi
     if last is None:
         return [cycle("unknown", period, None)]
     inner = [event for event in events if event is not last]
-    if not inner:
-        return [cycle(_alone(last, known), period, last)]
-    starts = [event.start for event in events]
-    distances = np.diff([*starts, starts[0] + mean.rests.size])
-    length = float(np.median(distances)) * seconds
-    even = distances.max() <= UNEVEN * distances.min()
-    kinds = None if not even else _two(inner, last, known, max(PART, SAMPLES / mean.bin_samples, PART * mean.step_bins))
+    distances = np.diff([*(event.start for event in events), events[0].start + mean.rests.size])
+    length, many = float(np.median(distances)) * seconds, len(events)
+    if parts is not None:
+        length, many = parts[1], int(period / parts[1])
+        ratio = length / parts[0].rests.size / seconds  # of its bins to these
+        inner = [
+            replace(event, other=int(np.ceil(event.other * ratio)), rests=event.rests * ratio, saves=event.saves * ratio)
+            for event in [_largest(events_of(parts[0]))]
+            if event is not None
+        ]
+    even = parts is not None or distances.max() <= UNEVEN * distances.min()
+    least = max(PART, SAMPLES / mean.bin_samples, PART * mean.step_bins)
+    kinds = _two(inner, last, known, least) if inner and even else None
     if kinds is None:
         return [cycle(_alone(last, known), period, last)]
-    usual = inner[0]
-    many = f"; {len(events)} in each {_noun(kinds[1])}"
-    return [cycle(kinds[0], length, usual, many), cycle(kinds[1], period, last)]
-
-
-def _made_of(
-    signals: Signals, does: TraceActivity, parts: Array, known: Cycle, mean: MeanCycle, step_s: float | None
-) -> list[Cycle]:
-    """The known cycle, whose mean course is given, after the shorter one of these boundaries; nothing where they are no kin."""
-    shorter = mean_cycle(signals, does, parts, step_s)
-    last = _largest(events_of(mean))
-    event = None if shorter is None else _largest(events_of(shorter))
-    if shorter is None or event is None or last is None:
-        return []
-    length = float(np.median(np.diff(parts)))
-    seconds = length / shorter.rests.size
-    ratio = known.period_s / mean.rests.size / seconds
-    last = replace(last, other=round(last.other * ratio), rests=last.rests * ratio, saves=last.saves * ratio)
-    least = max(PART, SAMPLES / shorter.bin_samples, PART * shorter.step_bins)
-    kinds = _two([event], last, does.out is not None, least)
-    if kinds is None:
-        return []
-    text = f"{_sentence(event, shorter, seconds, does)}; {known.period_s / length:.1f} in each {_noun(kinds[1])}"
-    inner = replace(known, kind=kinds[0], period_s=length, evidence=text, boundary_idle_s=event.rests * seconds)
-    return [inner, replace(known, kind=kinds[1])]
+    return [cycle(kinds[0], length, inner[0], f"; {many} in each {_noun(kinds[1])}"), cycle(kinds[1], period, last)]
 
 
 def _largest(events: Sequence[CycleEvent]) -> CycleEvent | None:
