@@ -208,11 +208,8 @@ class _Search:
 
     def elsewhere(self, signals: Signals) -> list[Epoch]:
         """Epochs of the same cycle in the other busy stretches: a job that was stopped and resumed."""
-        epochs: list[Epoch] = []
-        for stretch in busy_stretches(signals):
-            grid = None if stretch == self.stretch else build(signals, self.clock, stretch)
-            epochs += [] if grid is None else _again(signals, self.clock, grid, self.cycle.period)
-        return epochs
+        others = (build(signals, self.clock, each) for each in busy_stretches(signals) if each != self.stretch)
+        return [epoch for grid in others if grid for epoch in _again(signals, self.clock, grid, self.cycle.period)]
 
     def of_period(self, period_s: float) -> "_Search | None":
         """This search with a cycle of another period [wall s]; None where it cannot be followed."""
@@ -283,10 +280,9 @@ def shows(signals: Signals, clock: Clock, period_s: float) -> bool:
 
 def _again(signals: Signals, clock: Clock, grid: Grid, period: float) -> list[Epoch]:
     """Epochs of a known period [s of the clock] in another stretch of the trace."""
-    more = again(grid, period)
-    return (
-        [] if more is None else _epochs(clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1]), more[1])
-    )
+    if (more := again(grid, period)) is None:
+        return []
+    return _epochs(clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1]), more[1])
 
 
 def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoch]:

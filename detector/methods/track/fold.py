@@ -43,19 +43,10 @@ MULTIPLES = tuple(range(2, 13))
 
 
 class Folding:
-    """Even samples at every scale, and the evidence for periods in them.
-
-    Attributes:
-        samples: how many there are at the finest scale.
-    """
+    """Even samples at every scale (`samples` at the finest), and the evidence for periods in them."""
 
     def __init__(self, values: Array, mask: NDArray[np.bool_] | None = None) -> None:
-        """Prepare the scales.
-
-        Args:
-            values: (m, n) channels on an even grid.
-            mask: (n,) where there was a reading; everywhere without.
-        """
+        """Prepare the scales of (m, n) channels on an even grid, with (n,) readings; all were read without a mask."""
         self.samples = values.shape[1]
         seen = np.ones(self.samples) if mask is None else mask.astype(np.float64)
         self._levels = [(values * seen, seen)]
@@ -188,12 +179,7 @@ def stretched(values: Array, boundaries: Array, samples: int) -> tuple[Folding, 
 
 
 def exact_period(values: Array, period: float) -> float:
-    """A strict period [samples], known to a per cent, made exact by the power of its first two harmonics in ever longer parts.
-
-    Args:
-        values: (m, n) channels on an even grid.
-        period: samples.
-    """
+    """A strict period [samples], known to a per cent, made exact by its first two harmonics in ever longer parts of (m, n)."""
     n = min(values.shape[1], MOST_EXACT)
     size = min(n, int(32 * period))
     while True:
@@ -208,12 +194,7 @@ def exact_period(values: Array, period: float) -> float:
 
 
 def even_boundaries(values: Array, period: float) -> Array:
-    """Boundaries [samples], (k,), of a strict cycle: where it begins in its mean, as far as the samples go.
-
-    Args:
-        values: (m, n) channels on an even grid.
-        period: samples, to a per cent.
-    """
+    """Boundaries [samples], (k,), of a strict cycle, known to a per cent: where it begins in its mean, as far as (m, n) go."""
     period = exact_period(values, period)
     place = (np.arange(values.shape[1]) / period % 1 * MOST_SAMPLES).astype(int)
     members = np.eye(MOST_SAMPLES)[place]
