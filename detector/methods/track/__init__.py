@@ -63,10 +63,10 @@ def detect(
 
     Args:
         signals: n samples; of the varying metrics those that are read often and written promptly are used, see `grid`.
-        clock: the clock to answer on, and to search first; the other one is searched where this one leaves it unsure.
+        clock: the clock to answer on, and to search first; the other one is searched where this one shows no sure, even epoch.
         abstain_below: verdict `none` for a lower confidence, 0..1.
-        shortest_epoch_s: wall seconds; for the verdict only, nothing else depends on it. 4 by choice (decision 0004).
-        thorough: look for a second job, and on the other clock where this one leaves it unsure.
+        shortest_epoch_s: wall seconds; for the verdict, and for a search on the other clock. 4 by choice (decision 0004).
+        thorough: look for a second job, and on the other clock.
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
@@ -179,10 +179,8 @@ class _Search:
         ratio = other.cycle.period / (self.cycle.period * self.seconds_of(other.clock))
         evidence = max(self.cycle.evidence, sum(part.evidence for part in self.parts))
         clearer = abs(np.log(ratio)) < UNEVEN and other.cycle.evidence > CLEARER * evidence
-        if other.confidence >= ANSWERS and (clearer or ratio > MULTIPLES[-1]):
-            return True
-        against = self.confidence >= CONTRADICTS and not same(ratio, 1.0)
-        return other.confidence > self.confidence + SURER and not against
+        surer = other.confidence > self.confidence + SURER and (self.confidence < CONTRADICTS or same(ratio, 1.0))
+        return surer or (other.confidence >= ANSWERS and (clearer or ratio > MULTIPLES[-1]))
 
     def jobs(self, signals: Signals, clock: Clock) -> list[JobEpochs]:
         """The cycle as a job, or one job for each part of the time where the period on the requested clock changes."""
@@ -252,8 +250,8 @@ def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _S
 
 def _other_epoch(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
     """The epoch that is shorter or longer than the cycle that was found; None where that is the epoch."""
-    epochs = (cycle for cycle in cycles if cycle.kind == "epoch" and cycle.period_s >= shortest_s)
-    return next((cycle for cycle in epochs if not same(cycle.period_s, period_s)), None)
+    epochs = (each for each in cycles if each.kind == "epoch" and each.period_s >= shortest_s)
+    return next((each for each in epochs if not same(each.period_s, period_s)), None)
 
 
 def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, ...]:

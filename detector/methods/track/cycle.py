@@ -135,12 +135,11 @@ def find(grid: Grid) -> TrackedCycle | None:
         k_open=k_open,
         curves=curves,
     )
-    if best.track is None:
+    if (track := best.track) is None:
         if cycle.boundaries.size < 2:
             return None
         period = float(np.diff(cycle.boundaries).mean()) * grid.step
         return replace(cycle, period=period, match=np.ones(cycle.boundaries.size))
-    track = best.track
     if _middle(grid.values, track.samples) is not grid.values:
         track = _followed(grid.values, track.samples, grid.over, most=None) or track
     inner = refined(grid.values, track, grid.lag)

@@ -156,14 +156,9 @@ class Folding:
 
 
 def stretched(values: Array, boundaries: Array, samples: int) -> tuple[Folding, float]:
-    """Cycles of uneven length, each stretched to the same number of samples, and that number: the period there.
+    """Cycles of uneven length in (m, n) channels, each stretched to at most so many samples, and to how many: the period there.
 
-    One cycle of the median length is added at either end, as far as there are samples.
-
-    Args:
-        values: (m, n) channels on an even grid.
-        boundaries: (k,) samples, increasing, k >= 3.
-        samples: most of a cycle.
+    One cycle of the median length is added at either end of the (k,) increasing boundaries [samples], as far as there are any.
     """
     lengths = np.diff(boundaries)
     usual = float(np.median(lengths))

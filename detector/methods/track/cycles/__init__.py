@@ -124,11 +124,10 @@ def _judged(
 
 def name_steps(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
     """The cycle of a job of which only strictly even, short cycles are known; arguments as `name_cycles`."""
-    lengths = np.diff(boundaries)
     inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
     idle = activity(signals, inside).idle
     share = None if idle is None else float(idle[inside].mean())
-    text = f"{lengths.size} short cycles and nothing longer around them: steps, inference or short epochs"
+    text = f"{boundaries.size - 1} short cycles and nothing longer around them: steps, inference or short epochs"
     return (Cycle("unknown", period, confidence, text, share, None),)
 
 
