@@ -249,9 +249,9 @@ def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _S
 
 
 def _other_epoch(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
-    """The epoch that is shorter or longer than the cycle that was found; None where that is the epoch."""
-    epochs = (each for each in cycles if each.kind == "epoch" and each.period_s >= shortest_s)
-    return next((each for each in epochs if not same(each.period_s, period_s)), None)
+    """The shortest epoch, where that is shorter or longer than the cycle that was found; None where that is it."""
+    first = next((each for each in cycles if each.kind == "epoch" and each.period_s >= shortest_s), None)
+    return None if first is None or same(first.period_s, period_s) else first
 
 
 def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, ...]:
