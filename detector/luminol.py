@@ -6,17 +6,12 @@ Series", SSDBM 2005). Below 2000 samples the package silently swaps in its `defa
 and a derivative; so does `scores`. Unlike the paper's text the package neither averages samples within a symbol nor scales
 the counts to 0..1, and it is the package that is reproduced here.
 
-What the package does with odd input, and what is done here:
+What the package does with odd input, where it is not the same here (a constant series scores 0, or rounding noise below 0 with
+fewer than 2000 samples; one spike spreads the symbols over it: clip before):
 
 ==========================================  ===============================================================================
 package                                     here
 ==========================================  ===============================================================================
-first and last n/80 scores are 0            the same
-scores below 0.1 % of the highest are 0     the same
-windows above 200 samples are cut to 200    the same
-a constant series scores 0, or rounding     the same
-noise below 0 with fewer than 2000 samples
-one spike spreads the symbols over it       the same: clip before
 timestamps pass `int()`: at 10 Hz ten       sample i is at second i
 samples become one, silently
 one NaN makes all scores 0 or NaN           refused

@@ -11,8 +11,6 @@ from epochcast.detector.stream.pyramid import FACTOR, LEVELS, Pyramid, pooled
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/streaming.py measures what they bring together.
-
 #: Bins per period, and boundaries that the template is made of.
 BINS, TAUGHT_BY = 64, 12
 

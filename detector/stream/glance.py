@@ -9,8 +9,6 @@ from epochcast.detector.methods.track.periods import autocorrelation
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/streaming.py measures what they bring together.
-
 #: Bins that the job is looked at in: enough for the longest cycles, which are the ones that shorter looks could not have seen.
 BINS = 384
 

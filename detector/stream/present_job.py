@@ -15,8 +15,6 @@ from epochcast.detector.stream.heard import MOST_BINS, Heard, Search, alike
 from epochcast.detector.stream.pyramid import FACTOR, pooled
 from epochcast.detector.stream.work import StreamActivity, parting
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/streaming.py measures what they bring together.
-
 #: A job is glanced at when it has so many samples, and whenever it is longer by GLANCE; what two glances in a row show is
 #: searched for, unless the job has hardly grown since the last search. Nothing else costs as much as a search.
 FIRST, GLANCE, AGAIN = FEWEST_SAMPLES, 1.1, 1.25

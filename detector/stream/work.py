@@ -25,8 +25,6 @@ from epochcast.detector.methods.track.grid import (
 from epochcast.detector.signals import PREFERENCE, Signals
 from epochcast.detector.stream.pyramid import FACTOR, Pyramid
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/streaming.py measures what they bring together.
-
 #: The tracker sees what comes after a rest, and parts at a fifth of the shorter side; a stream must decide when work begins
 #: again. It parts at a fifth of what came before, in these bounds: 15 s and ten minutes at 10 Hz.
 PAUSE_LEAST, PAUSE_MOST = 150, 6000

@@ -16,16 +16,18 @@ from epochcast.detector.confidence import ANSWERS, confidence
 from epochcast.detector.epochs import Cycle, Detection, Epoch, JobEpochs, Reason, Stretch
 from epochcast.detector.errors import InputError
 from epochcast.detector.methods.track.boundaries import CLOSE, change, typical
-from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, find
+from epochcast.detector.methods.track.cycle import OUTER, TrackedCycle, again, find, within
 from epochcast.detector.methods.track.cycles import name_cycles, name_steps
+from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import FEWEST_SAMPLES, Grid, build, busy_stretches
-from epochcast.detector.methods.track.periods import SAME, same
+from epochcast.detector.methods.track.periods import same
 from epochcast.detector.methods.track.regimes import DIFFERENT, parts
 from epochcast.detector.methods.track.second_job import drifts, remainder
 from epochcast.detector.signals import Signals
 
-# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
+# Here and beside, "by choice" or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes":
+# the tracker in ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
+# lab/speed/detector/comparison.py; calibrate.py fits the confidence to it.
 
 #: The other clock must be surer by so much. By choice.
 SURER = 0.1
@@ -34,8 +36,11 @@ SURER = 0.1
 #: no answer itself can still contradict.
 CONTRADICTS = 0.45
 
-#: Where equal work takes two times, this share of the epochs before and after the change is close to its median. By choice.
-STEADY = 0.6
+#: Cycles are steady if this share of them is close to their median: where equal work takes two times, those before and after
+#: the change; others are looked for on the other clock, too. There one of about their length (logarithm; no part or multiple)
+#: with so many times their evidence is the same cycle. By choice: simulated jobs that others slow have 2.3 and more, a real one
+#: that is alone 1.1.
+STEADY, UNEVEN, CLEARER = 0.6, float(np.log(1.5)), 2.0
 
 #: Where the period changes, that of the part with more than this share of the time is the trace's. By choice (decision 0036).
 MOST = 2 / 3
@@ -58,10 +63,10 @@ def detect(
 
     Args:
         signals: n samples; of the varying metrics those that are read often and written promptly are used, see `grid`.
-        clock: the clock to answer on, and to search first; the other one is searched where this one leaves it unsure.
+        clock: the clock to answer on, and to search first; the other one is searched where this one shows no sure, even epoch.
         abstain_below: verdict `none` for a lower confidence, 0..1.
-        shortest_epoch_s: wall seconds; for the verdict only, nothing else depends on it. 4 by choice (decision 0004).
-        thorough: look for a second job, and on the other clock where this one leaves it unsure.
+        shortest_epoch_s: wall seconds; for the verdict, and for a search on the other clock. 4 by choice (decision 0004).
+        thorough: look for a second job, and on the other clock.
 
     Returns:
         `jobs` holds a second job on the device where there is one. `scores` holds `similarity`, (n,) at the samples' times:
@@ -78,18 +83,18 @@ def detect(
     if not shortest_epoch_s >= 0:
         raise InputError(f"shortest_epoch_s is {shortest_epoch_s}: choose 0 seconds or more")
     none = Detection("none", None, None, (), 0.0, "track", clock.name)
-    search = _searched(signals, clock, thorough)
+    search = _searched(signals, clock, thorough, shortest_epoch_s)
     if search is None:
         begin, end = busy_stretches(signals)[0]
         return replace(none, reason="too_few_samples" if end - begin + 1 < FEWEST_SAMPLES else "no_cycle")
     jobs = search.jobs(signals, clock)
-    cycles = [_named(signals, job, shortest_epoch_s, search.cycle.k_open if not search.parts else ()) for job in jobs]
-    if len(jobs) == 1 and (within := _epoch_within(cycles[0], jobs[0].period_s, shortest_epoch_s)):
-        # The distance of saves or evaluations was found, and it is made of epochs: these are the answer.
-        shorter = search.of_period(within.period_s)
-        if shorter is not None:
-            search, jobs = shorter, [shorter.job(shorter.cycle, signals)]
-            cycles = [tuple(replace(cycle, period_s=jobs[0].period_s) if cycle is within else cycle for cycle in cycles[0])]
+    cycles = [_named(signals, job, shortest_epoch_s, search) for job in jobs]
+    if len(jobs) == 1 and (epoch := _other_epoch(cycles[0], jobs[0].period_s, shortest_epoch_s)):
+        # The distance of saves or evaluations was found, and it is made of epochs, or they of it: these are the answer.
+        its = search.of_period(epoch.period_s)
+        if its is not None:
+            search, jobs = its, [its.job(its.cycle, signals)]
+            cycles = [tuple(replace(cycle, period_s=jobs[0].period_s) if cycle is epoch else cycle for cycle in cycles[0])]
     stretches = tuple(
         Stretch(job.epochs[0].start, job.epochs[-1].end, job.period_s, job.confidence, len(job.epochs)) for job in jobs
     )
@@ -163,10 +168,19 @@ class _Search:
             return "undersampled"
         return "rival_cycles" if confidence(self.cycle.evidence, 0.0) >= abstain_below else "no_cycle"
 
-    def speaks_against(self, other: "_Search") -> bool:
-        """Whether this search, of another clock, has a likely cycle of its own that is not the other's."""
-        own = self.cycle.period * self.seconds_of(other.clock)
-        return self.confidence >= CONTRADICTS and not same(own, other.cycle.period)
+    def settles(self, shortest_epoch_s: float) -> bool:
+        """Whether the other clock need not be asked: the cycle is sure and steady, and longer than steps."""
+        period = self.cycle.period * self.seconds_of(clocks.wall(self.clock.time))
+        steady = not self.parts and _is_steady(np.diff(self.cycle.boundaries))
+        return self.confidence >= ANSWERS and steady and period >= shortest_epoch_s
+
+    def yields(self, other: "_Search") -> bool:
+        """Whether the answer is the other clock's: epochs of these steps, the same cycle far clearer, or a surer one."""
+        ratio = other.cycle.period / (self.cycle.period * self.seconds_of(other.clock))
+        evidence = max(self.cycle.evidence, sum(part.evidence for part in self.parts))
+        clearer = abs(np.log(ratio)) < UNEVEN and other.cycle.evidence > CLEARER * evidence
+        surer = other.confidence > self.confidence + SURER and (self.confidence < CONTRADICTS or same(ratio, 1.0))
+        return surer or (other.confidence >= ANSWERS and (clearer or ratio > MULTIPLES[-1]))
 
     def jobs(self, signals: Signals, clock: Clock) -> list[JobEpochs]:
         """The cycle as a job, or one job for each part of the time where the period on the requested clock changes."""
@@ -177,7 +191,7 @@ class _Search:
         # Equal work may take another time from some moment on.
         place, by = (0, 0.0) if self.clock.name == clock.name else change(lengths)
         sides = [lengths[:place], lengths[place:]]
-        if abs(by) < DIFFERENT or min(np.mean(np.abs(side / np.median(side) - 1) <= CLOSE) for side in sides) < STEADY:
+        if abs(by) < DIFFERENT or not all(map(_is_steady, sides)):
             return [job]
         epochs = job.epochs[:place], job.epochs[place:]
         return [JobEpochs(float(np.median(side)), own, job.confidence) for side, own in zip(sides, epochs, strict=True)]
@@ -192,11 +206,8 @@ class _Search:
 
     def elsewhere(self, signals: Signals) -> list[Epoch]:
         """Epochs of the same cycle in the other busy stretches: a job that was stopped and resumed."""
-        epochs: list[Epoch] = []
-        for stretch in busy_stretches(signals):
-            grid = None if stretch == self.stretch else build(signals, self.clock, stretch)
-            epochs += [] if grid is None else _again(signals, self.clock, grid, self.cycle.period)
-        return epochs
+        others = (build(signals, self.clock, each) for each in busy_stretches(signals) if each != self.stretch)
+        return [epoch for grid in others if grid for epoch in _again(signals, self.clock, grid, self.cycle.period)]
 
     def of_period(self, period_s: float) -> "_Search | None":
         """This search with a cycle of another period [wall s]; None where it cannot be followed."""
@@ -226,18 +237,21 @@ class _Search:
         return float(np.median(clock.at(ends) - clock.at(starts)))
 
 
-def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, k_open: tuple[int, ...]) -> tuple[Cycle, ...]:
+def _named(signals: Signals, job: JobEpochs, shortest_epoch_s: float, search: _Search) -> tuple[Cycle, ...]:
     """What the cycles of a job are."""
     boundaries = np.array([*(epoch.start for epoch in job.epochs), job.epochs[-1].end])
     if job.period_s < shortest_epoch_s:
         return name_steps(signals, boundaries, job.period_s, job.confidence)
-    return name_cycles(signals, boundaries, job.period_s, job.confidence, k_open)
+    if search.parts:
+        return name_cycles(signals, boundaries, job.period_s, job.confidence)
+    inner = [search.clock.to_wall(search.grid.reading(marks)) for marks in within(search.grid, search.cycle)]
+    return name_cycles(signals, boundaries, job.period_s, job.confidence, search.cycle.k_open, inner)
 
 
-def _epoch_within(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
-    """The epoch that is shorter than the cycle that was found; None where that is the epoch."""
-    epochs = (cycle for cycle in cycles if cycle.kind == "epoch" and cycle.period_s >= shortest_s)
-    return next((cycle for cycle in epochs if np.log(period_s / cycle.period_s) > SAME), None)
+def _other_epoch(cycles: tuple[Cycle, ...], period_s: float, shortest_s: float) -> Cycle | None:
+    """The shortest epoch, where that is shorter or longer than the cycle that was found; None where that is it."""
+    first = next((each for each in cycles if each.kind == "epoch" and each.period_s >= shortest_s), None)
+    return None if first is None or same(first.period_s, period_s) else first
 
 
 def epochs_of(signals: Signals, clock: Clock, period_s: float) -> tuple[Epoch, ...]:
@@ -264,10 +278,9 @@ def shows(signals: Signals, clock: Clock, period_s: float) -> bool:
 
 def _again(signals: Signals, clock: Clock, grid: Grid, period: float) -> list[Epoch]:
     """Epochs of a known period [s of the clock] in another stretch of the trace."""
-    more = again(grid, period)
-    return (
-        [] if more is None else _epochs(clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1]), more[1])
-    )
+    if (more := again(grid, period)) is None:
+        return []
+    return _epochs(clock.to_wall(grid.reading(more[0])).clip(signals.time[0], signals.time[-1]), more[1])
 
 
 def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoch]:
@@ -275,15 +288,20 @@ def _epochs(times: NDArray[np.float64], match: NDArray[np.float64]) -> list[Epoc
     return [Epoch(start, end, min(pair)) for (start, end), pair in spans]
 
 
-def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
-    """The surest cycle on the clock; where that is not sure, on the other one too if that is wanted.
+def _is_steady(lengths: NDArray[np.float64]) -> bool:
+    """Whether one length is that of most."""
+    return bool(np.mean(np.abs(lengths / np.median(lengths) - 1) <= CLOSE) >= STEADY)
+
+
+def _searched(signals: Signals, clock: Clock, thorough: bool, shortest_epoch_s: float) -> _Search | None:
+    """The cycle on the clock; where that is not sure, uneven, or steps, the one on the other clock if that explains more.
 
     Epochs of a job that others slow down are even in work only; where the others' work is counted along, only in wall time.
     """
     best: _Search | None = None
     stretch = busy_stretches(signals)[0]
     for each in (clock, None) if thorough else (clock,):
-        if best is not None and best.confidence >= ANSWERS:  # not looked for on the other clock
+        if best is not None and best.settles(shortest_epoch_s):
             break
         on = each or clocks.other(signals, clock)
         grid = None if on is None else build(signals, on, stretch)
@@ -291,7 +309,7 @@ def _searched(signals: Signals, clock: Clock, thorough: bool) -> _Search | None:
         if on is None or grid is None or cycle is None:
             continue
         search = _Search(on, stretch, grid, cycle, parts(grid, cycle))
-        if best is None or (search.confidence > best.confidence + SURER and not best.speaks_against(search)):
+        if best is None or best.yields(search):
             best = search
     return best
 

@@ -10,10 +10,6 @@ from epochcast.detector.filters import running_max
 from epochcast.detector.methods.track.periods import autocorrelation, level, pooled
 from epochcast.detector.methods.track.template import Matching, boundary_phase, median_window, seeds, windows
 
-# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
-# ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
-# lab/speed/detector/comparison.py; calibrate.py fits the confidence to it.
-
 #: Bins per period in tracking, channels kept, rounds of template and matches. Research notes; 16 by choice.
 BINS, CHANNELS, ROUNDS = 96, 16, 3
 

@@ -27,8 +27,6 @@ from epochcast.detector.methods.track.periods import SAME, is_new, same
 
 Array = NDArray[np.float64]
 
-# "By choice", or without a word: set by hand. What all find together is measured by lab/speed/detector/comparison.py.
-
 #: A cycle of fewer readings is not followed. By choice; `boundaries.follow` needs as many bins.
 FEWEST_READINGS = 6
 
@@ -37,6 +35,10 @@ CLEAR, SMOOTHED = 0.6, 16
 
 #: A known cycle needs this quality to be there again. By choice.
 AGAIN = 0.3
+
+#: Numbers of shorter cycles that a longer one may hold, and the share of the longer ones that do, at places that scatter by so
+#: much of a shorter one. By choice; what has nothing to do with it scatters by 0.29 (uniform).
+PARTS, ALIKE, SCATTER = (2, 3, 4, 5, 6), 0.6, 0.1
 
 #: Periods of a trace that are followed until a cycle is chosen. By choice.
 ENOUGH = 200
@@ -133,12 +135,11 @@ def find(grid: Grid) -> TrackedCycle | None:
         k_open=k_open,
         curves=curves,
     )
-    if best.track is None:
+    if (track := best.track) is None:
         if cycle.boundaries.size < 2:
             return None
         period = float(np.diff(cycle.boundaries).mean()) * grid.step
         return replace(cycle, period=period, match=np.ones(cycle.boundaries.size))
-    track = best.track
     if _middle(grid.values, track.samples) is not grid.values:
         track = _followed(grid.values, track.samples, grid.over, most=None) or track
     inner = refined(grid.values, track, grid.lag)
@@ -167,6 +168,27 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
     if track is None or track.fit.quality < AGAIN or not same(track.samples * grid.step, period):
         return None
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
+
+
+def within(grid: Grid, outer: TrackedCycle) -> list[Array]:
+    """Boundaries [fractional samples] of clear shorter cycles, of which each of a grid's holds as many, at the same places.
+
+    Something else, as an evaluation after some epochs, makes it no multiple of them: half of one, as far as is known.
+    """
+    found = []
+    for period in (outer.period / grid.step / (count + 0.5) for count in PARTS):
+        track = _followed(grid.values, period, grid.over, most=None) if period >= FEWEST_READINGS * grid.over else None
+        if track is None or track.fit.quality < CLEAR or _evidence(track, grid) <= 0:
+            continue
+        marks = refined(grid.values, track, grid.lag)
+        edges = outer.boundaries - track.samples / 2
+        counts = np.histogram(marks, edges)[0]
+        usual = int(np.quantile(counts, 1 - ALIKE, method="lower"))
+        starts = np.searchsorted(marks, edges[:-1])[counts >= usual]
+        places = marks[starts[:, None] + np.arange(usual)] - edges[:-1][counts >= usual, None]
+        if usual in PARTS and places.std(axis=0).max() < SCATTER * track.samples:
+            found.append(marks)
+    return found
 
 
 def _folds(folding: Folding) -> list[_Hypothesis]:

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from epochcast.detector.filters import runs
 from epochcast.detector.methods.track.grid import Grid
 
-# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
-
 #: Within the cycles samples stay between these percentiles, and beyond by this share of their distance. By choice.
 USUAL, MARGIN = (1.0, 99.0), 0.15
 

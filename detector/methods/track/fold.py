@@ -43,19 +43,10 @@ MULTIPLES = tuple(range(2, 13))
 
 
 class Folding:
-    """Even samples at every scale, and the evidence for periods in them.
-
-    Attributes:
-        samples: how many there are at the finest scale.
-    """
+    """Even samples at every scale (`samples` at the finest), and the evidence for periods in them."""
 
     def __init__(self, values: Array, mask: NDArray[np.bool_] | None = None) -> None:
-        """Prepare the scales.
-
-        Args:
-            values: (m, n) channels on an even grid.
-            mask: (n,) where there was a reading; everywhere without.
-        """
+        """Prepare the scales of (m, n) channels on an even grid, with (n,) readings; all were read without a mask."""
         self.samples = values.shape[1]
         seen = np.ones(self.samples) if mask is None else mask.astype(np.float64)
         self._levels = [(values * seen, seen)]
@@ -165,14 +156,9 @@ class Folding:
 
 
 def stretched(values: Array, boundaries: Array, samples: int) -> tuple[Folding, float]:
-    """Cycles of uneven length, each stretched to the same number of samples, and that number: the period there.
+    """Cycles of uneven length in (m, n) channels, each stretched to at most so many samples, and to how many: the period there.
 
-    One cycle of the median length is added at either end, as far as there are samples.
-
-    Args:
-        values: (m, n) channels on an even grid.
-        boundaries: (k,) samples, increasing, k >= 3.
-        samples: most of a cycle.
+    One cycle of the median length is added at either end of the (k,) increasing boundaries [samples], as far as there are any.
     """
     lengths = np.diff(boundaries)
     usual = float(np.median(lengths))
@@ -188,12 +174,7 @@ def stretched(values: Array, boundaries: Array, samples: int) -> tuple[Folding, 
 
 
 def exact_period(values: Array, period: float) -> float:
-    """A strict period [samples], known to a per cent, made exact by the power of its first two harmonics in ever longer parts.
-
-    Args:
-        values: (m, n) channels on an even grid.
-        period: samples.
-    """
+    """A strict period [samples], known to a per cent, made exact by its first two harmonics in ever longer parts of (m, n)."""
     n = min(values.shape[1], MOST_EXACT)
     size = min(n, int(32 * period))
     while True:
@@ -208,12 +189,7 @@ def exact_period(values: Array, period: float) -> float:
 
 
 def even_boundaries(values: Array, period: float) -> Array:
-    """Boundaries [samples], (k,), of a strict cycle: where it begins in its mean, as far as the samples go.
-
-    Args:
-        values: (m, n) channels on an even grid.
-        period: samples, to a per cent.
-    """
+    """Boundaries [samples], (k,), of a strict cycle, known to a per cent: where it begins in its mean, as far as (m, n) go."""
     period = exact_period(values, period)
     place = (np.arange(values.shape[1]) / period % 1 * MOST_SAMPLES).astype(int)
     members = np.eye(MOST_SAMPLES)[place]

@@ -15,10 +15,6 @@ from epochcast.detector.filters import running_mean
 from epochcast.detector.methods.track.fold import Folding
 from epochcast.detector.signals import Signals
 
-# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. "Research notes": the tracker in
-# ../shared/research/detector.md, 4, tuned there on simulated traces. What all find together is measured by
-# lab/speed/detector/comparison.py; calibrate.py fits the confidence to it.
-
 #: Grid steps per sample of the trace, at most, and as many only while the grid has no more than so many steps: a cycle of few
 #: samples still needs bins to place its boundaries in. By choice.
 OVERSAMPLING, MOST_STEPS = 4, 16_000

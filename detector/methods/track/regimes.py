@@ -12,9 +12,6 @@ from epochcast.detector.methods.track.cycle import TrackedCycle, again, find
 from epochcast.detector.methods.track.fold import MULTIPLES
 from epochcast.detector.methods.track.grid import Grid
 
-# "By choice", or without a word: set by hand while the tracker was made; no sweep was kept. What they find together is measured
-# by lab/speed/detector/comparison.py, and calibrate.py fits the confidence to it.
-
 #: Periods whose logarithms differ by this much are two; by more than that much, one of them is the steps of the other.
 #: By choice; the simulator's class `changing` has 1.3 to 2.5.
 DIFFERENT, APART = float(np.log(1.25)), float(np.log(3.5))
@@ -39,13 +36,13 @@ def parts(grid: Grid, cycle: TrackedCycle) -> tuple[TrackedCycle, ...]:
         return ()
     if all(again(half, cycle.period) is not None for half in (grid.part(0, middle), grid.part(middle, n))):
         return ()
-    befores, afters = _before(grid, middle), _after(grid, middle)
+    befores, afters = _cycles(grid, 0, middle), _cycles(grid, middle, n)
     sure = [half.period for half in befores + afters if half.confidence >= ANSWERS]
     # The change is in one half: the other half has a single period, different from the period of both.
     if not sure or (len(sure) > 1 and np.log(max(sure) / min(sure)) < DIFFERENT):
         return ()
     for place in _places(grid, *(half.period / grid.step for half in (*befores, *afters))):
-        befores, afters = befores + _before(grid, place), afters + _after(grid, place)
+        befores, afters = befores + _cycles(grid, 0, place), afters + _cycles(grid, place, n)
     pairs = [
         (before, after)
         for before, after in product(befores, afters)
@@ -60,16 +57,10 @@ def parts(grid: Grid, cycle: TrackedCycle) -> tuple[TrackedCycle, ...]:
     return max(pairs, key=lambda pair: pair[0].confidence * pair[1].confidence, default=())
 
 
-def _before(grid: Grid, place: int) -> list[TrackedCycle]:
-    """The cycle of what comes before a sample, if there is any."""
-    cycle = find(grid.part(0, place))
-    return [] if cycle is None else [cycle]
-
-
-def _after(grid: Grid, place: int) -> list[TrackedCycle]:
-    """The cycle of what comes after a sample, if there is any."""
-    cycle = find(grid.part(place, grid.values.shape[1]))
-    return [] if cycle is None else [replace(cycle, boundaries=cycle.boundaries + place)]
+def _cycles(grid: Grid, first: int, last: int) -> list[TrackedCycle]:
+    """The cycle of a part of the grid, if there is any."""
+    cycle = find(grid.part(first, last))
+    return [] if cycle is None else [replace(cycle, boundaries=cycle.boundaries + first)]
 
 
 def _places(grid: Grid, *periods: float) -> list[int]:

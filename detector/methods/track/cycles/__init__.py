@@ -21,7 +21,7 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
+# By choice where nothing else is said, set by hand, here and beside; lab/speed/detector/cycles.py measures what they name.
 
 #: What happens at the end of an epoch takes so much longer than at the evaluations within it, or the device rests for longer
 #: there, by this part of a bin or of a step, and so many samples.
@@ -50,7 +50,12 @@ RIGHT_KIND: dict[Kind, float] = {"step": 0.94, "epoch": 0.84, "checkpoint": 0.84
 
 
 def name_cycles(
-    signals: Signals, boundaries: Array, period: float, confidence: float, k_open: tuple[int, ...] = ()
+    signals: Signals,
+    boundaries: Array,
+    period: float,
+    confidence: float,
+    k_open: tuple[int, ...] = (),
+    inner: Sequence[Array] = (),
 ) -> tuple[Cycle, ...]:
     """The cycles of a job, from short to long, where one of them is known.
 
@@ -60,6 +65,7 @@ def name_cycles(
         period: of it [s].
         confidence: of the period, 0..1; nested cycles have it at most.
         k_open: how many epochs the known cycle may hold by what recurs in its parts.
+        inner: boundaries [unix s] of shorter cycles that it may be made of.
     """
     inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
     does = activity(signals, inside)
@@ -72,6 +78,10 @@ def name_cycles(
     if mean is not None:
         *shorter, known = _nested(mean, period, confidence, does, share)
         cycles = [*shorter, *(_longer(signals, does, boundaries, known, mean, step_s) or [known])]
+        for marks in inner:
+            if len(cycles) == 1 and (parts := mean_cycle(signals, does, marks, step_s)) is not None:
+                made_of = _nested(mean, period, confidence, does, share, (parts, float(np.median(np.diff(marks)))))
+                cycles = made_of if made_of[-1].kind != "unknown" else cycles
         if not GPU_METRICS & signals.metrics.keys():
             cycles = [known]  # what a host does within an epoch may be anything
     # Where a cycle within is another, what recurs in it is no epoch.
@@ -114,11 +124,10 @@ def _judged(
 
 def name_steps(signals: Signals, boundaries: Array, period: float, confidence: float) -> tuple[Cycle, ...]:
     """The cycle of a job of which only strictly even, short cycles are known; arguments as `name_cycles`."""
-    lengths = np.diff(boundaries)
     inside = (signals.time > boundaries[0]) & (signals.time <= boundaries[-1])
     idle = activity(signals, inside).idle
     share = None if idle is None else float(idle[inside].mean())
-    text = f"{lengths.size} short cycles and nothing longer around them: steps, inference or short epochs"
+    text = f"{boundaries.size - 1} short cycles and nothing longer around them: steps, inference or short epochs"
     return (Cycle("unknown", period, confidence, text, share, None),)
 
 
@@ -126,8 +135,17 @@ def _noun(kind: Kind) -> str:
     return "cycle" if kind == "unknown" else kind
 
 
-def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivity, share: float | None) -> list[Cycle]:
-    """The known cycle, after the shorter cycle that it is made of where alike events divide it."""
+def _nested(
+    mean: MeanCycle,
+    period: float,
+    confidence: float,
+    does: TraceActivity,
+    share: float | None,
+    parts: tuple[MeanCycle, float] | None = None,
+) -> list[Cycle]:
+    """The known cycle, after the shorter one that it is made of: where alike events divide it, or one of a given mean course
+    and period [s].
+    """
     seconds = period / mean.rests.size
     known, events = does.out is not None, events_of(mean)
 
@@ -135,22 +153,31 @@ def _nested(mean: MeanCycle, period: float, confidence: float, does: TraceActivi
         text = "no metric shows what happens at its boundary" if event is None else _sentence(event, mean, seconds, does)
         return Cycle(kind, length, confidence, text + more, share, None if event is None else event.rests * seconds)
 
-    if not events:
+    last = _largest(events)
+    if last is None:
         return [cycle("unknown", period, None)]
-    last = max(events, key=lambda event: event.saves + event.other + event.rests)
     inner = [event for event in events if event is not last]
-    if not inner:
-        return [cycle(_alone(last, known), period, last)]
-    starts = [event.start for event in events]
-    distances = np.diff([*starts, starts[0] + mean.rests.size])
-    length = float(np.median(distances)) * seconds
-    even = distances.max() <= UNEVEN * distances.min()
-    kinds = None if not even else _two(inner, last, known, max(PART, SAMPLES / mean.bin_samples, PART * mean.step_bins))
+    distances = np.diff([*(event.start for event in events), events[0].start + mean.rests.size])
+    length, many = float(np.median(distances)) * seconds, len(events)
+    if parts is not None:
+        length, many = parts[1], int(period / parts[1])
+        ratio = length / parts[0].rests.size / seconds  # of its bins to these
+        inner = [
+            replace(event, other=int(np.ceil(event.other * ratio)), rests=event.rests * ratio, saves=event.saves * ratio)
+            for event in [_largest(events_of(parts[0]))]
+            if event is not None
+        ]
+    even = parts is not None or distances.max() <= UNEVEN * distances.min()
+    least = max(PART, SAMPLES / mean.bin_samples, PART * mean.step_bins)
+    kinds = _two(inner, last, known, least) if inner and even else None
     if kinds is None:
         return [cycle(_alone(last, known), period, last)]
-    usual = inner[0]
-    many = f"; {len(events)} in each {_noun(kinds[1])}"
-    return [cycle(kinds[0], length, usual, many), cycle(kinds[1], period, last)]
+    return [cycle(kinds[0], length, inner[0], f"; {many} in each {_noun(kinds[1])}"), cycle(kinds[1], period, last)]
+
+
+def _largest(events: Sequence[CycleEvent]) -> CycleEvent | None:
+    """Where most happens."""
+    return max(events, key=lambda event: event.saves + event.other + event.rests, default=None)
 
 
 def _alone(event: CycleEvent, known: bool) -> Kind:
@@ -212,7 +239,7 @@ def _span(mean: MeanCycle, period: float) -> tuple[float, float]:
     """From when to when around its boundary something happens in a mean cycle [s], with room for inexact boundaries."""
     n, room = mean.rests.size, max(ROOM, mean.step_bins)
     events = events_of(mean)
-    last = max(events, key=lambda event: event.saves + event.other + event.rests, default=None)
+    last = _largest(events)
     first, length = (0, 0) if last is None else (last.start, last.length)
     begin = first - n if first > n / 2 else first
     return (min(begin, 0) - room) * period / n, (max(begin + length, 0) + room) * period / n

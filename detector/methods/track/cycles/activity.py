@@ -9,8 +9,6 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
-
 #: Shares of the time in which kernels run, the best first; and metrics whose full scale is what is usual at work.
 BUSY, RELATIVE = ("gr_engine_active", "gpu_utilization"), ("sm_active", "process_cpu_utilization", "cpu_utilization", "cpu")
 

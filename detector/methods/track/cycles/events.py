@@ -10,8 +10,6 @@ from epochcast.detector.methods.track.cycles.mean_cycle import FLOWS, MeanCycle
 
 Bins = NDArray[np.bool_]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
-
 #: Two kinds of work are so many standard deviations apart (the halves of one noise: 2.7), and of what is no traffic the metric
 #: that changes most does so by this much (logarithm).
 APART, CHANGED = 5.5, 0.08

@@ -14,8 +14,6 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
-
 #: Bins in a cycle, at most, and samples in one, at least. Work is averaged over so many steps, where these show.
 BINS, SAMPLES, STEPS = 192, 2.0, 1.5
 

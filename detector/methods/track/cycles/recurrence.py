@@ -9,8 +9,6 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
-
 #: A longer cycle is this much longer at least, and has at most so many of the shorter one.
 LONGER, MOST = 1.5, 10
 

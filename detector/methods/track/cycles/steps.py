@@ -9,8 +9,6 @@ from epochcast.detector.signals import Signals
 
 Array = NDArray[np.float64]
 
-# By choice where nothing else is said, set by hand; lab/speed/detector/cycles.py measures what they name together.
-
 #: A step has so many readings at least, fewer look like a longer one (NVML renews utilisation every 0.2 s, read or not). It is
 #: this share of the cycle around it at most.
 FEWEST, LARGEST = 5, 1 / 6
