@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from epochcast.analyzer.backends.convmeter.measurement.collection import CollectionResult
+from epochcast.analyzer.backends.convmeter.measurement.device import Device
 from epochcast.analyzer.backends.distributed.attention_operator import attention_flops
 from epochcast.analyzer.backends.distributed.graph import Operator, Tensor
 from epochcast.analyzer.backends.distributed.models import Architecture, resolve
@@ -20,8 +22,6 @@ from epochcast.analyzer.backends.distributed.models.building import build, examp
 from epochcast.analyzer.backends.distributed.precision import Precision
 from epochcast.analyzer.backends.distributed.trace import trace
 from epochcast.analyzer.backends.growing_table import GrowingTable
-from lab.convmeter.collection import CollectionResult
-from lab.convmeter.device import Device
 from lab.distributed.operator_text import operator_text
 from lab.distributed.profile import ProfiledTimes, device_name
 

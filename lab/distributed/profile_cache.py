@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from epochcast.analyzer.backends.cache_folder import cache_folder
+from epochcast.analyzer.backends.convmeter.measurement.device import Timing
 from epochcast.common.files import write_whole
-from lab.convmeter.device import Timing
 
 
 class ProfileCache:

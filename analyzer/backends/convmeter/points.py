@@ -1,7 +1,7 @@
 """Measured points: one row per device, precision, network or block, image size, batch and number of devices.
 
 A table of points is a DataFrame with the columns :data:`KEYS`, the measured seconds :data:`TIMES` (NaN where a phase was not
-measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `lab/convmeter/` measures and writes it as CSV.
+measured) and the metrics of the network at batch 1 (:data:`.metrics.COLUMNS`). `measure convmeter` writes it as CSV.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _COUNTS = ("image_size", "batch", "devices", "nodes")
 
 
 def read_points(path: str | Path) -> pd.DataFrame:
-    """Read a table of measured points.
+    """Read a table of `measure convmeter`.
 
     Raises:
         InputError: the file is no such table, holds no row, or a cell is empty or no number that can be.
     """
     table = parse_csv(read_text(path), str(path), as_text=_NAMES)
     if missing := [name for name in (*KEYS, *COLUMNS) if name not in table]:
-        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a table of measured networks")
+        raise InputError(f"{str(path)!r} lacks the column {missing[0]!r}; give a table of `epochcast measure convmeter`")
     if table.empty:
         raise InputError(f"{str(path)!r} has no rows below its header; give a table of measured networks")
     for name in ("device", "precision", "network"):

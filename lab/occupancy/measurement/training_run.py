@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from epochcast.analyzer.backends.convmeter.measurement.phases import HostTimeline, training
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.networks import NETWORKS
 from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
 from epochcast.analyzer.backends.reader.failures import failure_reason
-from lab.convmeter.phases import HostTimeline, training
 
 NVML_WINDOW_S = 1.0
 """NVML's utilisation is of the past second at most (the agent's metrics.toml)."""

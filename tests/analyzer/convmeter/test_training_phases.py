@@ -4,12 +4,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
-from lab.convmeter.phases import (  # noqa: E402
+from epochcast.analyzer.backends.convmeter.measurement.phases import (  # noqa: E402
     HostTimeline,
     inference,
     training,
 )
+from epochcast.analyzer.backends.distributed.precision import PRECISIONS  # noqa: E402
 
 
 class Seen(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""``python -m lab.measure convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
+"""``epochcast measure convmeter`` on this machine's CPU: small networks, alone and by two processes over gloo."""
 
 import os
 import socket
@@ -90,8 +90,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def benchmark(folder, lab_answer):
-    return lambda *arguments: lab_answer("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
+def benchmark(folder, answered):
+    return lambda *arguments: answered("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
 
 
 def test_all_phases_are_measured_once(benchmark):
@@ -119,7 +119,7 @@ def test_all_phases_are_measured_once(benchmark):
 
 
 def test_what_cannot_be_trained_keeps_its_inference(benchmark):
-    answer = benchmark("--network", "my_nets:one_value_per_channel", "--optimizer", "sgd")
+    answer = benchmark("--network", "my_nets:one_value_per_channel")
     assert (answer["rows"], answer["failed"]) == (2, 0)
     assert answer["reasons"] == {"Expected more than 1 value per channel when training": 1}
     points = read_points("points.csv").set_index("batch")
@@ -146,12 +146,13 @@ def test_whatever_a_network_raises_the_others_are_measured(benchmark):
     assert set(trained["network"]) == {"my_nets:small"}
 
 
-def test_what_does_not_fit_into_memory_is_left_out(folder, lab_answer, monkeypatch):
-    from lab.convmeter import collection
+def test_what_does_not_fit_into_memory_is_left_out(folder, printed, monkeypatch):
+    from epochcast.analyzer.backends.convmeter.measurement import collection
 
     monkeypatch.setattr(collection, "free_bytes", lambda device: 1000.0)
-    answer = lab_answer("measure", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
-    assert (answer["rows"], answer["failed"], answer["reasons"]) == (0, 2, {"out of memory": 2})
+    said = printed("measure", "convmeter", *GRID, "--network", "my_nets:small", "--out", "points.csv", status=1)
+    assert "0 points, 0 of them new; 2 could not be run" in said
+    assert "2 x out of memory" in said
 
 
 @pytest.mark.parametrize(
@@ -162,12 +163,12 @@ def test_what_does_not_fit_into_memory_is_left_out(folder, lab_answer, monkeypat
         (["--block", "my_nets:small/Conv9"], "no block 'Conv9'"),
     ],
 )
-def test_bad_input_is_one_sentence(folder, lab, arguments, said):
-    assert said in lab("measure", "convmeter", *GRID, *arguments, "--out", "points.csv", status=2)
+def test_bad_input_is_one_sentence(folder, refused, arguments, said):
+    assert said in refused("measure", "convmeter", *GRID, *arguments, "--out", "points.csv")
 
 
 def test_two_processes_train_together_and_fail_together(benchmark, monkeypatch):
-    from lab.convmeter import workers
+    from epochcast.analyzer.backends.convmeter.measurement import workers
 
     monkeypatch.setattr(workers, "_PATIENCE", timedelta(seconds=60))
     with socket.socket() as free:
@@ -185,7 +186,7 @@ def test_two_processes_train_together_and_fail_together(benchmark, monkeypatch):
         monkeypatch.setenv(name, str(value))
     asked = ["--network", "my_nets:small", "--network", "my_nets:fails_in_the_second"]
     second = subprocess.Popen(
-        [sys.executable, "-m", "lab.measure", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
+        [sys.executable, "-m", "epochcast.analyzer", "measure", "convmeter", *GRID, *asked, "--out", "points.csv", "--json"],
         env=os.environ | {"RANK": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

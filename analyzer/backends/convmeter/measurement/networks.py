@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from epochcast.analyzer.backends.convmeter.measurement.memory import free_bytes
+from epochcast.analyzer.backends.convmeter.measurement.plan import PlannedPoint
 from epochcast.analyzer.backends.networks.find_network import find_network
-from lab.convmeter.memory import free_bytes
-from lab.convmeter.plan import PlannedPoint
 
 _MOST_KEPT = 0.25  # of the memory that is free
 

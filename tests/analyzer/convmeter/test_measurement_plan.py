@@ -1,9 +1,9 @@
-"""What `lab.measure convmeter` measures, and in which order."""
+"""What `measure convmeter` measures, and in which order."""
 
 from collections import Counter
 
+from epochcast.analyzer.backends.convmeter.measurement.plan import MOST_FLOPS, NETWORKS, plan
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
-from lab.convmeter.plan import MOST_FLOPS, NETWORKS, plan
 
 FP32, AMP = PRECISIONS["fp32"], PRECISIONS["amp-bf16"]
 SOME = ("resnet18", "vgg11", "squeezenet1_0", "alexnet", "mobilenet_v2")  # counted beforehand: no torch

@@ -1,11 +1,11 @@
-"""The table that `lab.measure convmeter` writes row by row."""
+"""The table that `measure convmeter` writes row by row."""
 
 import pytest
 
+from epochcast.analyzer.backends.convmeter.measurement.points_file import HEADER, points_file
 from epochcast.analyzer.backends.convmeter.metrics import COLUMNS
 from epochcast.analyzer.backends.convmeter.points import read_points
 from epochcast.analyzer.errors import InputError
-from lab.convmeter.points_file import HEADER, points_file
 
 PLACE = {"device": "Brand CPU, 3 GHz (1 thread)", "optimizer": "adam", "software": "torch 2.13.0"}
 

@@ -14,14 +14,10 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from epochcast.analyzer.backends.convmeter.points import PHASES
-from epochcast.analyzer.backends.convmeter.training_memory import training_memory
-from epochcast.analyzer.backends.reader.failures import failure_reason
-from epochcast.analyzer.errors import InputError
-from lab.convmeter.device import Timing, cpu_name, tf32
-from lab.convmeter.memory import free_bytes
-from lab.convmeter.networks import Networks
-from lab.convmeter.phases import (
+from epochcast.analyzer.backends.convmeter.measurement.device import Timing, cpu_name, tf32
+from epochcast.analyzer.backends.convmeter.measurement.memory import free_bytes
+from epochcast.analyzer.backends.convmeter.measurement.networks import Networks
+from epochcast.analyzer.backends.convmeter.measurement.phases import (
     CudaTimeline,
     HostTimeline,
     Optimizer,
@@ -30,9 +26,13 @@ from lab.convmeter.phases import (
     time_phases,
     training,
 )
-from lab.convmeter.plan import Device, MeasurementPlan, PlannedPoint
-from lab.convmeter.points_file import points_file
-from lab.convmeter.workers import WorkerGroup
+from epochcast.analyzer.backends.convmeter.measurement.plan import Device, MeasurementPlan, PlannedPoint
+from epochcast.analyzer.backends.convmeter.measurement.points_file import points_file
+from epochcast.analyzer.backends.convmeter.measurement.workers import WorkerGroup
+from epochcast.analyzer.backends.convmeter.points import PHASES
+from epochcast.analyzer.backends.convmeter.training_memory import training_memory
+from epochcast.analyzer.backends.reader.failures import failure_reason
+from epochcast.analyzer.errors import InputError
 
 _MOST_OF_FREE = 0.5
 
