@@ -56,7 +56,7 @@ def predict(traces_or_profiles: tuple[str, ...], gpus: Path | None, plot: Path |
 
         save_figure(chart_figure(prediction_chart(job)), plot, simulated=job.simulated)
     if as_json:
-        click.echo(job_json(job, indent=2))
+        click.echo(job_json(job, indent=2).decode())
         return job.status
     terminal.say(prediction_text(job))
     terminal.notes(job.notes)

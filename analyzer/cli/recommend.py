@@ -169,7 +169,7 @@ def recommend(
 
         save_figure(cost_figure(drawn, deadline_s=deadline, budget_usd=budget), plot, simulated=job.simulated)
     if as_json:
-        click.echo(job_json(job, indent=2))
+        click.echo(job_json(job, indent=2).decode())
         return job.status
     if form == "skypilot" and recommended.decision is not None:
         # What may be as good is what is worth falling back on where the first one cannot be had.
