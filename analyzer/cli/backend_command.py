@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from epochcast.analyzer.cli import progress, terminal
@@ -59,12 +59,14 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
         own = {} if config is None else read_toml(config).get("backends", {}).get(kind.name, {})
         try:
             backend = kind(Settings(gpus=gpus_file, own=own, progress=progress.show, notes=terminal.note))
-            answer: Answer = backend.answer(checked)  # type: ignore[assignment]
+            answer: Answer | None = backend.answer(checked)  # type: ignore[assignment]
         except (InputError, ValidationError):  # an answer that does not fit its own class is a fault of the backend
             raise
         except ValueError as error:  # what it has to say
             raise InputError(str(error)) from error
         progress.clear()
+        if answer is None:  # the first of several processes answers for all
+            return 0
         if plot := getattr(checked, "plot", options_set.get("plot")):  # a question may have it as a field, and check it
             from epochcast.analyzer.charts import chart_figure, save_figure
 
@@ -97,20 +99,20 @@ def backend_command(kind: type[Backend], *, predicts: bool = True) -> click.Comm
 
 def options_of(question: type[Question], *names: str) -> list[click.Parameter]:
     """The options of some fields, for a command that is written by hand; values are held to the limits of their fields."""
-    return [_within_limits(_option(name, question.model_fields[name]), question.model_fields[name]) for name in names]
+    return [_within_limits(name, question.model_fields[name]) for name in names]
 
 
-def _within_limits(option: click.Parameter, field: FieldInfo) -> click.Parameter:
-    of: Any = Annotated[field.annotation, field]
-    limits, made = TypeAdapter(of), option.callback
+def _within_limits(name: str, field: FieldInfo) -> click.Parameter:
+    option = _option(name, field)
+    limits, made = create_model("Limits", **{name: (field.annotation, field)}), option.callback  # type: ignore[call-overload]
 
     def value(context: click.Context, given: click.Parameter, text: Any) -> Any:
         found = made(context, given, text) if made else text
         if found not in (None, ()):
             try:
-                limits.validate_python(found)
+                limits(**{name: list(found) if isinstance(found, tuple) else found})
             except ValidationError as error:
-                raise click.BadParameter(error.errors()[0]["msg"], context, given) from error
+                raise InputError(sentence(error, {name: option.opts[0]})) from error
         return found
 
     option.callback = value

@@ -20,7 +20,6 @@ from epochcast.analyzer.jobs.cycles import (
     second_job,
     waits,
 )
-from epochcast.analyzer.jobs.sources import usd_of
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
@@ -164,7 +163,11 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
     origin = float(_earliest(read).time[0])
     how = f"method {detection.method}, {detection.clock} clock, confidence {detection.confidence:.2f}"
     samples = "" if detection.samples_per_epoch is None else f", {number(detection.samples_per_epoch)} samples per"
-    cost = usd_of(read) if waits(detection.cycles) else None
+    cost = None
+    if waits(detection.cycles):
+        from epochcast.analyzer.jobs.sources import usd_of  # what predicts, which takes a second to load
+
+        cost = usd_of(read)
     about = cycle_lines(detection.cycles, cost)
     if detection.verdict == "none":
         return "\n".join([no_answer(detection) or f"no epochs found ({how})", *about, *_stretches(detection.stretches, origin)])

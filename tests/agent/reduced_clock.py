@@ -14,4 +14,4 @@ def reduced_clock(gpu: str, columns: Mapping[str, Sequence[float]]) -> str | Non
     """The sentence on a job of two epochs of ten seconds each, with a row a second."""
     time = 100.5 + np.arange(20)
     profile = summarise(gpu, time, columns, [(100.0, 110.0), (110.0, 120.0)], exclude_first=False)
-    return use_of([Source("0", profile, load_catalog()[gpu])], [profile], None).reduced_clock
+    return use_of([Source(name="0", profile=profile, gpu=load_catalog()[gpu])], [profile], None).reduced_clock

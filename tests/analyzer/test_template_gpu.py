@@ -33,7 +33,7 @@ def mine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def job() -> Profile:
-    return read_profile(json.loads((ROOT / "analyzer" / "answers" / "example_profile.json").read_text("utf-8")))
+    return read_profile(json.loads((ROOT / "analyzer" / "jobs" / "example_profile.json").read_text("utf-8")))
 
 
 def test_both_templates_hold_what_a_gpu_needs_and_no_more(mine: Path) -> None:

@@ -251,7 +251,7 @@ def test_predict_takes_the_gpus_of_a_log_as_those_of_one_job(
     path = log(smi_log(("index", *METRICS), gpus=2))
     assert main(["predict", str(path), "--gpu", "H100 SXM5", "--target", "A10G", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert [one["trace"] for one in answer["gpus"]] == [f"{path}, GPU 0", f"{path}, GPU 1"]
+    assert [one["name"] for one in answer["gpus"]] == [f"{path}, GPU 0", f"{path}, GPU 1"]
     assert sum("no time zone" in note for note in answer["notes"]) == 1, "said once of a file"
 
 

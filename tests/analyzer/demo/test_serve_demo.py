@@ -90,7 +90,7 @@ def test_the_watcher_finds_what_was_drawn(source_at: Callable[..., DemoSource]) 
         found[uuid] = watch.report()
     assert found["GPU-demo1-0"].detection.period_s == pytest.approx(31.0, rel=0.05)
     assert found["GPU-demo1-3"].detection.period_s > 1.1 * found["GPU-demo1-0"].detection.period_s
-    assert found["GPU-demo4-0"].unit == "cycle"
+    assert found["GPU-demo4-0"].detection.unit == "cycle"
     assert all(report.profile is not None and report.profile.simulated for report in found.values())
 
 

@@ -16,9 +16,10 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs import sources
 from epochcast.analyzer.jobs.cycles import NO_STEP
 from epochcast.analyzer.jobs.prices import load_instances
+from epochcast.analyzer.jobs.prices.rented import usd_per_hour
 from epochcast.analyzer.jobs.sources import profile_of
 from epochcast.analyzer.traces import job_traces
-from epochcast.analyzer.traces.job_traces import APART, read_job, usd_per_hour
+from epochcast.analyzer.traces.job_traces import APART, read_job
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 from epochcast.detector import Cycle, Detection, JobDetection, JobEpochs, detect
 from epochcast.regressor import load_catalog
@@ -76,7 +77,7 @@ def found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     true = detect(trace.time, trace.metrics())
 
     def changed(**changes: object) -> Path:
-        for place in ("answers.detected_profile.detect", "cli.detect.find_epochs"):
+        for place in ("jobs.detected_profile.detect", "cli.detect.find_epochs"):
             monkeypatch.setattr(f"epochcast.analyzer.{place}", lambda *_, **__: replace(true, **changes))
         return folder / "run.gpu0.parquet"
 

@@ -161,7 +161,7 @@ def test_a_job_is_found_and_left_by_keyboard(desktop: Watched) -> None:
 
 def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
     page = desktop.open("/jobs/slurm-1234")
-    told = {one["gpu"]: one for one in desktop.service.api("/jobs/slurm-1234")["prediction"]["predictions"]}
+    told = {one["gpu"]: one for one in desktop.service.api("/jobs/slurm-1234")["answer"]["predictions"]}
     ticks = page.eval_on_selector_all(
         ".axis text", "all => all.map(one => [parseFloat(one.getAttribute('x')), one.textContent])"
     )
@@ -188,7 +188,7 @@ def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
 def sure_by(service: Service, confidence: float) -> None:
     """Let GPU 0 of node 1 be so sure."""
     before = service.parts.store.reports()["GPU-node-1-0"]
-    service.parts.store.write_gpus([GpuChange(replace(before, confidence=confidence))])
+    service.parts.store.write_gpus([GpuChange(replace(before, detection=replace(before.detection, confidence=confidence)))])
     service.parts.analysis.round()
 
 
@@ -196,7 +196,7 @@ def sure_by(service: Service, confidence: float) -> None:
 def test_a_page_changes_when_the_fleet_does_and_is_not_loaded_again(desktop: Watched, path: str) -> None:
     page = desktop.open(path)
     page.evaluate("loaded = 'once'")
-    before = desktop.service.parts.store.reports()["GPU-node-1-0"].confidence
+    before = desktop.service.parts.store.reports()["GPU-node-1-0"].detection.confidence
     try:
         sure_by(desktop.service, 0.83)
         page.get_by_text("83 %").first.wait_for(timeout=20_000)
@@ -212,7 +212,7 @@ def test_a_page_without_a_stream_fetches_itself_now_and_then(desktop: Watched, m
     page.clock.install()
     desktop.open("/jobs/slurm-1234")
     page.evaluate(CLOSED)
-    before = desktop.service.parts.store.reports()["GPU-node-1-0"].confidence
+    before = desktop.service.parts.store.reports()["GPU-node-1-0"].detection.confidence
     try:
         sure_by(desktop.service, 0.83)
         assert page.get_by_text("83 %").count() == 0
@@ -238,7 +238,7 @@ def test_news_come_without_losing_focus_place_or_what_is_unfolded(desktop: Watch
     before = parts.store.reports()["GPU-node-1-0"]
     try:
         # Still sure (0.8): below, notes and hints would come and go, and whether the browser scrolls by their height varies.
-        parts.store.write_gpus([GpuChange(replace(before, confidence=0.87))])
+        parts.store.write_gpus([GpuChange(replace(before, detection=replace(before.detection, confidence=0.87)))])
         parts.analysis.round()
         assert "87" not in page.locator("#gpu-GPU-node-1-0").text_content()
         page.evaluate("refresh()")

@@ -56,7 +56,8 @@ def named(report: Report, payload: str, number: int) -> Report:
     owners = [replace(owner, **dict.fromkeys(("process", "user", "container", "pod"), payload)) for owner in report.owners]
     owners = [replace(owner, slurm_job=f"{number // 2}{payload}" if owner.slurm_job else "") for owner in owners]
     cycles = tuple(replace(cycle, evidence=payload) for cycle in report.detection.cycles)
-    return replace(report, device=device, owners=tuple(owners), cycles=cycles)
+    detection = replace(report.detection, cycles=cycles)
+    return replace(report, device=device, owners=tuple(owners), detection=detection)
 
 
 @pytest.fixture
