@@ -165,7 +165,7 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
     samples = "" if detection.samples_per_epoch is None else f", {number(detection.samples_per_epoch)} samples per"
     cost = None
     if waits(detection.cycles):
-        from epochcast.analyzer.jobs.sources import usd_of  # what predicts, which takes a second to load
+        from epochcast.analyzer.jobs.prices.rented import usd_of
 
         cost = usd_of(read)
     about = cycle_lines(detection.cycles, cost)

@@ -13,7 +13,7 @@ from epochcast.analyzer.adapters import prometheus_json
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import REASONS, Throughput, open_text, second_job, throughput, waits
 from epochcast.analyzer.jobs.detected_profile import detect_epochs, is_sure, profile_of_detection
-from epochcast.analyzer.jobs.prices import Instance, load_instances
+from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.jobs.prices.rented import usd_per_hour
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
@@ -21,7 +21,7 @@ from epochcast.analyzer.traces.job_traces import APART, detect_together, read_jo
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Cycle, Detection
-from epochcast.regressor import Catalog, Gpu, Prediction, Profile, load_catalog
+from epochcast.regressor import Catalog, Gpu, Prediction, Profile
 from epochcast.regressor.job_types import JobType, job_type_of, network_in
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision, overall_flop_utilization
@@ -298,16 +298,6 @@ def wait_sentences(
     if usd is None:
         usd = usd_per_hour([source.gpu.name for source in sources], instances)
     return waits(cycles, usd)
-
-
-def usd_of(traces: Sequence[Trace]) -> float | None:
-    """`usd_per_hour` of the GPUs that the traces name, by our own price table; None where one names none that is known."""
-    catalog = load_catalog()
-    try:
-        gpus = [gpu_of(trace.gpu or "", trace.static, catalog).name for trace in traces]
-    except ValueError:  # the regressor's InputError: unknown or ambiguous
-        return None
-    return usd_per_hour(gpus, load_instances(None, catalog)[0])
 
 
 def add_own_gpus(catalog: Catalog, sources: Sequence[Source]) -> Catalog:

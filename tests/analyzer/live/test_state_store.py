@@ -22,17 +22,9 @@ from .conftest import device
 DAY = 86_400.0
 UUID = "GPU-8f2c1f0a-3c1d-4a59-9a86-5f4c0a2b7d10"
 PROFILE = Profile("T4", 10.0, "epoch", 1, {"power": dict.fromkeys(STATISTICS, 60.0)}, "none", True, simulated=True)
-REPORT = Report(
-    replace(device(), static={"sm_count": {"value": 40}}),
-    "answered",
-    Detection("epochs", 10.0, None, (), 0.9, "track", "wall"),
-    5.0,
-    7,
-    epochs=(EpochRecord(5.0, 15.0, 0.9, 5.0),),
-    profile=PROFILE,
-    owners=(Owner(1, "python"),),
-    last_sample=16.0,
-)
+FOUND = Detection("epochs", 10.0, None, (), 0.9, "track", "wall")
+DEVICE = replace(device(), static={"sm_count": {"value": 40}})
+REPORT = Report(DEVICE, "answered", FOUND, 5.0, 7, (EpochRecord(5.0, 15.0, 0.9, 5.0),), PROFILE, (Owner(1, "python"),), 16.0)
 
 
 def epoch(start: float, job_since: float = 0.0) -> EpochRecord:

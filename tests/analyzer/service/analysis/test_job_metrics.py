@@ -176,13 +176,3 @@ def test_a_page_has_a_bound_and_says_what_it_leaves_out(analysis: MakeAnalysis, 
         assert sum(len(jobs) - len(own) for own in named.values()) == (
             0 if max(sizes) < 1000 else 3
         )  # the one job, in each part
-
-
-def test_what_is_recommended_says_how_far_it_is_supported(analysis: MakeAnalysis) -> None:
-    found = analysis(report(instance="g4dn.8xlarge", cloud="aws"))
-    samples, _ = page(found)
-    (job,) = found.snapshot.jobs.values()
-    assert job.answer and job.answer.recommendation and job.answer.recommendation.cheapest
-    cheapest = job.answer.recommendation.cheapest
-    there = next(one for one in job.answer.predictions if one.gpu == cheapest.instance.gpu)
-    assert value(samples, "epochcast_job_recommended_support_ratio", objective="cost") == there.support
