@@ -108,9 +108,9 @@ def test_a_folder_is_one_job_of_the_traces_in_it(folder: Path, answer: Run, text
 
 def test_predictions_are_of_the_gpus_that_do_the_job(folder: Path, answer: Run) -> None:
     document = answer("predict", folder, "--target", "A10G")
-    assert [one["trace"] for one in document["gpus"]] == [str(folder / "run.gpu0.parquet"), str(folder / "run.gpu2.csv")]
+    assert [one["name"] for one in document["gpus"]] == [str(folder / "run.gpu0.parquet"), str(folder / "run.gpu2.csv")]
     assert f"{folder / 'run.gpu1.parquet'}: is idle, so it is not counted" in document["notes"]
-    assert (document["unit"], document["cycle"]) == ("epoch", None)
+    assert document["gpus"][0]["profile"]["unit"] == "epoch"
     ranked = answer("recommend", folder, "--cloud", "aws")
     assert ranked["gpus"] == 3, "the idle one is rented all the same"
     assert any("is idle" in note for note in ranked["notes"])
@@ -126,7 +126,7 @@ def test_each_gpu_gets_the_cycle_of_the_job(folder: Path, answer: Run, monkeypat
 
     monkeypatch.setattr(sources, "detect_together", unsure)
     document = answer("predict", folder, "--target", "A10G")
-    assert [one["epoch_s"] for one in document["gpus"]] == pytest.approx([12.0, 12.0], rel=0.05)
+    assert [one["profile"]["epoch_s"] for one in document["gpus"]] == pytest.approx([12.0, 12.0], rel=0.05)
 
 
 def test_gpus_that_disagree_give_no_seconds(
@@ -149,7 +149,7 @@ def test_gpus_that_disagree_give_no_seconds(
     assert lines[3].startswith(f"  run.gpu0 (Tesla T4): {sentence} (14 cycles, period 12.")
     assert lines[5].startswith("  run.gpu2 (Tesla T4): 14 epochs, period 12.")
     document = answer("predict", folder, "--target", "A10G")
-    assert document["epoch_s"] is None and len(document["gpus"]) == 2, "the idle one says nothing even of ratios"
+    assert [one["profile"]["epoch_s"] for one in document["gpus"]] == [None] * 2, "the idle one says nothing even of ratios"
     assert f"{folder / 'run.gpu0.parquet'}: {sentence}" in document["notes"]
     assert sum("two cycles are equally likely" in note for note in document["notes"]) == 1
 
@@ -165,8 +165,8 @@ def test_a_job_of_steps_is_one_on_every_gpu(folder: Path, answer: Run, monkeypat
 
     monkeypatch.setattr(job_traces, "detect_job", even)
     document = answer("predict", folder, "--target", "A10G", "--samples-per-step", "256")
-    assert [(one["unit"], one["epoch_s"]) for one in document["gpus"]] == [("step", 0.5)] * 2
-    assert document["samples_per_s"] == 512
+    assert [(one["profile"]["unit"], one["profile"]["epoch_s"]) for one in document["gpus"]] == [("step", 0.5)] * 2
+    assert document["throughput"]["samples_per_s"] == 512
 
 
 def test_traces_of_different_times_are_no_job(folder: Path, tmp_path: Path, answer: Run, text: Callable[..., str]) -> None:
@@ -232,12 +232,12 @@ def test_a_cycle_is_called_one_and_costs_what_is_waited(
     assert printed[0].startswith("14 cycles, period 12.") and printed[0].endswith(" samples per cycle)")
     assert printed[1].startswith("step: 500") and printed[2].startswith("checkpoint: 12.0") and printed[3] == waits
     document = answer("predict", trace, "--target", "A10G")
-    assert document["unit"] == "cycle" and document["cycle"]["kind"] == "checkpoint"
+    assert document["gpus"][0]["profile"]["unit"] == "cycle"
     assert waits in document["idle_at_boundaries"]
     printed = "\n".join(text("predict", trace, "--target", "A10G", "--epochs", "9").splitlines())
     assert "s per cycle (checkpoint), " in printed and "left out: the first cycle" in printed and "job: 9 cycles, " in printed
     ranked = answer("recommend", trace)
-    assert ranked["unit"] == "cycle" and ranked["cycle"]["kind"] == "checkpoint" and waits in ranked["idle_at_boundaries"]
+    assert ranked["gpus"][0]["profile"]["unit"] == "cycle" and waits in ranked["idle_at_boundaries"]
     assert "one cycle (checkpoint) of a job" in text("recommend", trace)
     assert "9 cycles (checkpoint) of a job" in text("recommend", trace, "--epochs", "9")
 
@@ -266,13 +266,14 @@ def test_samples_and_tokens_per_second_here_and_elsewhere(
     found: Callable[..., Path], answer: Run, text: Callable[..., str]
 ) -> None:
     trace, options = found(cycles=(STEP, CHECKPOINT)), ("--samples-per-step", "256", "--tokens-per-step", "1e5")
-    for command, key in (("predict", "predictions"), ("recommend", "recommendations")):
+    for command in ("predict", "recommend"):
         document = answer(command, trace, *options)
-        assert (document["samples_per_s"], document["tokens_per_s"]) == (512, 2e5)
-        for row in document[key]:
-            assert row["samples_per_s"] * row["ratio"] == pytest.approx(512)
-            assert row["tokens_per_s"] * row["ratio"] == pytest.approx(2e5)
-        assert len({row["ratio"] for row in document[key]}) > 3
+        here, placed = document["throughput"], (document["recommendation"] or {"placements": []})["placements"]
+        assert (here["samples_per_s"], here["tokens_per_s"]) == (512, 2e5)
+        rows = [(one["throughput"], one["ratio"]) for one in document["predictions"]]
+        rows += [(one["throughput"], one["prediction"]["ratio"]) for one in placed]
+        assert all(rate["samples_per_s"] * ratio == pytest.approx(512) for rate, ratio in rows)
+        assert all(rate["tokens_per_s"] * ratio == pytest.approx(2e5) for rate, ratio in rows)
         printed = text(command, trace, *options[:2])
         (header,) = [line for line in printed.splitlines() if "90 % interval" in line and "gpu" in line]
         assert "samples/s" in header and "tokens/s" not in header
@@ -284,7 +285,7 @@ def test_without_a_step_no_throughput_is_known(found: Callable[..., Path], answe
     assert NO_STEP in text("predict", trace, "--samples-per-step", "256")
     assert NO_STEP not in text("predict", trace)
     document = answer("predict", trace, "--samples-per-step", "256")
-    assert document["samples_per_s"] is None and document["tokens_per_s"] is None
+    assert document["throughput"] is None
 
 
 def test_the_throughput_of_a_profile_is_known_where_it_is_of_steps(
@@ -296,7 +297,8 @@ def test_the_throughput_of_a_profile_is_known_where_it_is_of_steps(
         path = tmp_path / f"{unit}.json"
         path.write_text(json.dumps(profile_json(each)))
         document = answer("predict", path, "--samples-per-step", "256")
-        assert (document["unit"], document["cycle"], document["samples_per_s"]) == (unit, None, rate)
+        known = document["throughput"]
+        assert (document["gpus"][0]["profile"]["unit"], known and known["samples_per_s"]) == (unit, rate)
         assert (NO_STEP in document["notes"]) == (rate is None)
 
 
@@ -346,7 +348,7 @@ def test_eight_real_gpus_wait_for_a_checkpoint(shared_data: Path, answer: Run) -
     assert [cycle["kind"] for cycle in document["job"]["cycles"]] == ["checkpoint"]
     assert [one["odd"] for one in document["gpus"]] == [None] * 8
     predicted = answer("predict", *files, "--target", "H100 PCIe")
-    assert predicted["unit"] == "cycle" and predicted["cycle"]["kind"] == "checkpoint" and len(predicted["gpus"]) == 8
+    assert [gpu["profile"]["unit"] for gpu in predicted["gpus"]] == ["cycle"] * 8
     assert any(
         "of the time goes to what looks like checkpoints" in note and "/h)" in note for note in predicted["idle_at_boundaries"]
     )
