@@ -112,7 +112,7 @@ def test_predictions_are_of_the_gpus_that_do_the_job(folder: Path, answer: Run) 
     assert f"{folder / 'run.gpu1.parquet'}: is idle, so it is not counted" in document["notes"]
     assert document["gpus"][0]["profile"]["unit"] == "epoch"
     ranked = answer("recommend", folder, "--cloud", "aws")
-    assert ranked["gpus"] == 3, "the idle one is rented all the same"
+    assert ranked["gpus"][0]["profile"]["gpus"] == 3, "the idle one is rented all the same"
     assert any("is idle" in note for note in ranked["notes"])
 
 
@@ -259,9 +259,6 @@ def test_a_corpus_takes_no_cycles_for_epochs(found: Callable[..., Path]) -> None
         profile_beside(trace, Path("run.json"), unmarked, load_catalog())
 
 
-# Throughput ---------------------------------------------------------------------------------------------------------------
-
-
 def test_samples_and_tokens_per_second_here_and_elsewhere(
     found: Callable[..., Path], answer: Run, text: Callable[..., str]
 ) -> None:
@@ -300,9 +297,6 @@ def test_the_throughput_of_a_profile_is_known_where_it_is_of_steps(
         known = document["throughput"]
         assert (document["gpus"][0]["profile"]["unit"], known and known["samples_per_s"]) == (unit, rate)
         assert (NO_STEP in document["notes"]) == (rate is None)
-
-
-# Two jobs on one GPU ------------------------------------------------------------------------------------------------------
 
 
 def test_epochs_that_are_too_unsure_are_not_called_none(found: Callable[..., Path], text: Callable[..., str]) -> None:
