@@ -44,8 +44,8 @@ def reports_of(gpus: int, minutes: float, seed: int) -> dict[str, list[tuple[Rep
                     epochs = tuple(EpochRecord(end - 1.0, end, 0.95, since) for end in seen.tolist())
                     period = float(np.median(np.diff(ends)))
                     seen_in = Detection("epochs", period, None, (), 0.95, "track", "wall")
-                    told = Report(device, "idle", seen_in, since, len(epochs), epochs[-MOST_EPOCHS:])
-                    found[node.device.name].append((told, number))
+                    report = Report(device, "idle", seen_in, since, len(epochs), epochs[-MOST_EPOCHS:])
+                    found[node.device.name].append((report, number))
     return found
 
 

@@ -23,8 +23,8 @@ class Node:
         self.asked: list[dict[str, list[str]]] = []
 
     def tell(self, epochs: list[EpochRecord], *, written: int | None = None, device: GpuDevice = DEVICE) -> None:
-        told = tuple(replace(epoch, profile=None) for epoch in epochs)
-        report = Report(device, "answered", Detection("epochs", 10.0, None, (), 0.9, "track", "wall"), 0.0, len(epochs), told)
+        plain = tuple(replace(epoch, profile=None) for epoch in epochs)
+        report = Report(device, "answered", Detection("epochs", 10.0, None, (), 0.9, "track", "wall"), 0.0, len(epochs), plain)
         self.reports = [report_json(report)]
         self.epochs = epochs[:written]
 

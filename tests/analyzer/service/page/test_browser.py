@@ -161,7 +161,7 @@ def test_a_job_is_found_and_left_by_keyboard(desktop: Watched) -> None:
 
 def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
     page = desktop.open("/jobs/slurm-1234")
-    told = {one["gpu"]: one for one in desktop.service.api("/jobs/slurm-1234")["answer"]["predictions"]}
+    answered = {one["gpu"]: one for one in desktop.service.api("/jobs/slurm-1234")["answer"]["predictions"]}
     ticks = page.eval_on_selector_all(
         ".axis text", "all => all.map(one => [parseFloat(one.getAttribute('x')), one.textContent])"
     )
@@ -175,10 +175,10 @@ def test_each_prediction_is_drawn_where_its_number_is(desktop: Watched) -> None:
         return unit * (low * (high / low) ** part if logarithmic else low + part * (high - low))
 
     rows = page.eval_on_selector_all(".predictions tbody tr", ROW)
-    assert len(rows) == len(told) > 20
+    assert len(rows) == len(answered) > 20
     before = 0.0
     for name, values, places in rows:
-        one = told[name.removeprefix("4 × ")]  # GPUs of the job
+        one = answered[name.removeprefix("4 × ")]  # GPUs of the job
         assert values == pytest.approx([one["seconds"], one["ratio"], one["low"], one["high"]])
         assert [drawn(place) for place in places] == pytest.approx([one["low"], one["seconds"], one["high"]], rel=0.005)
         assert one["seconds"] >= before
