@@ -67,7 +67,7 @@ def test_a_plan_makes_it_the_whole_job(client_of: Any) -> None:
     shown = client.get("/jobs/slurm-1234").text
     assert "for 90 epochs" in shown
     assert "of 90" in shown
-    cheapest = client.get("/api/v1/jobs/slurm-1234").json()["answer"]["recommendation"]["cheapest"]
+    cheapest = client.get("/api/v1/jobs/slurm-1234").json()["answer"]["recommendation"]["verdict"]["best"]
     assert f'value="{cheapest["usd"]["value"]:.12g}"' in shown
     assert cheapest["seconds"]["value"] > 3600
 
