@@ -118,7 +118,8 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
         text = f"{_stay(now, terms)}: nothing else is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
         faster = by_cost and time_of(best) * _FASTER < time_of(now)
         why = f"as cheap, in {_times(time_of(best) / time_of(now))} the time: {best.title}" if faster else ""
-        why = "; ".join(filter(None, (why, _sheet(best, allowed, terms))))
+        untimed = terms.job if now.seconds is None else ""
+        why = "; ".join(filter(None, (untimed, why, _sheet(best, allowed, terms))))
         return Verdict("stay", f"{text}{_doubts(None, now, terms)}", why, best=now, slower=slower)
     price = _price_of_move(now, trial, terms)
     if now.seconds is not None and saved <= price:

@@ -75,8 +75,8 @@ def test_what_is_not_shown_to_be_training_has_no_cost(profile: str, tmp_path: Pa
     cycle = json.loads(Path(profile).read_text()) | {"unit": "cycle"}
     (tmp_path / "cycle.json").write_text(json.dumps(cycle))
     for command, why in (
-        ((str(tmp_path / "cycle.json"),), "A cycle of 40.0 s is not shown to be an epoch, so there is no cost of a job."),
-        ((profile, "--inference"), "Inference has no epochs, so there is no cost of a job."),
+        ((str(tmp_path / "cycle.json"),), "A cycle of 40.0 s is not shown to be an epoch, so there is no cost of a job"),
+        ((profile, "--inference"), "Inference has no epochs, so there is no cost of a job"),
     ):
         command = (*command, "--price-now", "9")
         found = answer("recommend", *command)["recommendation"]
