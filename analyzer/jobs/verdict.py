@@ -192,9 +192,9 @@ def _leave(rows: Sequence[Placement], now: Placement, broken: Reason, terms: Ter
     safe = pick([row for row in rows if chance(row) >= _LIKELY], terms.objective)
     if safe is None:
         best = max(rows, key=chance)
-        text = f"Probably move to {best.title}: {breaks}, and there the chance of {keeps} is {100 * chance(best):.0f} %"
+        text = f"Probably move to {best.title}: {breaks}, and there the chance of {keeps} is {_chance_text(chance(best))}"
         return Verdict("move", f"{text}{_doubts(best, None, terms)}", best=best)
-    why = f"the chance of {keeps} there is {100 * chance(safe):.0f} %"
+    why = f"the chance of {keeps} there is {_chance_text(chance(safe))}"
     return Verdict("move", f"Move to {safe.title}: {breaks}{_doubts(safe, None, terms)}", why, best=safe)
 
 
@@ -286,6 +286,10 @@ def _stay(now: Placement, terms: Terms) -> str:
 
 def _is_old(row: Placement) -> bool:
     return (price_age.today() - row.instance.date).days > _FRESH_DAYS
+
+
+def _chance_text(chance: float) -> str:
+    return "above 99 %" if chance > 0.99 else f"{100 * chance:.0f} %"
 
 
 def _times(factor: float) -> str:
