@@ -115,7 +115,8 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     saved, certain = value(now) - value(best), _is_certain(best, now, terms)
     trial = None if certain or terms.trial is None else terms.trial(best)
     if (best.instance.offer == now.instance.offer and best.gpus <= now.gpus) or saved <= EQUAL * value(now):
-        text = f"{_stay(now, terms)}: nothing else is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
+        what = "nothing else" if slower is None else f"nothing that takes up to {terms.at_most_slower:g} times as long"
+        text = f"{_stay(now, terms)}: {what} is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
         faster = by_cost and time_of(best) * _FASTER < time_of(now)
         why = f"as cheap, in {_times(time_of(best) / time_of(now))} the time: {best.title}" if faster else ""
         untimed = terms.job if now.seconds is None else ""
