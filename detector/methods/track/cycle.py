@@ -58,6 +58,9 @@ FRACTION, OUTER = 0.35, 10.0
 #: Periods whose ratio is this close to a whole number belong together. By choice.
 RELATED = 0.04
 
+#: A cycle that fits so many times into another one is its steps, and no rival. ../shared/research/period_fold.md.
+STEPS = 8
+
 #: Harmonics of a short cycle that may beat with the readings, and how near to one beat the period is. By choice.
 HARMONICS, BEAT = 6, 0.05
 
@@ -112,9 +115,11 @@ def find(grid: Grid) -> TrackedCycle | None:
     hypotheses = _without_beats(hypotheses, values)
     if not hypotheses:
         return None
-    best = _chosen(hypotheses)
+    best = _chosen(hypotheses, folding)
     cycles = folding.samples / best.period
-    rival = max((each.evidence for each in hypotheses if not _is_related(best.period, each.period, cycles)), default=0.0)
+    steps = [each for each in hypotheses if each.period < best.period / STEPS]
+    rivals = [each for each in hypotheses if not _is_related(best.period, each.period, cycles) and not _repeats(each, steps)]
+    rival = max((each.evidence for each in rivals), default=0.0)
     is_beat = folding.is_beat(best.period)
     k_open = tuple(
         count
@@ -263,10 +268,10 @@ def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypoth
     ]
 
 
-def _chosen(hypotheses: list[_Hypothesis]) -> _Hypothesis:
+def _chosen(hypotheses: list[_Hypothesis], folding: Folding) -> _Hypothesis:
     """The shortest fraction of the best hypothesis that has about its evidence, or the longest cycle that holds many such."""
     chosen = _shortest_fraction(max(hypotheses, key=lambda each: each.evidence), hypotheses)
-    own = _without_multiples(each for each in hypotheses if each is chosen or each.evidence >= OUTER)
+    own = _without_multiples((each for each in hypotheses if each is chosen or each.evidence >= OUTER), folding)
     while outer := [each for each in own if _holds(each, chosen)]:
         chosen = max(outer, key=lambda each: each.evidence)
     return chosen
@@ -280,18 +285,39 @@ def _holds(outer: _Hypothesis, step: _Hypothesis) -> bool:
 
 def _shortest_fraction(of: _Hypothesis, hypotheses: list[_Hypothesis]) -> _Hypothesis:
     """The shortest part of a cycle, or of many in it, that has about its evidence; itself without any."""
-    ratios = [(each, of.period / each.period) for each in hypotheses if each.evidence >= FRACTION * of.evidence]
-    parts = [each for each, ratio in ratios if _is_multiple(ratio) or ratio > MULTIPLES[-1]]
-    return min((*parts, of), key=lambda each: each.period)
+    many = [each for each in hypotheses if each.period < of.period / MULTIPLES[-1] and each.evidence >= FRACTION * of.evidence]
+    return min((*many, *(each for each in hypotheses if _is_part(each, of)), of), key=lambda each: each.period)
 
 
-def _without_multiples(hypotheses: Iterable[_Hypothesis]) -> list[_Hypothesis]:
-    """The hypotheses that are no multiple of another one with about their evidence."""
+def _without_multiples(hypotheses: Iterable[_Hypothesis], folding: Folding) -> list[_Hypothesis]:
+    """The hypotheses that are no multiple of another one with about their evidence.
+
+    Nearly any number is close to a whole one where it is large: there the shorter cycle must keep its phase in the longer one.
+    """
+
+    def repeats(longer: _Hypothesis, many: int) -> bool:
+        kept = folding.evidence(longer.period / many, many * WINDOW)
+        return many * RELATED < 1 / 4 or kept > FRACTION * longer.folded
+
     own: list[_Hypothesis] = []
     for each in sorted(hypotheses, key=lambda each: each.period):
-        if not any(one.evidence > FRACTION * each.evidence and _is_multiple(each.period / one.period) for one in own):
+        if not any(repeats(each, round(each.period / one.period)) for one in own if _is_part(one, each)):
             own.append(each)
     return own
+
+
+def _is_part(part: _Hypothesis, of: _Hypothesis) -> bool:
+    """Whether a cycle is a fraction of another one and has about its evidence, also as a track where that shows the other best.
+
+    Where epochs are moved by half of one after some of them, the mean of all repeats after a half, and no cycle does.
+    """
+    followed = part.period < FEWEST_READINGS or of.tracked < of.folded or part.tracked >= FRACTION * of.tracked
+    return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence and followed
+
+
+def _repeats(of: _Hypothesis, steps: Iterable[_Hypothesis]) -> bool:
+    """Whether a cycle is some of these steps, which have more evidence."""
+    return any(step.evidence > of.evidence and _is_multiple(of.period / step.period) for step in steps)
 
 
 def _is_beat(period: float, step: float) -> bool:
@@ -316,7 +342,7 @@ def _is_related(period: float, other: float, cycles: float) -> bool:
     """
     near = float(np.clip(0.8 / min(cycles, WINDOW), 0.03, 0.15))
     ratio = other / period
-    if abs(np.log(ratio)) < near or ratio < 1 / 8:
+    if abs(np.log(ratio)) < near or ratio < 1 / STEPS:
         return True
     most = 6 if period <= MOST_SAMPLES else 4  # strict cycles of few readings share more beats with them
     simple = ((a, b) for a in range(1, 13) for b in range(1, 13) if min(a, b) == 1 or max(a, b) <= most)
