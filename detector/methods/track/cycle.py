@@ -23,7 +23,7 @@ from epochcast.detector.methods.track.fold import (
 )
 from epochcast.detector.methods.track.fold import FEWEST_READINGS as FEWEST_FOLDED
 from epochcast.detector.methods.track.grid import Grid
-from epochcast.detector.methods.track.periods import SAME, is_new, same
+from epochcast.detector.methods.track.periods import SAME, same
 
 Array = NDArray[np.float64]
 
@@ -118,8 +118,10 @@ def find(grid: Grid) -> TrackedCycle | None:
     best = _chosen(hypotheses, folding)
     cycles = folding.samples / best.period
     steps = [each for each in hypotheses if each.period < best.period / STEPS]
-    rivals = [each for each in hypotheses if not _is_related(best.period, each.period, cycles) and not _repeats(each, steps)]
-    rival = max((each.evidence for each in rivals), default=0.0)
+    rival = 0.0
+    for each in hypotheses:  # some of these steps are none
+        many = any(step.evidence > each.evidence and _is_multiple(each.period / step.period) for step in steps)
+        rival = rival if many or _is_related(best.period, each.period, cycles) else max(rival, each.evidence)
     is_beat = folding.is_beat(best.period)
     k_open = tuple(
         count
@@ -170,7 +172,7 @@ def again(grid: Grid, period: float) -> tuple[Array, Array] | None:
         period: seconds of the clock.
     """
     track = _followed(grid.values, period / grid.step, grid.over, most=None)
-    if track is None or track.fit.quality < AGAIN or not same(track.samples * grid.step, period):
+    if track is None or track.quality < AGAIN or not same(track.samples * grid.step, period):
         return None
     return with_ends(grid, refined(grid.values, track, grid.lag), track.match, track.samples, track.rows(grid.values.shape[0]))
 
@@ -183,7 +185,7 @@ def within(grid: Grid, outer: TrackedCycle) -> list[Array]:
     found = []
     for period in (outer.period / grid.step / (count + 0.5) for count in PARTS):
         track = _followed(grid.values, period, grid.over, most=None) if period >= FEWEST_READINGS * grid.over else None
-        if track is None or track.fit.quality < CLEAR or _evidence(track, grid) <= 0:
+        if track is None or track.quality < CLEAR or _evidence(track, grid) <= 0:
             continue
         marks = refined(grid.values, track, grid.lag)
         edges = outer.boundaries - track.samples / 2
@@ -207,7 +209,7 @@ def _folds(folding: Folding) -> list[_Hypothesis]:
         if not FEWEST_FOLDED <= seed <= folding.samples / FEWEST_CYCLES:
             continue
         period, window = folding.refined(seed)
-        if folding.evidence(period, window) > 0 and is_new(period, periods, SAME / 3):
+        if folding.evidence(period, window) > 0 and all(abs(np.log(period / each)) > SAME / 3 for each in periods):
             periods.append(period)
             folds.append(_Hypothesis(period, max(0.0, folding.own(period, window))))
     folds = sorted((each for each in folds if each.folded > 0), key=lambda each: -each.folded)
@@ -237,7 +239,7 @@ def _merged(folding: Folding, folded: list[_Hypothesis], tracks: list[Track], gr
             merged.append(_Hypothesis(period, max(0.0, even), evidence, track))
         else:  # the evidence is the best track's, the boundaries are of the one that fits best
             known = merged[place].track
-            best = track if known is None or track.fit.quality > known.fit.quality else known
+            best = track if known is None or track.quality > known.quality else known
             merged[place] = replace(merged[place], tracked=max(evidence, merged[place].tracked), track=best)
     return merged
 
@@ -246,7 +248,7 @@ def _evidence(track: Track, grid: Grid) -> float:
     """What the cycles of a track predict of each other [nats], less what it costs to place their boundaries; 0 for one cycle.
 
     Intervals are known to half a sixteenth of a period or half a bin: each costs what its scatter is more than that. Boundaries
-    that match badly, fill a part of the trace, or are few count less (`PeriodFit.quality`).
+    that match badly, fill a part of the trace, or are few count less (`Track.quality`).
     """
     boundaries = (track.boundaries * track.size).astype(np.float64)
     if boundaries.size < 3:
@@ -254,8 +256,8 @@ def _evidence(track: Track, grid: Grid) -> float:
     folding, period = stretched(grid.values, boundaries, int(track.samples / grid.over))
     lengths = np.diff(boundaries)
     scatter = max(float(lengths.std() / lengths.mean()), max(grid.over, track.size) / track.samples / 2)
-    cost = track.fit.intervals / 2 * max(0.0, float(np.log(2 * MOST_SAMPLES * scatter)))
-    return max(0.0, folding.own(period) - cost) * track.fit.quality**2
+    cost = track.intervals / 2 * max(0.0, float(np.log(2 * MOST_SAMPLES * scatter)))
+    return max(0.0, folding.own(period) - cost) * track.quality**2
 
 
 def _without_beats(hypotheses: list[_Hypothesis], values: Array) -> list[_Hypothesis]:
@@ -315,11 +317,6 @@ def _is_part(part: _Hypothesis, of: _Hypothesis) -> bool:
     return _is_multiple(of.period / part.period) and part.evidence >= FRACTION * of.evidence and followed
 
 
-def _repeats(of: _Hypothesis, steps: Iterable[_Hypothesis]) -> bool:
-    """Whether a cycle is some of these steps, which have more evidence."""
-    return any(step.evidence > of.evidence and _is_multiple(of.period / step.period) for step in steps)
-
-
 def _is_beat(period: float, step: float) -> bool:
     """Whether a period is a beat of the readings with a harmonic of a strict shorter one; both in samples.
 
@@ -354,10 +351,10 @@ def _followed(values: Array, period: float, over: int, most: int | None = ENOUGH
     piece = values if most is None else _middle(values, period)
     track = follow(piece, period)
     width = round(period / SMOOTHED)
-    if width <= over or (track is not None and track.fit.quality >= CLEAR):
+    if width <= over or (track is not None and track.quality >= CLEAR):
         return track
     smooth = follow(running_mean(piece, width), period)
-    return track if smooth is None or (track is not None and smooth.fit.quality <= track.fit.quality) else smooth
+    return track if smooth is None or (track is not None and smooth.quality <= track.quality) else smooth
 
 
 def _middle(values: Array, period: float) -> Array:
