@@ -26,7 +26,7 @@ from epochcast.analyzer.jobs.predict import resolve_targets
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.prices.inventory import load_inventory
 from epochcast.analyzer.jobs.questions import PredictionQuestion
-from epochcast.analyzer.jobs.rank import JobLimits, Objective
+from epochcast.analyzer.jobs.rank import JobLimits, Objective, time_of
 from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.jobs.recommendation_text import job_title, recommendation_text, target_lines
 from epochcast.analyzer.jobs.skypilot import resources_yaml
@@ -208,7 +208,10 @@ def recommend(
     if form == "skypilot" and rows:
         # What costs about as much is worth falling back on where the best cannot be had.
         best = recommended.verdict.best or rows[0]
+        if not best.instance.cloud:
+            raise InputError(f"there is nothing to launch: {recommended.verdict.text}")
         others = [row for row in rows if row.hardware != best.hardware and may_be_better(row, best, objective)]
+        others = [row for row in others if time_of(row) <= at_most_slower * time_of(best)]
         click.echo(resources_yaml([best, *others], job_title(job), catalog), nl=False)
     elif names:
         terminal.say(target_lines(job, names))

@@ -63,6 +63,12 @@ class GpuOfJob:
         """What to write behind the word cycle: `` (checkpoint)``, or nothing."""
         return "" if self.cycle is None or self.cycle.kind == "unknown" else f" ({self.cycle.kind})"
 
+    @property
+    def unit(self) -> str:
+        """Of its profile, as people say it: ``checkpoint cycle``."""
+        kind = "" if self.cycle is None or self.cycle.kind == "unknown" else f"{self.cycle.kind} "
+        return f"{kind}{self.profile.unit or 'epoch'}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source(GpuOfJob):
