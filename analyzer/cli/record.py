@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from epochcast.analyzer.cli import terminal
-from epochcast.analyzer.recording.record import NoSampleError
-from epochcast.analyzer.recording.record import record as run_recorded
+from epochcast.analyzer.traces.recording.record import NoSampleError
+from epochcast.analyzer.traces.recording.record import record as run_recorded
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.adapters import tensorboard_events, wandb_run
-from epochcast.analyzer.adapters.logged_run import LoggedRun
 from epochcast.analyzer.corpus.labelled_profile import NoEpochsError, profile_beside, read_workload
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs import tensorboard_events, wandb_run
+from epochcast.analyzer.traces.logs.logged_run import LoggedRun
 from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables
 from epochcast.regressor import Catalog, Profile
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from epochcast.analyzer.csv_text import numeric_column, one_line
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.live.thinned_samples import ThinnedSamples
+from epochcast.analyzer.traces.csv_text import numeric_column, one_line
 from epochcast.analyzer.traces.trace import PANDAS_INDEX, PARQUET_KEY, parse_metadata, table_of_csv
 
 Array = NDArray[np.float64]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.adapters import prometheus_json
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import REASONS, Throughput, open_text, second_job, throughput, waits
 from epochcast.analyzer.jobs.detected_profile import detect_epochs, is_sure, profile_of_detection
@@ -18,6 +17,7 @@ from epochcast.analyzer.jobs.prices.rented import usd_per_hour
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
+from epochcast.analyzer.traces.logs import prometheus_json
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Cycle, Detection

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from epochcast.analyzer.csv_text import one_line
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.sources import Source, source_of
+from epochcast.analyzer.traces.csv_text import one_line
 from epochcast.analyzer.traces.detection_json import detection_json
 from epochcast.analyzer.traces.trace import Trace, trace_of_csv, trace_of_table
 from epochcast.detector import detect

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from epochcast.analyzer.adapters import wandb_run
-from epochcast.analyzer.csv_text import source_name
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import source_name
+from epochcast.analyzer.traces.logs import wandb_run
 from epochcast.analyzer.traces.trace import Trace, read_traces
 from epochcast.detector import Detection, JobDetection, detect, detect_job
 from epochcast.detector import InputError as NotDetectable

@@ -4,7 +4,7 @@ A trace has a column ``time`` (unix seconds, strictly increasing) and one numeri
 names of the metric catalogue; other numeric columns are usable under their own names. ``t`` and ``timestamp`` are read as
 ``time``, and so are unix milliseconds and ISO 8601 (UTC where it names no zone).
 An empty cell (NaN) means "no reading at this tick". Both formats carry the same metadata, one JSON object: Parquet under the
-schema key ``epochcast``, CSV in an optional first line ``# {...}``. Other tools' logs are read too (``adapters/``), and each
+schema key ``epochcast``, CSV in an optional first line ``# {...}``. Other tools' logs are read too (``logs/``), and each
 GPU in one is a trace.
 """
 
@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from epochcast.analyzer.adapters import read_foreign, wandb_run
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.adapters.timestamps import with_time
-from epochcast.analyzer.csv_text import numeric_column, one_line, parse_csv, read_text, source_name
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import numeric_column, one_line, parse_csv, read_text, source_name
+from epochcast.analyzer.traces.logs import read_foreign, wandb_run
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
+from epochcast.analyzer.traces.timestamps import with_time
 from epochcast.common.files import write_whole
 
 SCHEMA = "epochcast.trace/v1"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from epochcast.analyzer.adapters import dcgmi_dmon, grafana_csv, nvidia_smi, prometheus_json
-from epochcast.analyzer.adapters.device_table import DeviceTable
+from epochcast.analyzer.traces.logs import dcgmi_dmon, grafana_csv, nvidia_smi, prometheus_json
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
 
 
 class Adapter(Protocol):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.recording.growing_trace import GrowingTrace
+from epochcast.analyzer.traces.recording.growing_trace import GrowingTrace
 from epochcast.analyzer.traces.trace import Trace, read_trace, write_trace
 
 ABOUT = Trace(pd.DataFrame({"time": []}), gpu="Tesla T4", uuid="GPU-a", source="nvml")

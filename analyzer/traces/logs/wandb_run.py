@@ -18,10 +18,10 @@ from typing import Any
 
 import pandas as pd
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.adapters.logged_run import STEPS, LoggedRun, Rows, last_part
-from epochcast.analyzer.adapters.wandb_log import SUFFIX, read_records
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
+from epochcast.analyzer.traces.logs.logged_run import STEPS, LoggedRun, Rows, last_part
+from epochcast.analyzer.traces.logs.wandb_log import SUFFIX, read_records
 from epochcast.dcgm_names import MIB
 
 #: What wandb calls a GPU's reading -> (name in the metric catalogue, factor to its base unit). ``powerWatts`` is NVML's power

@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.adapters.timestamps import unix_seconds
-from epochcast.analyzer.csv_text import parse_csv
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import parse_csv
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
+from epochcast.analyzer.traces.timestamps import unix_seconds
 
 MIB = 2.0**20
 

@@ -13,11 +13,11 @@ import re
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.adapters.labelled_series import tables_of_series
-from epochcast.analyzer.adapters.timestamps import unix_seconds
-from epochcast.analyzer.csv_text import parse_csv
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import parse_csv
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
+from epochcast.analyzer.traces.logs.labelled_series import tables_of_series
+from epochcast.analyzer.traces.timestamps import unix_seconds
 
 _EXCEL = re.compile(r"^sep=.\r?\n")  # the first line of a download for Excel
 _HEADER = re.compile(r'^"?Time"?\s*,')
@@ -33,7 +33,7 @@ def recognises(head: str) -> bool:
 
 def read(text: str, name: str) -> list[DeviceTable]:
     """A table of each GPU. Raises InputError for cells that are no numbers, and for two series that would be one column."""
-    from epochcast.analyzer.telemetry.prometheus_api import Series
+    from epochcast.analyzer.traces.series import Series
 
     table = parse_csv(_EXCEL.sub("", text), name)
     if "Time" not in table:  # a quote that is not closed

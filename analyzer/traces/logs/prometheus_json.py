@@ -10,9 +10,9 @@ import re
 
 import numpy as np
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
-from epochcast.analyzer.adapters.labelled_series import tables_of_series
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
+from epochcast.analyzer.traces.logs.labelled_series import tables_of_series
 
 _REMEDY = "save the answer of /api/v1/query_range?query=…&start=…&end=…&step=1"
 
@@ -24,7 +24,7 @@ def recognises(head: str) -> bool:
 
 def read(text: str, name: str) -> list[DeviceTable]:
     """A table of each GPU. Raises InputError for an answer to another question, and for none."""
-    from epochcast.analyzer.telemetry.prometheus_api import Series
+    from epochcast.analyzer.traces.series import Series
 
     try:
         answer = json.loads(text)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
 
 if TYPE_CHECKING:
-    from epochcast.analyzer.telemetry.prometheus_api import Series
+    from epochcast.analyzer.traces.series import Series
 
 #: Labels that name a GPU, a MIG instance of it, and the machine that it is in, the surest first.
 _UUIDS = ("uuid", "UUID", "gpu_uuid")
@@ -28,8 +28,8 @@ def tables_of_series(series: Sequence[Series], source: str, name: str, notes: tu
     InputError, calling the text ``name``, where there is no sample, and for two series that would be one column.
     """
     # Loads the client of a Prometheus: only where there are series.
-    from epochcast.analyzer.telemetry.prometheus_api import table
-    from epochcast.analyzer.telemetry.series_names import DCGM_EXPORTER, SCRAPED, WRITTEN
+    from epochcast.analyzer.traces.series import table
+    from epochcast.analyzer.traces.series_names import DCGM_EXPORTER, SCRAPED, WRITTEN
 
     meanings = {**WRITTEN, **SCRAPED, **DCGM_EXPORTER}
     by_gpu: dict[tuple[str, ...], list[Series]] = {}

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.adapters import tensorboard_events
-from epochcast.analyzer.adapters.logged_run import Epochs
+from epochcast.analyzer.traces.logs import tensorboard_events
+from epochcast.analyzer.traces.logs.logged_run import Epochs
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.detector import Detection
 from lab.corpus.__main__ import main as corpus

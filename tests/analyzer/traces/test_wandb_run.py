@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from epochcast.analyzer.adapters import wandb_run
-from epochcast.analyzer.adapters.logged_run import Epochs
-from epochcast.analyzer.adapters.wandb_log import read_records
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs import wandb_run
+from epochcast.analyzer.traces.logs.logged_run import Epochs
+from epochcast.analyzer.traces.logs.wandb_log import read_records
 from epochcast.analyzer.traces.trace import Trace, read_trace, read_traces, write_trace
 from epochcast.detector import Detection, JobDetection, detect
 from lab.corpus.__main__ import main as corpus

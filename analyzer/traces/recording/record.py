@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from epochcast.analyzer.errors import AgentError, InputError
-from epochcast.analyzer.recording.agent_client import AgentClient, without_samples
-from epochcast.analyzer.recording.agent_process import agent_process
-from epochcast.analyzer.recording.growing_trace import GrowingTrace
+from epochcast.analyzer.traces.recording.agent_client import AgentClient, without_samples
+from epochcast.analyzer.traces.recording.agent_process import agent_process
+from epochcast.analyzer.traces.recording.growing_trace import GrowingTrace
 from epochcast.analyzer.traces.trace import Trace, write_trace
 from epochcast.regressor.job_types import network_of_command
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epochcast.analyzer.csv_text import TIME_COLUMNS, numeric_column
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.csv_text import TIME_COLUMNS, numeric_column
 
 #: From this absolute value on a time is in the unit: in seconds 1e11 is the year 5138, and in milliseconds it is 1973.
 _UNITS = (("nanoseconds", 1e17, 1e9), ("microseconds", 1e14, 1e6), ("milliseconds", 1e11, 1e3))

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from epochcast.analyzer.adapters.device_table import DeviceTable
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.logs.device_table import DeviceTable
 from epochcast.dcgm_names import MIB, SHORT_NAMES
 
 #: DCGM's short name of a field -> (name in the metric catalogue, factor to its base unit).
