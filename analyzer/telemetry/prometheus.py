@@ -25,7 +25,7 @@ from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySa
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
 from epochcast.analyzer.telemetry.shard import WHOLE, Shard
 from epochcast.analyzer.traces.series import table
-from epochcast.analyzer.traces.series_names import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
+from epochcast.analyzer.traces.columns import DCGM_EXPORTER, SCRAPED, WRITTEN, Meaning
 
 #: Seconds between two questions which GPUs there are.
 GPUS_S = 10.0

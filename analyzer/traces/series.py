@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epochcast.analyzer.traces.series_names import Meaning, Part
+from epochcast.analyzer.traces.columns import Meaning, Part
 from epochcast.dcgm_names import ONCE_PERCENT, PERCENT
 
 

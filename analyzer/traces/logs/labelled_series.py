@@ -29,7 +29,7 @@ def tables_of_series(series: Sequence[Series], source: str, name: str, notes: tu
     """
     # Loads the client of a Prometheus: only where there are series.
     from epochcast.analyzer.traces.series import table
-    from epochcast.analyzer.traces.series_names import DCGM_EXPORTER, SCRAPED, WRITTEN
+    from epochcast.analyzer.traces.columns import DCGM_EXPORTER, SCRAPED, WRITTEN
 
     meanings = {**WRITTEN, **SCRAPED, **DCGM_EXPORTER}
     by_gpu: dict[tuple[str, ...], list[Series]] = {}

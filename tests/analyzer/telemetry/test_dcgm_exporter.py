@@ -15,7 +15,7 @@ from epochcast.analyzer.telemetry import Rows
 from epochcast.analyzer.telemetry.prometheus import PrometheusSource
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
 from epochcast.analyzer.traces.series import Series, table
-from epochcast.analyzer.traces.series_names import DCGM_EXPORTER
+from epochcast.analyzer.traces.columns import DCGM_EXPORTER
 from epochcast.regressor import load_catalog
 from lab.simulator import SimulatedTrace, simulate
 

@@ -14,7 +14,7 @@ from epochcast.analyzer.telemetry.prometheus import PrometheusSource
 from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySamplesError
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
 from epochcast.analyzer.traces.series import Series, table
-from epochcast.analyzer.traces.series_names import SCRAPED
+from epochcast.analyzer.traces.columns import SCRAPED
 
 from .conftest import Line
 
