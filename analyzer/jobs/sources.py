@@ -17,7 +17,7 @@ from epochcast.analyzer.jobs.prices.rented import usd_per_hour
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
 from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
-from epochcast.analyzer.traces.logs import prometheus_json
+from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Cycle, Detection
@@ -128,7 +128,7 @@ def read_sources(
 def _is_answer_of_prometheus(path: str) -> bool:
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return prometheus_json.recognises(file.read(100))
+            return is_of_prometheus(file.read(100))
     except (OSError, UnicodeError):  # said where it is read
         return False
 

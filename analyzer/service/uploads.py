@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.sources import Source, source_of
-from epochcast.analyzer.traces.csv_text import one_line
+from epochcast.analyzer.traces.csv_text import decoded, one_line
 from epochcast.analyzer.traces.detection_json import detection_json
-from epochcast.analyzer.traces.trace import Trace, trace_of_csv, trace_of_table
+from epochcast.analyzer.traces.trace import Trace, check_telemetry, trace_of_csv, trace_of_table
 from epochcast.detector import detect
 from epochcast.regressor import load_catalog
 from epochcast.regressor.pipelines import Pipeline
@@ -57,16 +57,13 @@ def read_upload(data: bytes, kind: Kind) -> Trace:
     if not data:
         raise InputError("the body is empty; send a trace, Parquet or CSV")
     if kind == "parquet":
-        return trace_of_table(_table(data), NAME)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{NAME} is not UTF-8 at byte {error.start}; send CSV text or a Parquet file") from None
+        return check_telemetry(trace_of_table(_table(data), NAME), NAME)
+    text = decoded(data, NAME)
     if "\0" in text:
         raise InputError(f"{NAME} holds a NUL character; send CSV text or a Parquet file")
     header = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     _check_size(text.count("\n") + 1, header.count(",") + 1)
-    return trace_of_csv(text, NAME)
+    return check_telemetry(trace_of_csv(text, NAME), NAME)
 
 
 def _table(data: bytes) -> pa.Table:

@@ -1,11 +1,16 @@
-"""Names of telemetry in a time-series database -> columns of the metric catalogue: the agent's own, and dcgm-exporter's."""
+"""What every source calls a metric, and in which unit: the one table of all readers.
+
+Columns are those of the metric catalogue, values in base units. Databases and their exports name series (`WRITTEN`, `SCRAPED`,
+`DCGM_EXPORTER`), logs and tables have titles (`LOGGED`, `meaning_of`), a run of wandb has keys (`WANDB`).
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Literal, NamedTuple
 
-from epochcast.dcgm_names import BLANK, ENERGY_BLANK, LAST_XID, NAMES
+from epochcast.dcgm_names import BLANK, ENERGY_BLANK, LAST_XID, MIB, NAMES, SHORT_NAMES
 from epochcast.regressor.profile import THROTTLED
 
 #: Column -> unit suffix of the agent's name for it. (The agent's catalogue is not ours to load; a test compares the two.)
@@ -79,3 +84,130 @@ DCGM_EXPORTER = {
     for name, (column, factor) in NAMES.items()
     if column not in ("power", LAST_XID)
 }
+
+#: Unit in a title or a cell -> factor to the base unit; NVIDIA's tools call a MiB a MB.
+UNITS = {
+    "%": 1e-2,
+    "mW": 1e-3,
+    "W": 1.0,
+    "kW": 1e3,
+    "mJ": 1e-3,
+    "J": 1.0,
+    "Hz": 1.0,
+    "MHz": 1e6,
+    "GHz": 1e9,
+    "C": 1.0,
+    "°C": 1.0,
+    "B": 1.0,
+    "bytes": 1.0,
+    "KiB": 2.0**10,
+    "MiB": MIB,
+    "MB": MIB,
+    "GiB": 2.0**30,
+    "GB": 2.0**30,
+    "MB/s": 1e6,
+}
+
+#: Title in a log -> (column, factor to its base unit where no unit is written). ``power.draw`` is NVML's power usage, on Ampere
+#: and newer the mean over a second (nvidia-smi's manual), hence not the instant power. Names with ``_`` are those of its XML.
+LOGGED: dict[str, tuple[str, float]] = {
+    **dict.fromkeys(("utilization.gpu", "gpu_util"), ("gpu_utilization", 1e-2)),
+    **dict.fromkeys(("utilization.memory", "memory_util"), ("memory_utilization", 1e-2)),
+    "memory.used": ("memory_used", MIB),
+    "memory.free": ("memory_free", MIB),
+    "power.draw.instant": ("power", 1.0),
+    **dict.fromkeys(("power.draw.average", "power.draw"), ("power_average", 1.0)),
+    **dict.fromkeys(("clocks.current.sm", "clocks.sm"), ("sm_clock", 1e6)),
+    **dict.fromkeys(("clocks.current.memory", "clocks.mem"), ("memory_clock", 1e6)),
+    "temperature.gpu": ("temperature", 1.0),
+    # nvitop; codecarbon, whose power is of all GPUs together.
+    "power_usage": ("power_average", 1e-3),
+    "gpu_power": ("power_average", 1.0),
+    # DCGM: short names of `dcgmi dmon`, then those of dcgm-exporter.
+    **SHORT_NAMES,
+    "POWINST": ("power", 1.0),
+    "POWER": ("power_average", 1.0),
+    "TOTEC": ("energy", 1e-3),
+    "MMCLK": ("memory_clock", 1e6),
+    "TMPTR": ("temperature", 1.0),
+    "FBUSD": ("memory_used", MIB),
+    "FBFRE": ("memory_free", MIB),
+    **{name: (meaning.column, meaning.factor) for name, meaning in DCGM_EXPORTER.items()},
+}
+
+#: Column of `nvidia-smi dmon` -> its title in a query.
+DMON = {
+    "gpu": "index",
+    "pwr": "power.draw",
+    "gtemp": "temperature.gpu",
+    "temp": "temperature.gpu",
+    "sm": "utilization.gpu",
+    "mem": "utilization.memory",
+    "mclk": "clocks.mem",
+    "pclk": "clocks.sm",
+    "fb": "memory.used",
+}
+
+#: What wandb calls a GPU's reading -> (column, factor). ``powerWatts`` is NVML's power usage.
+WANDB = {
+    "gpu": ("gpu_utilization", 0.01),
+    "memory": ("memory_utilization", 0.01),
+    "memoryAllocatedBytes": ("memory_used", 1.0),
+    "memoryUsed": ("memory_used", MIB),
+    "memoryFree": ("memory_free", MIB),
+    "powerWatts": ("power_average", 1.0),
+    "enforcedPowerLimitWatts": ("power_limit", 1.0),
+    "totalEnergyConsumption": ("energy", 1e-3),
+    "temp": ("temperature", 1.0),
+    "smClock": ("sm_clock", 1e6),
+    "memoryClock": ("memory_clock", 1e6),
+    "pcieLinkWidth": ("pcie_link_width", 1.0),
+}
+
+#: The same, in percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 shows which. PCIe and NVLink traffic is
+#: in MiB/s or in bytes/s, which no reading shows, and keeps its own name.
+WANDB_ACTIVITIES = {
+    "smActive": "sm_active",
+    "smOccupancy": "sm_occupancy",
+    "pipeTensorActive": "tensor_active",
+    "dramActive": "dram_active",
+    "pipeFp64Active": "fp64_active",
+    "pipeFp32Active": "fp32_active",
+    "pipeFp16Active": "fp16_active",
+}
+
+#: The same of the process that called wandb, which is watched without its children unless it asks for them.
+WANDB_PROCESS = {
+    "cpu": ("process_cpu_utilization", 0.01),
+    "proc.memory.rssMB": ("process_rss", MIB),
+    "proc.cpu.threads": ("process_threads", 1.0),
+}
+
+RATIOS = frozenset(column for column, suffix in _GPU_SUFFIXES.items() if suffix == "ratio")
+"""Columns of a GPU's shares, 0 to 1."""
+
+_KNOWN = frozenset(_GPU_SUFFIXES | _HOST_SUFFIXES)
+_UNIT = re.compile(r"(.*?)\s*(?:\[([^\]]*)\]|\(([^)]*)\))(?:\.\d+)?")
+_TELEMETRY = re.compile(
+    r"gpu|cpu|util|power|watt|energy|joule|clock|mem|vram|rss|temp|active|occup|dram|tensor|pci|nvlink|disk|net|field \d"
+    r"|\b(sm|io|fan)",
+    re.IGNORECASE,
+)
+
+
+def meaning_of(title: str) -> tuple[str, str | None, float]:
+    """What a title says: the name without its unit, the column (None: no table knows it) and the factor to its base unit."""
+    match = _UNIT.fullmatch(title)
+    name, unit = (match[1], match[2] if match[3] is None else match[3]) if match else (title, None)
+    if match and match[3] is not None and unit not in UNITS:  # brackets of another kind
+        name, unit = title, None
+    for spelling in (name, name.lower().replace(" ", "_")):
+        column, factor = (spelling, 1.0) if spelling in _KNOWN else LOGGED.get(spelling, (None, 1.0))
+        if column is not None:
+            return name, column, UNITS.get(str(unit), factor)
+    return name, None, 1.0
+
+
+def is_telemetry(title: str) -> bool:
+    """Whether a column may be a reading of hardware, by its name: a loss or a step is none."""
+    return title in _KNOWN or bool(_TELEMETRY.search(title))

@@ -12,7 +12,7 @@ from typing import Any
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import source_name
 from epochcast.analyzer.traces.logs import wandb_run
-from epochcast.analyzer.traces.trace import Trace, read_traces
+from epochcast.analyzer.traces.trace import Trace, check_telemetry, read_traces
 from epochcast.detector import Detection, JobDetection, detect, detect_job
 from epochcast.detector import InputError as NotDetectable
 from epochcast.detector.methods.track.periods import SAME
@@ -32,7 +32,8 @@ def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
     Raises:
         InputError: as `read_traces`, for a folder without a trace, and for a trace that is given twice.
     """
-    read = [(file, trace) for path in paths for file in _files(path) for trace in read_traces(file)]
+    files = [file for path in paths for file in _files(path)]
+    read = [(file, check_telemetry(trace, source_name(file))) for file in files for trace in read_traces(file)]
     of_gpus = [(file, trace) for file, trace in read if trace.source != "host"] or read
     several = Counter(file for file, _ in of_gpus)
     named = [

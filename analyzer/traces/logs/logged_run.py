@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from epochcast.analyzer.traces.logs.device_table import DeviceTable
+from epochcast.analyzer.traces.table import DeviceTable
 from epochcast.regressor.job_types import NETWORK_KEYS
 
 Rows = Sequence[tuple[float, float]]

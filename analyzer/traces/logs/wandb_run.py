@@ -19,46 +19,10 @@ from typing import Any
 import pandas as pd
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.logs.device_table import DeviceTable
+from epochcast.analyzer.traces.columns import WANDB, WANDB_ACTIVITIES, WANDB_PROCESS
 from epochcast.analyzer.traces.logs.logged_run import STEPS, LoggedRun, Rows, last_part
 from epochcast.analyzer.traces.logs.wandb_log import SUFFIX, read_records
-from epochcast.dcgm_names import MIB
-
-#: What wandb calls a GPU's reading -> (name in the metric catalogue, factor to its base unit). ``powerWatts`` is NVML's power
-#: usage, on Ampere and newer the mean over a second.
-METRICS = {
-    "gpu": ("gpu_utilization", 0.01),
-    "memory": ("memory_utilization", 0.01),
-    "memoryAllocatedBytes": ("memory_used", 1.0),
-    "memoryUsed": ("memory_used", MIB),
-    "memoryFree": ("memory_free", MIB),
-    "powerWatts": ("power_average", 1.0),
-    "enforcedPowerLimitWatts": ("power_limit", 1.0),
-    "totalEnergyConsumption": ("energy", 1e-3),
-    "temp": ("temperature", 1.0),
-    "smClock": ("sm_clock", 1e6),
-    "memoryClock": ("memory_clock", 1e6),
-    "pcieLinkWidth": ("pcie_link_width", 1.0),
-}
-
-#: Percent by NVML and DCGM, a ratio by a dcgm-exporter: a reading above 1 shows which. PCIe and NVLink traffic is in MiB/s or
-#: in bytes/s, which no reading shows, and keeps its own name.
-ACTIVITIES = {
-    "smActive": "sm_active",
-    "smOccupancy": "sm_occupancy",
-    "pipeTensorActive": "tensor_active",
-    "dramActive": "dram_active",
-    "pipeFp64Active": "fp64_active",
-    "pipeFp32Active": "fp32_active",
-    "pipeFp16Active": "fp16_active",
-}
-
-#: The same of the process that called wandb, which is watched without its children unless it asks for them.
-PROCESS_METRICS = {
-    "cpu": ("process_cpu_utilization", 0.01),
-    "proc.memory.rssMB": ("process_rss", MIB),
-    "proc.cpu.threads": ("process_threads", 1.0),
-}
+from epochcast.analyzer.traces.table import DeviceTable
 
 #: Of the machine, as far as it may show an epoch's end: bytes since the run began. They keep their names, since not all disks
 #: are watched.
@@ -135,12 +99,12 @@ def _tables(stats: Iterable[Any], facts: Mapping[str, Any], notes: tuple[str, ..
                 continue
             if match := _GPU_KEY.fullmatch(item.key):
                 readings[match[3] or "", int(match[1])][match[2]] = value
-            elif (match := _PROCESS_KEY.fullmatch(item.key)) and (match[1] in PROCESS_METRICS or _TRAFFIC.fullmatch(match[1])):
+            elif (match := _PROCESS_KEY.fullmatch(item.key)) and (match[1] in WANDB_PROCESS or _TRAFFIC.fullmatch(match[1])):
                 own[match[1]] = value
         time = _seconds(record.timestamp)
         for gpu, values in readings.items():
             gpus[gpu].append({"time": time, **values})
-        if not own.keys().isdisjoint(PROCESS_METRICS):
+        if not own.keys().isdisjoint(WANDB_PROCESS):
             process.append({"time": time, **own})
     if not gpus:
         if not process:
@@ -148,11 +112,11 @@ def _tables(stats: Iterable[Any], facts: Mapping[str, Any], notes: tuple[str, ..
         frame = _frame(process)
         traffic = frame[[column for column in frame.columns if _TRAFFIC.fullmatch(column)]]
         metadata = {"gpu": facts.get("cpu"), "source": "host"}
-        return [DeviceTable(_renamed(frame, PROCESS_METRICS).join(traffic), metadata, notes=notes)]
+        return [DeviceTable(_renamed(frame, WANDB_PROCESS).join(traffic), metadata, notes=notes)]
     frames = {gpu: _frame(gpus[gpu]) for gpu in sorted(gpus)}
-    readings_of_activity = [frame[name].max() for frame in frames.values() for name in ACTIVITIES if name in frame]
+    readings_of_activity = [frame[name].max() for frame in frames.values() for name in WANDB_ACTIVITIES if name in frame]
     factor = 0.01 if max(readings_of_activity, default=0.0) > 1 else 1.0
-    names = METRICS | {name: (ours, factor) for name, ours in ACTIVITIES.items()}
+    names = WANDB | {name: (ours, factor) for name, ours in WANDB_ACTIVITIES.items()}
     several = len({node for node, _ in frames}) > 1
     labels = {gpu: f"{gpu[0]} GPU {gpu[1]}" if several else f"GPU {gpu[1]}" for gpu in frames}
     idle = [gpu for gpu, frame in frames.items() if "gpu" in frame and frame["gpu"].max() <= _IDLE]

@@ -13,8 +13,8 @@ from epochcast.analyzer.telemetry.gpu_report import Owner
 from epochcast.analyzer.telemetry.prometheus import PrometheusSource
 from epochcast.analyzer.telemetry.prometheus_api import PrometheusApi, TooManySamplesError
 from epochcast.analyzer.telemetry.settings import PrometheusSettings
-from epochcast.analyzer.traces.series import Series, table
 from epochcast.analyzer.traces.columns import SCRAPED
+from epochcast.analyzer.traces.series import Series, table
 
 from .conftest import Line
 

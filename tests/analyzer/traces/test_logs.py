@@ -112,7 +112,7 @@ def test_dcgmi_dmon_with_a_time_on_every_line(tmp_path: Path) -> None:
         (NVIDIA_SMI.replace("2026/11/20 18:49:56.200", "yesterday"), "is 'yesterday' in data row 2"),
         (NVIDIA_SMI.replace("56.200", "56.100"), "time repeats"),
         (DCGMI_DMON, "rows without a time"),
-        ("# dcgmi dmon -d 100\n" + DCGMI_DMON.replace("0.100", "Tesla V100"), "line 5 of"),
+        ("# dcgmi dmon -d 100\n" + DCGMI_DMON.replace("0.100", "Tesla V100").replace("0.910", "A A"), "line 5 of"),
         ("# dcgmi dmon -d 100\n#Entity SMACT\nID\n", "no rows"),
     ],
 )
@@ -124,8 +124,8 @@ def test_logs_that_are_refused(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_a_trace_of_our_own_is_taken_for_no_foreign_one(tmp_path: Path) -> None:
-    trace = read_trace(write(tmp_path / "run.csv", "time,mono,utilization.gpu,watts\n1,2,3,4\n2,3,4,5\n"))
-    assert trace.metric_names == ("mono", "utilization.gpu", "watts")
+    trace = read_trace(write(tmp_path / "run.csv", "time,mono,gpu,watts\n1,2,3,4\n2,3,4,5\n"))
+    assert trace.metric_names == ("mono", "gpu", "watts") and trace.source is None
 
 
 # record_epochs.py -----------------------------------------------------------------------------------------------------

@@ -127,24 +127,34 @@ def test_a_log_that_was_appended_to_repeats_its_header(log: Callable[[str], Path
     assert [trace.time.size for trace in read_traces(log(appended))] == [50, 50]
 
 
-def _without_row(text: str, row: int) -> str:
-    lines = text.splitlines(keepends=True)
-    return "".join([*lines[:row], *lines[row + 1 :]])
+def _without_rows(text: str, *rows: int) -> str:
+    return "".join(line for number, line in enumerate(text.splitlines(keepends=True)) if number not in rows)
+
+
+@pytest.mark.parametrize("fields", [(), ("name",)])
+@pytest.mark.parametrize("within_s", [0.0, 0.001])
+def test_incomplete_bursts_are_left_out(log: Callable[[str], Path], fields: tuple[str, ...], within_s: float) -> None:
+    traces = read_traces(log(_without_rows(smi_log((*fields, *METRICS), within_s=within_s), 1, 100)))
+    assert [set(trace.metrics()["memory_used"]) for trace in traces] == [{(1000 + gpu) * 2**20} for gpu in range(8)]
+    assert traces[0].time.size == 48 and "left out: 2 bursts without a row of each GPU" in traces[0].notes
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         (
-            _without_row(smi_log(METRICS), 100),
+            _without_rows(smi_log(METRICS), *range(100, 200, 9)),
             r"bursts of rows with nothing to tell the GPUs apart; log with .*timestamp,index,",
         ),
-        (_without_row(smi_log(METRICS, within_s=0), 100), r"bursts of rows with nothing to tell the GPUs apart"),
         (
-            _without_row(smi_log(("name", *METRICS)), 100),
-            r"rows of NVIDIA A100-SXM4-80GB and NVIDIA H100 .* changing order; log with",
+            _without_rows(smi_log(METRICS, within_s=0), *range(100, 200, 9)),
+            r"bursts of rows with nothing to tell the GPUs apart",
         ),
-        (smi_log(METRICS).replace("timestamp, ", "when, "), r"no field 'timestamp'; log with nvidia-smi"),
+        (
+            smi_log(("name", *METRICS)).replace("A100-SXM4-80GB", "H100 80GB HBM3", 3),
+            r"rows of NVIDIA H100 80GB HBM3 and NVIDIA A100-SXM4-80GB in changing order; log with",
+        ),
+        (smi_log(METRICS).replace("timestamp, ", "when, "), r"no column 'time'.*nvidia-smi --query-gpu=timestamp"),
         ("# nvidia-smi --query-gpu=timestamp,index -lms 9\n" + smi_log(METRICS, header=False), r"requests 2 fields.*have 4"),
         ("timestamp, index, utilization.gpu [%]\n", "no rows"),
     ],
