@@ -23,6 +23,7 @@ from epochcast.analyzer.jobs.prices import Instance, load_instances
 from epochcast.analyzer.jobs.rank import JobLimits, Objective
 from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.jobs.sources import JobDescription, Source, add_description, read_sources
+from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER
 from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.analyzer.words import length, plain
@@ -145,7 +146,7 @@ class Recommendations(_Result):
     def __repr__(self) -> str:
         from epochcast.analyzer.jobs.recommendation_text import recommendation_text
 
-        return plain("\n".join([recommendation_text(self.answer), *(f"note: {note}" for note in self.answer.notes)]))
+        return plain(recommendation_text(self.answer))
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each instance: where, its price, time and cost with their intervals."""
@@ -249,10 +250,13 @@ class Job:
         regions: str | Sequence[str] = (),
         spot: bool = False,
         data_parallel: bool = False,
+        at_most_slower: float = AT_MOST_SLOWER,
+        price_now: float | None = None,
+        switch_cost: float | None = None,
     ) -> Recommendations:
         """Rank what can be rented for the job: arguments and answers of ``epochcast recommend``.
 
-        ``deadline`` is in seconds, or text such as ``10h``; ``budget`` in USD.
+        ``deadline`` is in seconds, or text such as ``10h``; ``budget`` and ``switch_cost`` in USD, ``price_now`` in USD/h.
 
         Raises:
             InputError: a limit is invalid, or no instance can meet it.
@@ -264,9 +268,15 @@ class Job:
         limits = JobLimits(
             _seconds(deadline), budget, tuple(_several(regions)), tuple(_several(clouds)), "spot" if spot else "on-demand"
         )
-        question = JobQuestion(
-            work=None if epochs is None else Work(epochs), renting=Renting(objective, limits, data_parallel=data_parallel)
+        renting = Renting(
+            objective,
+            limits,
+            data_parallel=data_parallel,
+            usd_per_hour_now=price_now,
+            at_most_slower=at_most_slower,
+            switch_usd=switch_cost,
         )
+        question = JobQuestion(work=None if epochs is None else Work(epochs), renting=renting)
         return Recommendations(answer_job(self.sources, _predictor(), _instances(), question, of_job=self.notes))
 
 

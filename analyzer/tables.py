@@ -21,16 +21,17 @@ def width(stream: TextIO | None) -> int | None:
     return shutil.get_terminal_size().columns if stream is not None and stream.isatty() else None
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None = None) -> str:
     """Columns as wide as their widest cell, two spaces apart, a line for each row.
 
     Where a terminal has no room for all columns, those of ``_FIRST_TO_GO`` are left out until the rest fits, then wide cells go
-    on below, then the last columns are left out as well. Those left out are named below.
+    on below, then the last columns are left out as well. Those left out are named below. ``columns``: at most so wide.
     """
     from rich.console import Console  # a tenth of a second, for what prints a table alone
     from rich.table import Column, Table
 
-    columns, shown = width(sys.stdout), list(range(len(header)))
+    shown = list(range(len(header)))
+    columns = min((size for size in (columns, width(sys.stdout)) if size is not None), default=None)
     widths = [max(len(row[column]) for row in (header, *rows)) for column in shown]
 
     def needed(most: float) -> float:

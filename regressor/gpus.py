@@ -165,6 +165,10 @@ class Catalog(Mapping[str, Gpu]):
             )
         return gpu
 
+    def usual(self, name: str) -> Gpu | None:
+        """The form that clouds usually rent of a name that fits several GPUs, such as the SXM5 of the H100; else None."""
+        return self._gpus.get(self._usual.get(_key(_without_count(name)[0]), ""))
+
     def _known(self, name: str) -> Gpu | None:
         if of_google := self._of_google.get(name.strip().lower().replace("_", "-")):
             return of_google

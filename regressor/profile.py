@@ -93,7 +93,7 @@ class Profile:
         gpu: any name that the GPU catalogue resolves.
         epoch_s: seconds of one epoch, step or cycle, ``None`` if none was found.
         unit: what ``epoch_s`` measures; ``cycle`` if it is neither an epoch nor a step, such as the time between checkpoints.
-        epochs: how many of them the statistics cover; 0 if they span the whole trace.
+        epochs: how many of them the statistics cover (of steps, as many as fit); 0 if none was found.
         metrics: metric name -> statistic (:data:`STATISTICS`) -> value in base units.
         feature_set: which tier of telemetry the metrics come from.
         first_epoch_excluded: whether the first epoch (warm-up, compilation) was left out.

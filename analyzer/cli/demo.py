@@ -8,7 +8,6 @@ import click
 
 from epochcast.analyzer.cli import progress, terminal
 from epochcast.analyzer.tables import seconds_text, table
-from epochcast.analyzer.words import money
 
 
 @click.command()
@@ -49,13 +48,8 @@ def demo(out: Path) -> int:
     for name, part in ((kind, replay), ("live", live)):
         if "sentence" in part:
             terminal.say(f"{name}: {part['sentence']}")
-    if pick["cheapest"]:
-        terminal.say(f"{pick['verdict']['text']}: {pick['verdict']['why']}")
-    for role in ("cheapest", "fastest"):
-        if pick[role]:
-            chosen = pick[role]
-            cost = f"{seconds_text(chosen['seconds'])}, {money(chosen['usd'])} per epoch"
-            terminal.say(f"{role} instance: {chosen['instance']} ({chosen['cloud']}, {chosen['gpu']}): {cost}")
+    if pick:
+        terminal.say(pick["verdict"]["text"])
     for problem in summary["problems"]:
         terminal.note(problem)
     click.echo(f"report: {out / 'report.html'}   figures: {out / 'summary.json'}")

@@ -22,13 +22,16 @@ from epochcast.analyzer.cli.shared_options import (
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import JobQuestion, answer_job, job_json
 from epochcast.analyzer.jobs.memory import GIB, MemoryNeed
+from epochcast.analyzer.jobs.predict import resolve_targets
 from epochcast.analyzer.jobs.prices import load_instances
+from epochcast.analyzer.jobs.prices.inventory import load_inventory
 from epochcast.analyzer.jobs.questions import PredictionQuestion
 from epochcast.analyzer.jobs.rank import JobLimits, Objective
 from epochcast.analyzer.jobs.recommend import Renting
-from epochcast.analyzer.jobs.recommendation_text import job_title, recommendation_text
+from epochcast.analyzer.jobs.recommendation_text import job_title, recommendation_text, target_lines
 from epochcast.analyzer.jobs.skypilot import resources_yaml
 from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
+from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, may_be_better
 from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.regressor import load_catalog
 from epochcast.regressor.job_types import JobType
@@ -92,6 +95,25 @@ from epochcast.regressor.precision import Precision
     show_default=True,
     help="Print a table, or a SkyPilot task (YAML).",
 )
+@click.option("--target", "targets", multiple=True, metavar="GPU", help="Answer for this GPU in one line (repeatable).")
+@click.option(
+    "--at-most-slower",
+    type=float,
+    metavar="FACTOR",
+    default=AT_MOST_SLOWER,
+    show_default=True,
+    help="Propose no move that takes more than this times the present time.",
+)
+@click.option(
+    "--price-now", type=float, metavar="USD", help="What an hour of all that the job runs on now costs. [default: assumed]"
+)
+@click.option(
+    "--switch-cost", type=float, metavar="USD", help="What a move costs. [default: half an hour of what it runs on now]"
+)
+@click.option(
+    "--inventory", type=click.Path(path_type=Path), metavar="FILE", help="Rank what is free: CSV of instance, region, free."
+)
+@click.option("--all", "everything", is_flag=True, help="Print every instance and region, and all notes.")
 @json_option
 def recommend(
     traces_or_profiles: tuple[str, ...],
@@ -123,20 +145,27 @@ def recommend(
     budget: float | None,
     plot: Path | None,
     form: Literal["table", "skypilot"],
+    targets: tuple[str, ...],
+    at_most_slower: float,
+    price_now: float | None,
+    switch_cost: float | None,
+    inventory: Path | None,
+    everything: bool,
     as_json: bool,
 ) -> int:
     """Rank cloud instances by a job's cost or time, from its trace or profile. Exits 1 if none qualifies.
 
     Several traces, a folder of traces, or the GPUs in one log count as one job. A job is as slow as its slowest GPU and uses
-    all GPUs of an instance, even if there are more or fewer than now. With --epochs, the first epoch and stalls count as in
-    `epochcast predict --epochs`; without it, one later epoch is ranked. If the first place is not certain, the answer names the
-    test run that would help most.
+    all GPUs of an instance, even if there are more or fewer than now. The answer is for the job in the log, or --epochs of it.
+    The first line says what to do: it names the fastest of those that cost the least, and a move only where that saves more
+    than switching costs.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --deadline 10h
              epochcast recommend run.parquet --format skypilot > job.yaml
              epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
-             epochcast recommend runs/ --samples-per-step 256
+             epochcast recommend runs/ --target H100 --target L40S
+             epochcast recommend run.csv --gpu "RTX 3090" --prices mine.csv --price-now 0.35
     """
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot exclude each other; give one of them")
@@ -145,6 +174,8 @@ def recommend(
     catalog = load_catalog(gpus)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default")
     instances, of_prices = load_instances(prices, catalog)
+    instances, free = (instances, None) if inventory is None else load_inventory(inventory, instances)
+    names, of_names = resolve_targets(catalog, targets)
     job = answer_job(
         [add_description(source, JobDescription(precision, job_type, family, bool(inference))) for source in read],
         load_predictor(pipeline or "default", model, catalog),
@@ -156,9 +187,19 @@ def recommend(
             tokens_per_step=tokens_per_step,
             carbon_intensity=carbon_intensity,
             need=None if memory is None else _memory(memory),
-            renting=Renting(objective, limits, machines, data_parallel),
+            renting=Renting(
+                objective,
+                limits,
+                machines,
+                data_parallel,
+                usd_per_hour_now=price_now,
+                at_most_slower=at_most_slower,
+                switch_usd=switch_cost,
+                targets=tuple(names),
+                free=free,
+            ),
         ),
-        of_job=[*of_job, *of_prices],
+        of_job=[*of_job, *of_prices, *of_names],
     )
     recommended = job.recommendation
     assert recommended is not None
@@ -171,13 +212,17 @@ def recommend(
     if as_json:
         click.echo(job_json(job, indent=2).decode())
         return job.status
-    if form == "skypilot" and recommended.decision is not None:
-        # What may be as good is what is worth falling back on where the first one cannot be had.
-        candidates = [recommended.decision.first, *(rival.placement for rival in recommended.decision.rivals)]
-        click.echo(resources_yaml(candidates, job_title(job), catalog), nl=False)
+    if form == "skypilot" and rows:
+        # What costs about as much is worth falling back on where the best cannot be had.
+        best = recommended.verdict.best or rows[0]
+        others = [row for row in rows if row.hardware != best.hardware and may_be_better(row, best, objective)]
+        click.echo(resources_yaml([best, *others], job_title(job), catalog), nl=False)
+    elif names:
+        terminal.say(target_lines(job, names))
     else:
-        terminal.say(recommendation_text(job), err=not rows)
-    terminal.notes(job.notes)
+        terminal.say(recommendation_text(job, everything=everything), err=not rows)
+    if form == "skypilot":
+        terminal.notes(job.notes)
     return job.status
 
 

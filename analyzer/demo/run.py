@@ -69,7 +69,7 @@ def run_demo(
     except _FAILURES as error:
         problems.append(f"Live training: {error}.")
     replay: dict[str, Any] = {**_NOTHING, "simulated": True}
-    answer: dict[str, Any] = {"predictions": [], "recommendation": {"cheapest": None, "fastest": None}}
+    answer: dict[str, Any] = {"predictions": [], "recommendation": None}
     unit = "epoch"
     try:
         replay, source = _replay(out, figures, progress)
@@ -138,7 +138,7 @@ def _answer(source: Source, figures: dict[str, Figure]) -> Job:
     return job
 
 
-def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict[str, Any]) -> str:
+def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict[str, Any] | None) -> str:
     def part(name: str, result: dict[str, Any]) -> str:
         if result["true_period_s"] is None:
             return f"{name}: failed."
@@ -148,7 +148,7 @@ def _headline(live: dict[str, Any], replay: dict[str, Any], recommendation: dict
 
     kind = "Simulated" if replay["simulated"] else "Recorded"
     said = [part(f"{kind} GPU trace", replay)]
-    if recommendation["cheapest"]:
+    if recommendation:
         said.append(f"{recommendation['verdict']['text']}.")
     return " ".join([*said, part("Live training on this CPU", live)])
 

@@ -5,7 +5,6 @@ The same grouping, prediction and recommendation as the service's (`jobs`, `answ
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,9 +15,9 @@ from epochcast.analyzer.fleet.stragglers import Straggler, straggler_of
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.clusters import SAME_START_S
 from epochcast.analyzer.jobs.grouping import Group, grouped
-from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.job import Job, JobQuestion, seen_work
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS, MOST_APART
-from epochcast.analyzer.jobs.predict import comparable
+from epochcast.analyzer.jobs.predict import count_gpus, counted
 from epochcast.analyzer.jobs.prices.rented import rented
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.sources import Source, find_slowest
@@ -85,8 +84,8 @@ class FleetJob:
 
     @property
     def sure(self) -> bool:
-        """Whether moving it certainly saves something; without epochs, the length of the whole job is unknown."""
-        return self.complete and self.answer.unit == "epoch" and self.saving is not None and self.saving.sure
+        """Whether moving it certainly saves something."""
+        return self.complete and self.recommendation is not None and self.recommendation.verdict.certain
 
     @property
     def advice(self) -> Verdict | None:
@@ -196,7 +195,7 @@ def answered(job: UnansweredJob, advisor: Advisor, *, unpredicted: str | None = 
         notes.append(f"nothing is predicted: {unpredicted}")
     try:
         if sources and unpredicted is None:
-            result = _result(sources, reports, len(gpus), advisor)
+            result = _result(sources, reports, len(gpus), advisor, spans)
     except ValueError as error:  # the InputError of any room
         notes.append(str(error))
     answer = sum_up(
@@ -215,20 +214,23 @@ def answered(job: UnansweredJob, advisor: Advisor, *, unpredicted: str | None = 
     return FleetJob(answer, spans, complete, straggler_of(reports, answer.straggler), saving)
 
 
-def _result(sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor) -> Job:
+def _result(
+    sources: Sequence[Source], reports: Sequence[Report], gpus: int, advisor: Advisor, spans: Sequence[FleetSpan]
+) -> Job:
     """Of the slowest GPU of each model: the others wait for it, and each more costs 10 ms."""
     by_model: dict[str, Source] = {}
-    for source in comparable(sources)[0]:
+    gpus = count_gpus(sources, gpus)
+    for source in counted(sources):
         known = by_model.setdefault(source.gpu.name, source)
         if (source.profile.epoch_s or 0.0) > (known.profile.epoch_s or 0.0):
             by_model[source.gpu.name] = source
     slowest = find_slowest(list(by_model.values()))
-    devices = [report.device for report in reports]
+    devices, ran_s = [report.device for report in reports], max(span.seconds for span in spans)
+    epochs = max(span.epochs for span in spans)
     machines = len({device.node for device in devices})
     on = rented(
         slowest.gpu.name, gpus, advisor.instances, devices=devices, machines=machines, market=advisor.renting.limits.market
     )
-    if on.instance is not None:  # jobs side by side on one machine cost one machine together
-        on = replace(on, share=min(1.0, gpus / (on.instance.count * math.ceil(gpus / on.instance.count))))
     renting = replace(advisor.renting, machines=machines, on=on)
-    return advisor.answer(list(by_model.values()), JobQuestion(gpus=gpus, renting=renting))
+    work, _ = seen_work(slowest, epochs=epochs, ran_s=ran_s, phrase="the {} that it ran")
+    return advisor.answer(list(by_model.values()), JobQuestion(work=work, gpus=gpus, renting=renting))

@@ -160,11 +160,11 @@ _TABLE_COLUMNS = frozenset(
     (
         *("job", "title", "gpu_count", "gpu_model", "nodes", "gpu_hours", "unit", "epoch_s", "simulated", "busy_ratio"),
         *("ofu", "tensor_cores_idle", "held_idle_s", "held_idle_usd", "reduced_clock"),
-        *("idle_at_boundaries", "action", "advice", "cheapest_by_data_sheet"),
+        *("idle_at_boundaries", "action", "advice", "best_by_data_sheet"),
         *("current_instance", "current_cloud", "current_assumed", "current_usd_per_hour"),
-        *("cheapest_instance", "cheapest_cloud", "cheapest_region", "cheapest_gpu", "cheapest_instances"),
-        *("cheapest_usd_per_hour", "cheapest_ratio"),
+        *("best_instance", "best_cloud", "best_region", "best_gpu", "best_instances"),
+        *("best_usd_per_hour", "best_ratio"),
         *("saving_ratio", "saving_ratio_low", "saving_ratio_high", "saving_usd_per_hour", "saving_usd"),
-        *("fastest_instance", "fastest_gpu", "fastest_ratio", "straggler", "straggler_trace", "straggler_why", "waits"),
+        *("straggler", "straggler_trace", "straggler_why", "waits"),
     )
 )

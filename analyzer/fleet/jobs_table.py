@@ -74,20 +74,20 @@ SCHEMA = pa.schema(
         _column("current_region", _TEXT, ""),
         _column("current_assumed", pa.bool_(), "what it runs on is assumed"),
         _column("current_usd_per_hour", _NUMBER, "present cost of the job: its GPUs' share of the machine"),
-        _column("cheapest_instance", _TEXT, "where it is expected to cost least"),
-        _column("cheapest_cloud", _TEXT, ""),
-        _column("cheapest_region", _TEXT, ""),
-        _column("cheapest_gpu", _TEXT, ""),
-        _column("cheapest_instances", _COUNT, "how many of them it takes"),
-        _column("cheapest_usd_per_hour", _NUMBER, "of all of these, each whole"),
-        _column("cheapest_ratio", _NUMBER, "its time there over its time now"),
-        _column("cheapest_fits", pa.bool_(), "whether the GPU has the memory; empty where not known"),
+        _column("best_instance", _TEXT, "where it should run; what it runs on now where it should stay"),
+        _column("best_cloud", _TEXT, ""),
+        _column("best_region", _TEXT, ""),
+        _column("best_gpu", _TEXT, ""),
+        _column("best_instances", _COUNT, "how many of them it takes"),
+        _column("best_usd_per_hour", _NUMBER, "of all of these, each whole"),
+        _column("best_ratio", _NUMBER, "its time there over its time now"),
+        _column("best_fits", pa.bool_(), "whether the GPU has the memory; empty where not known"),
         _column(
-            "cheapest_by_data_sheet",
+            "best_by_data_sheet",
             pa.bool_(),
             "its time there relies on data sheets: nothing was measured on one of the GPUs",
         ),
-        _column("saving_ratio", _NUMBER, "share of the present cost saved there; below 0 if staying is cheapest"),
+        _column("saving_ratio", _NUMBER, "share of the present cost saved there; 0 if it should stay"),
         _column("saving_ratio_low", _NUMBER, "lower end of its 90 % interval"),
         _column("saving_ratio_high", _NUMBER, "upper end"),
         _column("saving_usd_per_hour", _NUMBER, "for each hour of the job as it runs now"),
@@ -95,13 +95,8 @@ SCHEMA = pa.schema(
         _column(
             "saving_sure",
             pa.bool_(),
-            "its epochs are known, the whole interval saves, the memory is known to suffice, and whole",
+            "the first line is certain of it, and whole",
         ),
-        _column("fastest_instance", _TEXT, "where it is expected to take the least time"),
-        _column("fastest_cloud", _TEXT, ""),
-        _column("fastest_gpu", _TEXT, ""),
-        _column("fastest_usd_per_hour", _NUMBER, ""),
-        _column("fastest_ratio", _NUMBER, "its time there over its time now"),
         _column("notes", _TEXTS, "what these answers rely on and what is missing"),
         _column("answer", _TEXT, "the whole answer as JSON (epochcast.watched-job/v1), as the service gives it"),
     ],
@@ -185,13 +180,10 @@ def _placement(job: FleetJob) -> dict[str, Any]:
     if (now := recommendation.current) is not None:
         row |= _place("current", now) | {"current_assumed": recommendation.on.assumed}
         row["current_usd_per_hour"] = None if job.saving is None else job.saving.usd_per_hour
-    if (best := recommendation.cheapest) is not None:
-        row |= _place("cheapest", best)
-        row |= {f"cheapest_{name}": getattr(best, name) for name in ("instances", "usd_per_hour", "fits")}
-        row |= {f"cheapest_{name}": getattr(best.prediction, name) for name in ("ratio", "by_data_sheet")}
-    if (first := recommendation.fastest) is not None:
-        row |= _place("fastest", first)
-        row |= {"fastest_usd_per_hour": first.usd_per_hour, "fastest_ratio": first.prediction.ratio}
+    if (best := recommendation.verdict.best) is not None:
+        row |= _place("best", best)
+        row |= {f"best_{name}": getattr(best, name) for name in ("instances", "usd_per_hour", "fits")}
+        row |= {f"best_{name}": getattr(best.prediction, name) for name in ("ratio", "by_data_sheet")}
     return row
 
 

@@ -1,4 +1,4 @@
-"""What jobs and idle GPUs cost where they are, and what a job would cost where it is cheapest.
+"""What jobs and idle GPUs cost where they are, and what a job would cost where it should run.
 
 A job pays for its share of the machine that it runs on: eight jobs of one GPU each on a machine of eight cost one machine
 together, not eight. What is recommended is priced whole, as somebody would have to rent it."""
@@ -11,7 +11,6 @@ from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.placement import Placement
 from epochcast.analyzer.jobs.prices.rented import rented
 from epochcast.analyzer.jobs.recommend import Recommendation
-from epochcast.analyzer.jobs.verdict import LEAST_SAVING
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
 from epochcast.analyzer.traces.static_gpu import gpu_of
 
@@ -20,11 +19,11 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Saving:
-    """Moving a job, for an hour of what it does now; USD per hour, below 0 where it would cost more.
+    """Following the first line, for an hour of what a job does now; 0 where it should stay.
 
     Attributes:
         usd_per_hour: what the job costs now: its share of what it runs on.
-        to: where it is cheapest.
+        to: where it should run.
         ratio: share of the present cost that it would save there.
         low, high: 90 % interval of ``ratio``, from the prediction's.
     """
@@ -40,19 +39,14 @@ class Saving:
         """USD for each hour that the job runs now."""
         return self.ratio * self.usd_per_hour
 
-    @property
-    def sure(self) -> bool:
-        """Whether it would save something at either end of the interval, is worth it, and is known to have the memory."""
-        return self.low > 0 and self.high >= LEAST_SAVING and self.to.fits is True
-
     def usd(self, seconds: float) -> float:
         """What would have been saved of so many seconds of the job as it runs now."""
         return self.saved_usd_per_hour * seconds / _HOUR_S
 
 
 def saving_of(recommendation: Recommendation) -> Saving | None:
-    """Compare where a job runs with where it is cheapest; None where either is not known."""
-    now, to = recommendation.current, recommendation.cheapest
+    """Compare where a job runs with where it should run; None where either is not known."""
+    now, to = recommendation.current, recommendation.verdict.best
     if now is None or to is None:
         return None
     usd_per_hour = now.usd_per_hour

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job
-from epochcast.analyzer.jobs.prices import Instance, load_instances
+from epochcast.analyzer.jobs.prices import Instance, Offer, load_instances
+from epochcast.analyzer.jobs.prices.inventory import load_inventory
 from epochcast.analyzer.jobs.rank import JobLimits, Objective, rank_instances
 from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.jobs.sources import Source
@@ -28,6 +30,8 @@ class Advisor:
 
     Attributes:
         renting: default objective and limits of recommendations.
+        instances: what can be rented, at the provider's own cost where an inventory says so.
+        inventory_time: when the inventory was written [unix s]; 0 without one.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Advisor:
         objective: Objective = "cost",
         limits: JobLimits | None = None,
         carbon_intensity: float | None = None,
+        inventory: Path | None = None,
     ) -> None:
         """Take what was loaded once.
 
@@ -46,12 +51,18 @@ class Advisor:
             catalog, predictor, instances: GPUs, how to predict between them, what can be rented.
             objective, limits: of `renting`.
             carbon_intensity: of the electricity [g CO2e/kWh], where a question does not give it; None: that of each region.
+            inventory: what is free, read again when it changes; None: everything.
 
         Raises:
-            InputError: a cloud or a region of the limits that no instance is of.
+            InputError: a cloud or a region of the limits that no instance is of, or an inventory that cannot be used.
         """
         self.catalog = catalog
-        self.instances = instances
+        self._priced = self.instances = instances
+        self._inventory = inventory
+        self._free: Mapping[Offer, int] | None = None
+        self.inventory_time = 0.0
+        if inventory is not None:
+            self._read_inventory(inventory)
         self.renting = Renting(objective, limits or JobLimits())
         self._predictors = {predictor.pipeline: predictor}
         self._pipeline = predictor.pipeline
@@ -63,12 +74,14 @@ class Advisor:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what it was made of: a lock is of its process."""
         limits = self.renting.limits
-        own = partial(Advisor, objective=self.renting.objective, limits=limits, carbon_intensity=self._carbon_intensity)
-        return own, (
-            self.catalog,
-            self._predictors[self._pipeline],
-            self.instances,
+        own = partial(
+            Advisor,
+            objective=self.renting.objective,
+            limits=limits,
+            carbon_intensity=self._carbon_intensity,
+            inventory=self._inventory,
         )
+        return own, (self.catalog, self._predictors[self._pipeline], self._priced)
 
     @classmethod
     def load(
@@ -81,6 +94,7 @@ class Advisor:
         objective: Objective = "cost",
         limits: JobLimits | None = None,
         carbon_intensity: float | None = None,
+        inventory: Path | None = None,
     ) -> Advisor:
         """Read a pipeline's model, GPUs in addition to the catalogue's and a price table; None: what is shipped.
 
@@ -92,7 +106,30 @@ class Advisor:
         for note in notes:
             log.warning("%s", note)
         predictor = load_predictor(pipeline, model, catalog)
-        return cls(catalog, predictor, instances, objective=objective, limits=limits, carbon_intensity=carbon_intensity)
+        return cls(
+            catalog,
+            predictor,
+            instances,
+            objective=objective,
+            limits=limits,
+            carbon_intensity=carbon_intensity,
+            inventory=inventory,
+        )
+
+    def renew_inventory(self) -> None:
+        """Read the inventory again if it has changed; one that cannot be read any more is logged, and the last stays."""
+        if self._inventory is None:
+            return
+        try:
+            if self._inventory.stat().st_mtime != self.inventory_time:
+                self._read_inventory(self._inventory)
+        except (OSError, InputError) as error:
+            log.warning("the inventory stays as it was: %s", error)
+
+    def _read_inventory(self, path: Path) -> None:
+        written = path.stat().st_mtime if path.exists() else 0.0
+        self.instances, self._free = load_inventory(path, self._priced)
+        self.inventory_time = written
 
     @property
     def oldest_price(self) -> date:
@@ -113,6 +150,8 @@ class Advisor:
         read = [self._source(number, profile) for number, profile in enumerate(sources)]
         if question.carbon_intensity is None:
             question = replace(question, carbon_intensity=self._carbon_intensity)
+        if question.renting is not None:
+            question = replace(question, renting=replace(question.renting, free=self._free))
         with self._turns:
             wanted = pipeline or self._pipeline
             if wanted not in self._predictors:

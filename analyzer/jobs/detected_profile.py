@@ -102,7 +102,9 @@ def profile_of_detection(
     if detection is None:
         return profile
     if detection.verdict == "steps" and sure:
-        profile = replace(profile, epoch_s=detection.step_s, unit=detection.unit)
+        assert detection.step_s is not None
+        steps = round((work[0][-1] - work[0][0]) / detection.step_s)
+        profile = replace(profile, epoch_s=detection.step_s, unit=detection.unit, epochs=steps)
     if detection.method == "paper":  # its epoch is the mean distance of peaks, and it knows no interval
         return replace(profile, epoch_s=detection.period_s, epoch_s_low=None, epoch_s_high=None)
     return widened(replace(profile, wait_share=_checkpoint_share(detection.cycles)), detection.confidence)

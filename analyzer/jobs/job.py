@@ -14,16 +14,18 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import NO_STEP, Throughput
+from epochcast.analyzer.jobs.cycles import NO_STEP, Throughput, open_text
 from epochcast.analyzer.jobs.gpu_use import GpuUse, use_of
 from epochcast.analyzer.jobs.memory import MemoryNeed
 from epochcast.analyzer.jobs.predict import (
     Target,
     batch_note,
     comparable,
+    count_gpus,
     memory_notes,
     precision_note,
     predict_job,
+    resolve_targets,
     sensor_notes,
     type_note,
 )
@@ -37,9 +39,10 @@ from epochcast.analyzer.jobs.sources import (
     set_gpus,
     throughput_of,
     wait_sentences,
+    without_seconds,
 )
 from epochcast.analyzer.jobs.whole_job import Work
-from epochcast.analyzer.words import plain
+from epochcast.analyzer.words import count, length, plain
 from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.pipelines import Pipeline, Predictor
 from epochcast.regressor.precision import Precision, likely_precisions
@@ -51,7 +54,7 @@ class JobQuestion:
 
     Attributes:
         targets: any names of GPUs; None: all of the catalogue.
-        work: the whole job, to answer for that too.
+        work: the whole job, to answer for that too; None: no job where there is no recommendation, else what was seen of it.
         gpus: of the job; None: as many as have a source, or as a profile says.
         target_gpus, batch_may_grow, need: as `predict_job` has them.
         samples_per_step, tokens_per_step: of all GPUs together, for the throughput.
@@ -80,6 +83,7 @@ class Job:
         pipeline: how the predictions were made: ours, or the paper's.
         simulated: no hardware was read.
         gpus: its GPUs that count; not those that idle, or show another cycle.
+        not_counted: a sentence on each of these.
         slowest: which of them takes longest and so sets the pace, from 0.
         precision: how likely the job computes in each, adding up to 1.
         throughput: of the job here; None unless the samples or tokens of a step were given and steps show.
@@ -95,6 +99,7 @@ class Job:
     pipeline: Pipeline
     simulated: bool
     gpus: tuple[GpuOfJob, ...]
+    not_counted: tuple[str, ...]
     slowest: int
     precision: Mapping[Precision, float]
     throughput: Throughput | None
@@ -149,21 +154,29 @@ def answer_job(
     """
     if not read:
         raise InputError("a prediction needs the profile of at least one GPU; send one")
-    sources, doubts = comparable(set_gpus(read, question.gpus))
+    kept, not_counted, doubts = comparable(read)
+    sources = set_gpus(kept, question.gpus and count_gpus(read, question.gpus))
     catalog = add_own_gpus(predictor.catalog, sources)
     if catalog is not predictor.catalog:
         predictor = replace(predictor, catalog=catalog)
     slowest = find_slowest(sources)
+    place_of_slowest = sources.index(slowest)
     per_step, work, need = (question.samples_per_step, question.tokens_per_step), question.work, question.need
     rate, grams = throughput_of(slowest, *per_step), question.carbon_intensity
-    notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job, *doubts]
-    notes += [NO_STEP] if rate is None and any(per_step) else []
-    if work is not None and slowest.profile.epoch_s is None:
-        raise InputError(
-            f"{slowest.no_seconds}, so there are only ratios, but the time of the whole job needs seconds: record more of the "
-            "job, or leave out the number of epochs"
-        )
-    names = None if question.targets is None else [catalog.resolve(name).name for name in question.targets]
+    notes = [*said_once([(source.name, note) for source in sources for note in source.notes], len(read)), *of_job]
+    notes += [*not_counted, *doubts, *([NO_STEP] if rate is None and any(per_step) else [])]
+    if work is not None:
+        _check_work(work, slowest)
+    untimed = None
+    if question.renting is not None and work is None:
+        work, untimed = seen_work(slowest, phrase="the {} seen" if slowest.detection is None else "the {} in this log")
+        if untimed:
+            sources = [replace(source, profile=without_seconds(source.profile)) for source in sources]
+            slowest = sources[place_of_slowest]
+    names = None
+    if question.targets is not None:
+        names, of_names = resolve_targets(catalog, question.targets)
+        notes += of_names
     targets, of_gpus = predict_job(
         predictor,
         catalog,
@@ -187,7 +200,16 @@ def answer_job(
         notes += sensor_notes(sources, targets, catalog)
     else:
         recommendation, of_renting = recommend_job(
-            sources, targets, predictor, instances, question.renting, work=work, need=need, grams_per_kwh=grams, rate=rate
+            sources,
+            targets,
+            predictor,
+            instances,
+            question.renting,
+            work=work,
+            need=need,
+            grams_per_kwh=grams,
+            rate=rate,
+            untimed=untimed or "",
         )
         notes += of_renting
         if not recommendation.on.assumed:
@@ -198,7 +220,8 @@ def answer_job(
         pipeline=predictor.pipeline,
         simulated=any(source.profile.simulated for source in sources),
         gpus=tuple(source.answered(own if several else ()) for source, own in zip(sources, of_gpus, strict=True)),
-        slowest=sources.index(slowest),
+        not_counted=tuple(map(plain, not_counted)),
+        slowest=place_of_slowest,
         precision=likely_precisions(slowest.profile, slowest.gpu)[0],
         throughput=rate,
         use=use_of(sources, [source.profile for source in read], usd_per_gpu_hour),
@@ -208,6 +231,44 @@ def answer_job(
         recommendation=recommendation,
         notes=tuple(map(plain, notes)),
     )
+
+
+def _check_work(work: Work, job: Source) -> None:
+    """Raises InputError for a whole job of which the telemetry does not show what is counted."""
+    if job.cycle is not None and job.cycle.k_open:
+        raise InputError(
+            f"--epochs {work.epochs} cannot be costed: the telemetry shows a cycle of {length(job.cycle.period_s)}"
+            f"{open_text(job.cycle)}; leave out --epochs for the cost of equal work"
+        )
+    if job.profile.epoch_s is None:
+        raise InputError(
+            f"{job.no_seconds}, so there are only ratios, but the time of the whole job needs seconds: record more of the "
+            "job, or leave out the number of epochs"
+        )
+
+
+def seen_work(
+    job: Source, *, epochs: int = 0, ran_s: float = 0.0, phrase: str = "the {} in this log"
+) -> tuple[Work | None, str | None]:
+    """What was seen of a job, to ask for it again; or None, and why it has no cost: what is not shown to be training has none.
+
+    Args:
+        job: the GPU that sets its pace.
+        epochs, ran_s: how many it had, and seconds for which it ran, where more is known than its profile covers.
+        phrase: what to call it.
+    """
+    profile, cycle = job.profile, job.cycle
+    if profile.epoch_s is None:
+        return None, f"{job.no_seconds}, so there is no cost of a job: record until epochs show"
+    if profile.inference:
+        return None, "inference has no epochs, so there is no cost of a job"
+    if profile.unit == "cycle" and (cycle is None or cycle.kind == "unknown" or cycle.k_open):
+        which = f"a cycle of {length(profile.epoch_s)}{'' if cycle is None else open_text(cycle)} is not shown to be an epoch"
+        return None, f"{which}, so there is no cost of a job"
+    covered = profile.epochs + profile.first_epoch_excluded + profile.stalls
+    ran = round(ran_s / profile.epoch_s) if profile.unit == "step" else epochs
+    seen = max(covered, int(float(f"{ran:.2g}")) if ran >= 100 else ran, 1)
+    return Work(seen, name=phrase.format(count(seen, f"{profile.unit}{job.kind}"))), None
 
 
 def said_once(said: Sequence[tuple[str, str]], gpus: int) -> list[str]:

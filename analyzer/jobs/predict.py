@@ -11,6 +11,7 @@ from epochcast.analyzer.jobs.cycles import Throughput
 from epochcast.analyzer.jobs.memory import GIB, MemoryNeed, memory_need
 from epochcast.analyzer.jobs.prices.carbon_intensity import grams_of
 from epochcast.analyzer.jobs.sources import Source
+from epochcast.analyzer.words import length
 from epochcast.regressor import Catalog, Prediction
 from epochcast.regressor.energy import Energy, has_sparse_sensor, predict_energy
 from epochcast.regressor.features import busy_share
@@ -64,26 +65,39 @@ class Target(Prediction):
     throughput: Throughput | None
 
 
-def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
-    """The sources that can be compared, in their order, and a sentence on each one left out and on each doubt.
+def counted(sources: Sequence[Source]) -> list[Source]:
+    """The GPUs of a job that count, in their order: none that idles, or shows another cycle than the job's.
 
-    A GPU that does not show the job's cycle does not count, nor does an idle one. An epoch and a step cannot be compared, so
-    those with what says most (epochs, then cycles, steps, nothing) count. Raises InputError where all are idle, and for several
-    GPU models without any seconds: ratios to different GPUs say nothing of which is slower.
+    An epoch and a step cannot be compared, so those with what says most (epochs, then cycles, steps, nothing) count.
     """
     busy = [source for source in sources if not _is_idle(source)]
-    if not busy:
+    even = [source for source in busy if source.odd is None] or busy
+    unit = next((unit for unit in _UNITS if any(source.profile.unit == unit for source in even)), None)
+    return [source for source in even if source.profile.unit == unit]
+
+
+def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str], list[str]]:
+    """The sources of `counted`, a sentence on those left out, and one on each doubt.
+
+    Raises InputError where all are idle, and for several GPU models without any seconds: ratios to different GPUs say nothing
+    of which is slower.
+    """
+    kept = counted(sources)
+    if not kept:
         share, metric = busy_share(sources[0].profile)
         raise InputError(
             f"{sources[0].name}: the GPU is idle in it ({metric} is {100 * share:.2g} % on average), so there is no job to "
             "predict; record while the job trains"
         )
-    even = [source for source in busy if source.odd is None] or busy
-    unit = next(unit for unit in _UNITS if any(source.profile.unit == unit for source in even))
-    kept = [source for source in even if source.profile.unit == unit]
-    notes = [f"{source.name}: {_why_not(source)}, so it is not counted" for source in sources if source not in kept]
-    notes += [note for source in kept for note in _little_used(source)]
-    models = list(dict.fromkeys(source.gpu.name for source in kept))
+    left_out: dict[str, list[str]] = {}
+    in_one_file = len({source.name.rpartition(", ")[0] for source in sources}) == 1
+    for source in sources:
+        if source not in kept:
+            name = source.name.rpartition(", ")[2] if in_one_file else source.name
+            left_out.setdefault(_why_not(source), []).append(name)
+    not_counted = [f"{', '.join(names)}: {why}, so not counted" for why, names in left_out.items()]
+    notes = [note for source in kept for note in _little_used(source)]
+    models, unit = list(dict.fromkeys(source.gpu.name for source in kept)), kept[0].profile.unit
     if len(models) > 1 and unit is None:
         raise InputError(
             f"no epochs were found in the traces of {' and '.join(models)}, and ratios to different GPUs cannot be compared; "
@@ -99,7 +113,12 @@ def comparable(sources: Sequence[Source]) -> tuple[list[Source], list[str]]:
         notes.append(
             f"their {unit}s take {min(lengths):.3g} to {max(lengths):.3g} s, but GPUs of one job keep pace: is it one job?"
         )
-    return kept, notes
+    return kept, not_counted, notes
+
+
+def count_gpus(sources: Sequence[Source], gpus: int) -> int:
+    """How many of a job's ``gpus`` count: those that idle, or show another cycle, leave before anything is counted."""
+    return max(1, gpus - len(sources) + len(counted(sources)))
 
 
 def _is_idle(source: Source) -> bool:
@@ -120,6 +139,17 @@ def _why_not(source: Source) -> str:
     if _is_idle(source):
         return source.odd or "is idle"
     return source.odd or (f"only {source.profile.unit}s found" if source.profile.unit else source.no_seconds)
+
+
+def resolve_targets(catalog: Catalog, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names in the catalogue of what a user wants to know of, and a sentence on each that was taken for its usual form."""
+    known, notes = [], []
+    for name in names:
+        gpu = catalog.usual(name) or catalog.resolve(name)
+        known.append(gpu.name)
+        if catalog.usual(name) is not None:
+            notes.append(f"{name} is taken for {gpu.name}, the form that clouds usually rent")
+    return known, notes
 
 
 def predict_job(
@@ -218,6 +248,14 @@ def batch_note(sources: Sequence[Source], answers: Sequence[Target], *, batch_ma
     number = f"{after} GPU{'s' * (after > 1)} instead of {before}"
     scaled = f"{number}, as measured jobs scaled within one machine (each holds the whole model)"
     return f"{scaled}; {of_batch}{equal_work_text(profile.unit)}"
+
+
+def interruption_note(sources: Sequence[Source]) -> str:
+    """A sentence on what it costs when the cloud takes a spot instance back."""
+    cycles = [] if sources[0].detection is None else sources[0].detection.cycles
+    apart = next((cycle.period_s for cycle in cycles if cycle.kind == "checkpoint"), None)
+    lost = "all since the last checkpoint; no checkpoints show" if apart is None else f"up to {length(apart)} of work"
+    return f"spot: an interruption costs {lost}"
 
 
 def equal_work_text(unit: Unit | None) -> str:

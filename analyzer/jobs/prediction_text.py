@@ -59,7 +59,7 @@ def _seen(gpu: GpuOfJob, which: str) -> str:
     if profile.epoch_s_low is not None:
         between = interval_text(profile.epoch_s_low, profile.epoch_s_high)
         period += f", {between}" if gpu.kind else f" ({between})"
-    if profile.epochs:
+    if profile.epochs and profile.unit != "step":
         period += f", median of {profile.epochs}"
     left_out = [] if profile.first_epoch_s is None else [f"the first {profile.unit} ({seconds_text(profile.first_epoch_s)})"]
     if profile.stalls:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainValidator, WithJsonSchema
 
 from epochcast.analyzer.jobs.job import JobQuestion
+from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER
 from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.plugins.question import Body, Http, Option, Question, body_of
 from epochcast.regressor.job_types import JobType
@@ -154,11 +155,13 @@ class RecommendationQuestion(BaseModel):
     )
 
     profiles: Annotated[list[ProfileJson], Field(min_length=1, max_length=64, description="One for each GPU of the job.")]
-    epochs: Annotated[int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job; null: one.")] = None
+    epochs: Annotated[
+        int | None, Field(ge=1, le=10**9, description="Epochs (or steps) of the whole job; null: those seen.")
+    ] = None
     pipeline: Annotated[Pipeline | None, Field(description=f"{PIPELINE} null: as configured.")] = None
     objective: Annotated[Literal["cost", "time"], Field(description="Rank by cost or by time.")] = "cost"
     market: Annotated[Literal["on-demand", "spot"], Field(description="Which price to pay.")] = "on-demand"
-    clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these clouds; empty: all.")] = []
+    clouds: Annotated[list[GpuName], Field(max_length=50, description="Only these clouds; any: all; empty: the job's.")] = []
     regions: Annotated[list[GpuName], Field(max_length=200, description="Only these regions; empty: all.")] = []
     deadline_s: Annotated[
         float | None,
@@ -166,6 +169,15 @@ class RecommendationQuestion(BaseModel):
     ] = None
     budget_usd: Annotated[
         float | None, Field(gt=0, allow_inf_nan=False, description="Only instances expected to cost at most this much.")
+    ] = None
+    at_most_slower: Annotated[
+        float, Field(gt=0, le=1e6, description="Propose no move that takes more than this times the present time.")
+    ] = AT_MOST_SLOWER
+    usd_per_hour_now: Annotated[
+        float | None, Field(gt=0, le=1e6, description="What an hour of all that the job runs on now costs; null: assumed.")
+    ] = None
+    switch_usd: Annotated[
+        float | None, Field(ge=0, le=1e9, description="What a move costs; null: half an hour of what it runs on now.")
     ] = None
     data_parallel: Annotated[bool, Field(description="Also rank several GPUs for a job of one GPU.")] = False
     batch_may_grow: Annotated[bool, Field(description=BATCH_MAY_GROW)] = False

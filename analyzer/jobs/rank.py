@@ -8,7 +8,7 @@ than it has machines now: the network between them is not modelled.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
@@ -18,21 +18,25 @@ from scipy.stats import norm
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.memory import MemoryNeed
 from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.prices import Instance, Market, is_stale, price_age
+from epochcast.analyzer.jobs.prices import Instance, Market, Offer, is_stale, price_age
 from epochcast.analyzer.jobs.whole_job import WholeJob
 from epochcast.regressor import Catalog, Prediction
 from epochcast.regressor.prediction import Estimate
 
 Objective = Literal["cost", "time"]
-Reason = Literal["memory", "deadline", "budget", "price"]
+Reason = Literal["memory", "deadline", "budget", "price", "full"]
 
 MISSED: dict[Reason, str] = {
     "memory": "have too little GPU memory",
     "deadline": "miss the deadline",
     "budget": "exceed the budget",
     "price": "have no price in this market",
+    "full": "are full",
 }
 """Why instances are left out, in words that follow how many there are."""
+
+ANY_CLOUD = "any"
+"""Of a limit: also other clouds than the job's."""
 
 _TAIL = float(norm.isf(0.05))  # from the middle to either end of a 90 % interval, in standard deviations
 
@@ -44,7 +48,8 @@ class JobLimits:
     Attributes:
         deadline_s: most seconds of the job, as expected (every placement has the chance to keep it).
         budget_usd: most USD of the job, as expected.
-        regions, clouds: only these; empty: all. A price for region ``any`` holds in all of them.
+        regions: only these; empty: all. A price for region ``any`` holds in all of them.
+        clouds: only these; ``any``: all; empty: that of the job where it is known, else all.
         market: which price is paid; instances without one are left out.
 
     Raises:
@@ -69,7 +74,7 @@ class LeftOut:
 
     Attributes:
         instance: where.
-        reason: ``memory``, ``deadline``, ``budget``, or ``price`` for none in the market.
+        reason: ``memory``, ``deadline``, ``budget``, ``full``, or ``price`` for none in the market.
         placement: what it would have been; None without a price.
     """
 
@@ -85,16 +90,6 @@ class Ranking:
     placements: tuple[Placement, ...]
     left_out: tuple[LeftOut, ...]
 
-    @property
-    def cheapest(self) -> Placement | None:
-        """Least cost, fresh prices first; of equals the faster."""
-        return min(self.placements, key=_by_cost, default=None)
-
-    @property
-    def fastest(self) -> Placement | None:
-        """Least time, fresh prices first; of equals the cheaper."""
-        return min(self.placements, key=_by_time, default=None)
-
 
 def rank_instances(
     predictions: Iterable[Prediction],
@@ -108,6 +103,7 @@ def rank_instances(
     objective: Objective = "cost",
     gpus: int = 1,
     machines: int = 1,
+    free: Mapping[Offer, int] | None = None,
     day: date | None = None,
 ) -> Ranking:
     """Rank the instances whose GPU is among ``predictions``.
@@ -122,6 +118,7 @@ def rank_instances(
         need: memory that the job takes on each GPU; the source's own GPU (the measured one) had it.
         limits, objective: what to keep, and what to rank by.
         gpus, machines: of the job now.
+        free: how many of each offer can be had, 0 where it is missing; None: all of them.
         day: by which prices are stale; None: today.
 
     Raises:
@@ -149,6 +146,8 @@ def rank_instances(
         if need is not None:
             row = replace(row, fits=need.fits(catalog[instance.gpu], here=prediction.route in ("measured", "scaled")))
         reason = missed(row, limits)
+        if reason is None and free is not None and free.get(instance.offer, 0) < row.instances:
+            reason = "full"
         if reason is None:
             rows.append(row)
         else:
@@ -169,8 +168,9 @@ def chance_within(estimate: Estimate, limit: float) -> float:
 
 
 def _in_place(instances: Sequence[Instance], limits: JobLimits) -> list[Instance]:
+    clouds = () if ANY_CLOUD in limits.clouds else limits.clouds
     for what, wanted, known in (
-        ("cloud", limits.clouds, {instance.cloud for instance in instances}),
+        ("cloud", clouds, {instance.cloud for instance in instances}),
         ("region", limits.regions, {instance.region for instance in instances} - {"any"}),
     ):
         for name in wanted:
@@ -179,8 +179,7 @@ def _in_place(instances: Sequence[Instance], limits: JobLimits) -> list[Instance
     return [
         instance
         for instance in instances
-        if (not limits.clouds or instance.cloud in limits.clouds)
-        and (not limits.regions or instance.region in (*limits.regions, "any"))
+        if (not clouds or instance.cloud in clouds) and (not limits.regions or instance.region in (*limits.regions, "any"))
     ]
 
 

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.jobs.cycles import Throughput, open_text
-from epochcast.analyzer.jobs.decide import Decision, Trial, decide, trial_run
+from epochcast.analyzer.jobs.cycles import Throughput
 from epochcast.analyzer.jobs.emissions import add_emissions
 from epochcast.analyzer.jobs.memory import MemoryNeed
 from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.predict import Target, equal_work_text, most_memory
-from epochcast.analyzer.jobs.prices import Instance, price_age, stale_note
-from epochcast.analyzer.jobs.prices.rented import Rented, rented
+from epochcast.analyzer.jobs.predict import Target, equal_work_text, interruption_note, most_memory
+from epochcast.analyzer.jobs.prices import Instance, Offer, price_age, stale_note
+from epochcast.analyzer.jobs.prices.rented import Rented, rented_now
 from epochcast.analyzer.jobs.rank import (
     MISSED,
     JobLimits,
     LeftOut,
     Objective,
-    Ranking,
     comparable_prices,
     cost_of,
     rank_instances,
     time_of,
 )
 from epochcast.analyzer.jobs.sources import Source, find_slowest
-from epochcast.analyzer.jobs.verdict import Verdict, verdict
+from epochcast.analyzer.jobs.trial import Trial, plan_trial
+from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, Terms, Verdict, judge
 from epochcast.analyzer.jobs.whole_job import WholeJob, Work, whole_job
-from epochcast.analyzer.words import length
 from epochcast.regressor import Prediction
-from epochcast.regressor.profile import Unit
 
 if TYPE_CHECKING:
     from epochcast.regressor.pipelines import Predictor
@@ -47,7 +44,11 @@ class Renting:
         limits: what to keep.
         machines: that the job's GPUs are in now.
         data_parallel: a job of one GPU would run on several as well; one of several does.
-        on: what the job runs on; None: the cheapest with its GPU is assumed.
+        on: what the job runs on; None: ``usd_per_hour_now``, else the cheapest with its GPU is assumed.
+        usd_per_hour_now: what an hour of all that the job runs on costs.
+        at_most_slower, switch_usd: as in `Terms`.
+        targets: names of GPUs in the catalogue, to rank only these; empty: all.
+        free: how many of each offer can be had; None: all of them.
     """
 
     objective: Objective = "cost"
@@ -55,21 +56,32 @@ class Renting:
     machines: int = 1
     data_parallel: bool = False
     on: Rented | None = None
+    usd_per_hour_now: float | None = None
+    at_most_slower: float = AT_MOST_SLOWER
+    switch_usd: float | None = None
+    targets: tuple[str, ...] = ()
+    free: Mapping[Offer, int] | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("--price-now", self.usd_per_hour_now, 0.0),
+            ("--at-most-slower", self.at_most_slower, 0.0),
+            ("--switch-cost", self.switch_usd, -1e-9),
+        ):
+            if value is not None and not least < value < 1e9:
+                raise InputError(f"{name} is {value:g}; give a number {'above 0' if least == 0 else 'of 0 or more'}")
 
 
 @dataclass(frozen=True)
 class Savings:
-    """The first placements against what the job runs on now.
+    """Where the job should run against what it runs on now; 0 where it should stay.
 
     Attributes:
-        cost_ratio: share of the cost saved by the cheapest; below 0 where it costs more.
-        time_ratio: share of the time saved by the fastest; below 0 where it takes longer.
-        usd_per_unit: saved per epoch, cycle or step by the cheapest; None without seconds.
+        cost_ratio, time_ratio: share that is saved; below 0 where it costs more, or takes longer.
     """
 
     cost_ratio: float
     time_ratio: float
-    usd_per_unit: float | None
 
 
 @dataclass(frozen=True)
@@ -81,12 +93,10 @@ class Recommendation:
         objective, limits: what placements are ranked by, and what they keep.
         memory: that the job takes on each GPU; None where that is not known.
         placements: what qualifies, best first.
-        cheapest, fastest: the first by either objective; None where nothing qualifies.
         left_out: what does not.
-        decision: how sure the first place is; None where nothing qualifies.
         on: what the job runs on now.
-        current: the job there; None where that has no price to compare with.
-        savings: against ``current``.
+        current: the job there, at its share of the price; None where that has no price.
+        savings: None without ``current``.
     """
 
     verdict: Verdict
@@ -94,10 +104,7 @@ class Recommendation:
     limits: JobLimits
     memory: MemoryNeed | None
     placements: tuple[Placement, ...]
-    cheapest: Placement | None
-    fastest: Placement | None
     left_out: tuple[LeftOut, ...]
-    decision: Decision | None
     on: Rented
     current: Placement | None
     savings: Savings | None
@@ -114,6 +121,7 @@ def recommend_job(
     need: MemoryNeed | None,
     grams_per_kwh: float | None = None,
     rate: Throughput | None = None,
+    untimed: str = "",
 ) -> tuple[Recommendation, list[str]]:
     """Rank what can be rented for a job, which is as slow as its slowest GPU; only `answer_job` calls it.
 
@@ -122,10 +130,11 @@ def recommend_job(
         predictor: that made them.
         instances: what can be rented.
         renting: what to keep.
-        work: what is still to be done; None ranks one epoch (or step).
+        work: what is to be done; None ranks by ratios.
         need: memory per GPU; None takes the most that a source used.
         grams_per_kwh: of the electricity everywhere [g CO2e/kWh]; None: that of each region, where it is known.
         rate: of the job here.
+        untimed: why there is no work.
 
     Returns:
         The recommendation, and a sentence on each thing that a reader should know.
@@ -134,31 +143,28 @@ def recommend_job(
         InputError: as `rank_instances` and `whole_job` do.
     """
     gpus, objective, limits, machines = sources[0].profile.gpus, renting.objective, renting.limits, renting.machines
-    cycles = [source.cycle for source in sources if source.cycle is not None and source.cycle.k_open]
-    if work is not None and cycles:
-        raise InputError(
-            f"--epochs {work.epochs} cannot be costed: the telemetry shows a cycle of {length(cycles[0].period_s)}"
-            f"{open_text(cycles[0])}; leave out --epochs for the cost of a cycle"
-        )
     by_gpu = {target.gpu: target for target in targets}
-    need = need or most_memory(sources)
+    need, here = need or most_memory(sources), find_slowest(sources)
+    on = renting.on or rented_now(here.gpu.name, gpus, instances, machines, limits.market, renting.usd_per_hour_now)
+    if not limits.clouds and on.instance is not None and not on.assumed and on.instance.cloud:
+        limits = replace(limits, clouds=(on.instance.cloud,))
 
     def job_of(prediction: Prediction) -> WholeJob:
         assert work is not None
         return whole_job(sources[by_gpu[prediction.gpu].slowest].profile, prediction, work)
 
-    def run_on(row: Placement) -> Trial:
+    def trial(row: Placement) -> Trial:
         assert work is not None
-        profile = sources[by_gpu[row.instance.gpu].slowest].profile
-        return trial_run(profile, row, epochs=work.epochs, startup_s=work.startup_s)
+        return plan_trial(sources[by_gpu[row.instance.gpu].slowest].profile, row, work)
 
     def complete(row: Placement, gpus: int) -> Placement:
         throughput = None if rate is None else rate.times_as_long(row.prediction.ratio)
         return replace(add_emissions(row, by_gpu.get(row.instance.gpu), gpus, grams_per_kwh), throughput=throughput)
 
     job = job_of if work else None
+    wanted = [target for target in targets if not renting.targets or target.gpu in renting.targets]
     ranking = rank_instances(
-        [replace(target, gpus=math.ceil(gpus / machines)) for target in targets],
+        [replace(target, gpus=math.ceil(gpus / machines)) for target in wanted],
         instances,
         predictor.catalog,
         job_of=job,
@@ -168,45 +174,43 @@ def recommend_job(
         objective=objective,
         gpus=gpus,
         machines=machines,
+        free=renting.free,
     )
-    ranking = replace(ranking, placements=tuple(complete(row, row.gpus) for row in ranking.placements))
-    decision = decide(ranking.placements, objective, run_on if work else None)
-    unit, here = sources[0].profile.unit, find_slowest(sources)
-    on = renting.on or rented(here.gpu.name, gpus, instances, machines=machines, market=limits.market)
+    rows = tuple(complete(row, row.gpus) for row in ranking.placements)
     current = None
     if on.instance is not None:
         there = JobLimits(market=on.market)
-        now = rank_instances(targets, [on.instance], predictor.catalog, job_of=job, limits=there, gpus=gpus).cheapest
+        (now,) = rank_instances(targets, [on.instance], predictor.catalog, job_of=job, limits=there, gpus=gpus).placements
         gpu = predictor.catalog[on.instance.gpu]
         fits = None if need is None else need.fits(gpu, here=any(source.gpu == gpu for source in sources))
-        current = now and complete(replace(now, usd_per_hour=on.share * now.usd_per_hour, fits=fits), gpus)
-    is_now_stale = current is not None and current.price_stale and not (decision and decision.first.price_stale)
-    if is_now_stale:
-        current = None  # nothing can be compared with it
-    notes = _notes(sources, ranking, need, on, limits, unit, is_now_stale=is_now_stale)
-    what = verdict(decision, current, objective, unit or "epoch", limits, comparable_prices(ranking.placements))
-    if decision is not None and predictor.pipeline == "paper" and decision.first.prediction.by_data_sheet:
-        why = f"the paper's trees know only {', '.join(predictor.training['gpus'])}, and cannot extrapolate"
-        what = Verdict("measure", f"Cannot tell yet: measure {decision.first.instance.gpu} first", why)
-    if decision is not None and decision.first.price_stale:
-        what = replace(what, text=f"{what.text} (by prices older than a year: there are no newer ones)")
-    notes += _of_age(ranking.placements, objective)
-    cheapest, fastest = ranking.cheapest, ranking.fastest
-    savings = _savings(current, cheapest, fastest, here.profile.epoch_s)
-    recommendation = Recommendation(
-        what, objective, limits, need, ranking.placements, cheapest, fastest, ranking.left_out, decision, on, current, savings
+        current = complete(replace(now, usd_per_hour=on.share * now.usd_per_hour, fits=fits), gpus)
+    own = next((target for target in targets if target.gpu == here.gpu.name), None)
+    terms = Terms(
+        objective,
+        limits,
+        untimed if work is None else work.name,
+        here=job_of(own).seconds.value if work and own else 1.0,
+        assumed=on.assumed,
+        at_most_slower=renting.at_most_slower,
+        switch_usd=renting.switch_usd,
+        timed=here.profile.unit in ("epoch", "step"),
+        trial=trial if work else None,
     )
-    return recommendation, notes
-
-
-def _savings(
-    now: Placement | None, cheapest: Placement | None, fastest: Placement | None, epoch_s: float | None
-) -> Savings | None:
-    if now is None or cheapest is None or fastest is None:
-        return None
-    per_hour = now.prediction.ratio * now.usd_per_hour - cheapest.prediction.ratio * cheapest.usd_per_hour
-    per_unit = None if epoch_s is None else per_hour * epoch_s / 3600
-    return Savings(1 - cost_of(cheapest) / cost_of(now), 1 - time_of(fastest) / time_of(now), per_unit)
+    verdict = judge(comparable_prices(rows), current, terms)
+    best = verdict.best
+    if best is not None and predictor.pipeline == "paper" and best.prediction.by_data_sheet:
+        why = f"the paper's trees know only {', '.join(predictor.training['gpus'])}, and cannot extrapolate"
+        verdict = replace(verdict, action="measure", text=f"Cannot tell yet: measure {best.instance.gpu} first", why=why)
+    notes = [*_notes(sources, rows, ranking.left_out, need, on, limits), *_of_age(rows, objective)]
+    full = [excluded.placement for excluded in ranking.left_out if excluded.reason == "full" and excluded.placement]
+    if full:
+        ideal = judge(comparable_prices([*rows, *full]), current, terms).best
+        if ideal is not None and ideal in full:
+            notes.insert(0, f"if it were free, {ideal.instance.name} ({ideal.instance.gpu}) would be best")
+    savings = None
+    if current is not None and best is not None:
+        savings = Savings(1 - cost_of(best) / cost_of(current), 1 - time_of(best) / time_of(current))
+    return Recommendation(verdict, objective, limits, need, rows, ranking.left_out, on, current, savings), notes
 
 
 def _of_age(rows: Sequence[Placement], objective: Objective) -> list[str]:
@@ -220,17 +224,15 @@ def _of_age(rows: Sequence[Placement], objective: Objective) -> list[str]:
 
 def _notes(
     sources: Sequence[Source],
-    ranking: Ranking,
+    rows: Sequence[Placement],
+    left_out: Sequence[LeftOut],
     need: MemoryNeed | None,
     on: Rented,
     limits: JobLimits,
-    unit: Unit | None,
-    *,
-    is_now_stale: bool,
 ) -> list[str]:
-    rows, gpus, notes = ranking.placements, sources[0].profile.gpus, list(on.notes)
+    gpus, unit, notes = sources[0].profile.gpus, sources[0].profile.unit, list(on.notes)
     if not rows:
-        reasons = [excluded.reason for excluded in ranking.left_out]
+        reasons = [excluded.reason for excluded in left_out]
         why = ", ".join(f"{reasons.count(reason)} {MISSED[reason]}" for reason in dict.fromkeys(reasons))
         notes.append(f"no instance qualifies{f': {why}' if why else ''}")
     if any(row.gpus != gpus for row in rows):
@@ -245,18 +247,19 @@ def _notes(
         notes.append("the job's GPU memory need is unknown, so an instance may be too small")
     elif need.reserved:
         notes.append("nearly all GPU memory is in use, perhaps only reserved: the job may also fit on smaller GPUs")
-    if on.instance is not None and is_now_stale:
-        where = f"{on.instance.cloud} {on.instance.name}"
-        notes.append(f"the job runs on {where}, whose price is older than a year, so savings are not known")
-    elif on.instance is not None:
+    if on.instance is not None:
         if len({source.gpu.name for source in sources}) > 1:
             notes.append(f"the current cost counts all GPUs of the job as {on.instance.gpu}, its slowest")
         if on.assumed:
             notes.append(f"compared with {on.instance.cloud} {on.instance.name}, the cheapest with the job's GPU")
+        if on.share < 1:
+            notes.append(f"the job pays for its {gpus} of the {on.instance.count} GPUs of {on.instance.name}, not for all")
         if on.market != limits.market:
             notes.append(f"{on.instance.name} has no {limits.market} price, so its {on.market} price is used")
     elif not on.notes:
         notes.append("no instance in the price table has the job's GPU, so savings are unknown")
+    if not limits.clouds and len({row.instance.cloud for row in rows}) > 1:
+        notes.append("the job's cloud is not known, so all clouds are compared (--cloud names one)")
     if rows and limits.market == "spot":
-        notes.append("spot: the cloud can reclaim an instance; the figures do not include the time lost")
+        notes.append(interruption_note(sources))
     return notes

@@ -2,174 +2,210 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from epochcast.analyzer.jobs.decide import Decision, Experiment
 from epochcast.analyzer.jobs.emissions import OF_CARBON
 from epochcast.analyzer.jobs.gpu_use import use_lines
 from epochcast.analyzer.jobs.job import Job
 from epochcast.analyzer.jobs.memory import GIB
 from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.rank import MISSED, LeftOut, Objective, Ranking
-from epochcast.analyzer.tables import grams_text, interval_text, seconds_text, table
+from epochcast.analyzer.jobs.predict import equal_work_text
+from epochcast.analyzer.jobs.rank import MISSED, LeftOut, cost_of, time_of
+from epochcast.analyzer.jobs.recommend import Recommendation
+from epochcast.analyzer.tables import grams_text, seconds_text, table
 from epochcast.analyzer.words import TimeUnit, count, money, time_unit
 
-_HEADER = ("", "instance", "cloud", "region", "gpu", "time", "90 % interval", "cost", "90 % interval")
-_MOST_ROWS = 20
+_COLUMNS = 80
+_MOST_ROWS = 8
+_MOST_LINES = 3  # of assumptions
 
 
-def recommendation_text(job: Job) -> str:
-    """What to do, the table of instances, and what is to know about it, a line each."""
-    recommended, unit = job.recommendation, job.here.profile.unit or "epoch"
+def recommendation_text(job: Job, *, everything: bool = False) -> str:
+    """What to do, the table of instances, and what it rests on.
+
+    Args:
+        job: with a recommendation.
+        everything: every instance and region, and all that is known; else what fits 80 columns and a dozen lines.
+    """
+    recommended = job.recommendation
     assert recommended is not None
-    decision, need, rows = recommended.decision, recommended.memory, recommended.placements
-    lines = [recommended.verdict.text, f"why: {recommended.verdict.why}"]
+    verdict, rows = recommended.verdict, recommended.placements
+    lines = [_sentence(verdict.text), _sentence(verdict.why)]
+    if verdict.slower is not None:
+        lines.append(f"Cheaper still if you can wait: {_amounts(verdict.slower)}.")
+    lines = [textwrap.fill(line, _COLUMNS) for line in lines if line]
     if rows:
-        lines.append(f"{job_title(job)}, best {recommended.objective} first")
-        shown = rows[:_MOST_ROWS]
-        time = time_unit(row.seconds.value for row in shown if row.seconds)
-        carbon = ["CO2e"] * any(row.grams_co2e is not None for row in shown)
-        cells = [
-            (
-                *_row(row, time, memory_known=need is not None),
-                *([grams_text(None if row.grams_co2e is None else row.grams_co2e.value)] if carbon else []),
-                *_rent(row),
-            )
-            for row in shown
-        ]
-        rates = [] if job.throughput is None else [name for _, name in job.throughput.known]
-        lines.append(table((*_HEADER, *carbon, "per hour", "priced", *rates), cells))
-        if len(rows) > len(shown):
-            lines.append(f"and {len(rows) - len(shown)} more (--json has all)")
-        lines.append(
-            "* no other instance is both faster and cheaper"
-            + "; ~ from its data sheet: nothing was measured on this GPU" * any(row.prediction.by_data_sheet for row in shown)
-            + "; stale: a price older than a year, ranked after all newer prices" * any(row.price_stale for row in shown)
-            + "; ? may not fit" * (need is not None and any(row.fits is None for row in shown))
-        )
-        if carbon:
-            lines.append(f"CO2e: {OF_CARBON}")
-        if rows[0].job is not None:
-            lines.append(_spent(rows[0], unit))
-    lines += [*use_lines(job.use), *job.idle_at_boundaries, *_left_out(recommended.left_out)]
-    if not rows:
+        lines.append(_table(job, recommended, everything=everything))
+    else:
         lines += _nearest(recommended.left_out)
-    if need is not None:
-        several = job.here.profile.gpus > 1
-        lines.append(f"memory: {need.bytes / GIB:.1f} GiB{' on the GPU that has most in use' if several else ''}")
-    if decision is not None:
-        lines.append(_decision(decision, recommended.objective, unit))
-    return "\n".join(lines)
+    if everything:
+        return "\n".join([*lines, *_spent(job, recommended), *use_lines(job.use), *job.idle_at_boundaries, *job.notes])
+    return "\n".join([*lines, _assumptions(job, recommended)])
+
+
+def target_lines(job: Job, names: Sequence[str]) -> str:
+    """The answer for each of these GPUs, a line: cost, time, 90 % range, evidence."""
+    recommended = job.recommendation
+    assert recommended is not None
+    lines = []
+    for name in names:
+        row = next((row for row in recommended.placements if row.instance.gpu == name), None)
+        missed = next((excluded for excluded in recommended.left_out if excluded.instance.gpu == name), None)
+        if row is not None:
+            lines.append(f"{_amounts(row)}; evidence: {row.prediction.basis}")
+            continue
+        why = "no instance in the price table has it" if missed is None else f"its instances {MISSED[missed.reason]}"
+        there = next(target for target in job.predictions if target.gpu == name)
+        time = f"{there.ratio:.2f} times the time ({there.ratio_low:.2f} to {there.ratio_high:.2f})"
+        if there.job is not None:
+            length = there.job.seconds
+            time = f"{seconds_text(length.value)} ({seconds_text(length.low)} to {seconds_text(length.high)})"
+        lines.append(f"{name}: {time}; {why}, so its cost is not known; evidence: {there.basis}")
+    what = f"For {job_title(job)}:"
+    return "\n".join([textwrap.fill(what, _COLUMNS), *lines, _assumptions(job, recommended)])
 
 
 def job_title(job: Job) -> str:
     """What is to run, in a few words."""
-    here, epochs = job.here, job.epochs
-    profile = here.profile
+    here, profile = job.here, job.here.profile
     what, gpus = f"ratios only ({here.no_seconds})", profile.gpus
     if profile.unit:
-        what = f"{'one ' + profile.unit if epochs is None else count(epochs, profile.unit)}{here.kind}"
+        what = f"{'one ' + profile.unit if job.epochs is None else count(job.epochs, profile.unit)}{here.kind}"
     return f"{what} of a job seen on {f'{gpus} x ' * (gpus > 1)}{profile.gpu}{' (simulated telemetry)' * profile.simulated}"
 
 
-def _row(row: Placement, time: TimeUnit, *, memory_known: bool) -> tuple[str, ...]:
-    count, number = row.instance.count, row.instances
-    has = row.instance.gpu if count == number == 1 else f"{count} {row.instance.gpu}"
-    gpu = f"{f'{row.gpus} of ' * (row.gpus < count * number)}{f'{number} x ' * (number > 1)}{has}"
-    marks = "*" * row.pareto + "~" * row.prediction.by_data_sheet + "?" * (memory_known and row.fits is None)
-    where = (marks, row.instance.name, row.instance.cloud, row.instance.region, gpu)
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _amounts(row: Placement) -> str:
+    """``aws g5.xlarge (A10G), $6.99 ($4.11 to $11.90) in 15.8 h (9.28 to 26.9 h)``."""
     if row.seconds is None or row.usd is None:
         ratio = row.prediction
-        return (*where, f"{ratio.ratio:.2f}x", f"{ratio.ratio_low:.2f}x to {ratio.ratio_high:.2f}x", "-", "-")
-    return (
-        *where,
-        seconds_text(row.seconds.value, time),
-        interval_text(row.seconds.low, row.seconds.high, time),
-        money(row.usd.value),
-        f"{money(row.usd.low)} to {money(row.usd.high)}",
+        return f"{_name(row)}: {ratio.ratio:.2f} times the time ({ratio.ratio_low:.2f} to {ratio.ratio_high:.2f})"
+    unit, usd = time_unit([row.seconds.value]), row.usd
+    time = f"{unit.of(row.seconds.value)} {unit.name} ({unit.of(row.seconds.low)} to {unit.of(row.seconds.high)})"
+    return f"{_name(row)}: {money(usd.value)} ({money(usd.low)} to {money(usd.high)}) in {time}"
+
+
+def _name(row: Placement) -> str:
+    return f"{row.instance.cloud} {row.instance.name} ({f'{row.gpus} x ' * (row.gpus > 1)}{row.instance.gpu})".strip()
+
+
+def _table(job: Job, recommended: Recommendation, *, everything: bool) -> str:
+    best, now = recommended.verdict.best, recommended.current
+    shown = list(recommended.placements)
+    if not everything:
+        first: dict[tuple[str, str, str, int], Placement] = {}
+        for row in shown:  # of each the cheapest region
+            first.setdefault((row.instance.cloud, row.instance.name, row.instance.gpu, row.instance.count), row)
+        kept = [row for row in first.values() if row is not best and (now is None or row.instance.offer != now.instance.offer)]
+        pinned = [row for row in (best, now) if row is not None]
+        pinned = pinned[:1] if len(pinned) == 2 and best is now else pinned
+        value = cost_of if recommended.objective == "cost" else time_of
+        shown = sorted([*pinned, *kept[: _MOST_ROWS - len(pinned)]], key=lambda row: (row.price_stale, value(row)))
+    time = time_unit(row.seconds.value for row in shown if row.seconds)
+    header = ["", "instance", "GPU", time.name if shown[0].seconds else "time", "90 %", "cost", "90 %"]
+    carbon = everything and any(row.grams_co2e is not None for row in shown)
+    rates = [] if job.throughput is None else [unit for _, unit in job.throughput.known]
+    header += rates + (["region", "per hour", "priced", *["CO2e"] * carbon] if everything else [])
+    cells = []
+    for row in shown:
+        mark = "now" if row is now else "best" if row is best else ""
+        cell = [mark, f"{row.instance.cloud} {row.instance.name}".strip(), _gpus(row), *_figures(row, now, time)]
+        cell += [] if row.throughput is None else [rate for rate, _ in row.throughput.known]
+        if everything:
+            cell += [row.instance.region, f"${row.usd_per_hour:,.3f}", str(row.instance.date)]
+            cell += [grams_text(None if row.grams_co2e is None else row.grams_co2e.value)] * carbon
+        cells.append(cell)
+    return table(header, cells, columns=None if everything else _COLUMNS)
+
+
+def _gpus(row: Placement) -> str:
+    total = row.instance.count * row.instances
+    return f"{f'{row.gpus} of ' * (row.gpus < total)}{f'{total} ' * (total > 1)}{row.instance.gpu}"
+
+
+def _figures(row: Placement, now: Placement | None, time: TimeUnit) -> tuple[str, str, str, str]:
+    """Time and cost with their ranges; in times of the present where there are no seconds."""
+    if row.seconds is not None and row.usd is not None:
+        seconds, usd = row.seconds, row.usd
+        return (
+            time.of(seconds.value),
+            f"{time.of(seconds.low)}-{time.of(seconds.high)}",
+            f"{'~' * row.prediction.by_data_sheet}{money(usd.value)}",
+            f"{money(usd.low)}-{money(usd.high).removeprefix('$')}",
+        )
+    ratio = row.prediction
+    share = None if now is None else row.usd_per_hour / now.usd_per_hour
+    cost = (
+        ("-", "-")
+        if share is None
+        else (f"{share * ratio.ratio:.2f}x", _range(share * ratio.ratio_low, share * ratio.ratio_high))
     )
+    return (f"{ratio.ratio:.2f}x", _range(ratio.ratio_low, ratio.ratio_high), *cost)
 
 
-def _rent(row: Placement) -> tuple[str, ...]:
-    """What an hour costs, when that was the price, and what the job does in a second."""
-    priced = f"{row.instance.date}{', stale' * row.price_stale}"
-    return f"${row.usd_per_hour:,.3f}", priced, *([] if row.throughput is None else [rate for rate, _ in row.throughput.known])
+def _range(low: float, high: float) -> str:
+    return f"{low:.2f}-{high:.2f}"
 
 
-def _spent(row: Placement, unit: str) -> str:
-    """What the first one's time is made of, and what it is promised to keep."""
-    job = row.job
-    assert job is not None
-    parts = [(f"{unit}s", job.epochs_s.value), ("stalls", job.stall_s), ("idling", job.idle_s)]
-    parts += [("checkpoints", job.checkpoint_s), ("start-up", job.startup_s)]
-    spent = " + ".join(f"{seconds_text(seconds)} of {name}" for name, seconds in parts if seconds)
-    chances = [("deadline", row.deadline_chance), ("budget", row.budget_chance)]
-    kept = "".join(
-        f"; keeps the {name} with a chance of {100 * chance:.0f} %" for name, chance in chances if chance is not None
-    )
-    return f"{row.instance.name}: {spent}{kept}"
+def _assumptions(job: Job, recommended: Recommendation) -> str:
+    text = " ".join(_sentences(job, recommended))
+    return "\n".join(textwrap.wrap(text, _COLUMNS, max_lines=_MOST_LINES, placeholder=" … (--all)"))
 
 
-def _left_out(left_out: Sequence[LeftOut]) -> list[str]:
-    """How many instances miss what; a note names the GPUs that are too small."""
-    reasons = Counter(excluded.reason for excluded in left_out)
-    return [f"left out: {count(number, 'instance')} that {MISSED[reason]}" for reason, number in reasons.items()]
+def _sentences(job: Job, recommended: Recommendation) -> Iterable[str]:
+    """What the answer rests on: what is assumed, what nobody knows, what was left out; a sentence each."""
+    on, profile, rows = recommended.on, job.here.profile, recommended.placements
+    yield from (f"{sentence}." for sentence in job.not_counted)
+    yield from (_sentence(note) for note in job.notes if note.startswith(("spot:", "if it were free")))
+    assumed = []
+    if recommended.current is not None and on.share < 1 and on.instance is not None:
+        assumed.append(f"now costs its {profile.gpus} of {on.instance.count} GPUs")
+    if any(row.gpus != profile.gpus for row in rows):
+        assumed.append(f"all GPUs of an instance{equal_work_text(profile.unit).replace('; times are', ',')}")
+    if not recommended.limits.clouds and len({row.instance.cloud for row in rows}) > 1:
+        assumed.append("any cloud (--cloud)")
+    assumed.append("the same batch on each GPU")
+    yield f"Assumed: {'; '.join(assumed)}."
+    unknown = ["precision (--precision)"] * (len(job.precision) > 1) + ["type (--type)"] * (profile.type is None)
+    unknown += ["memory (--memory)"] * (recommended.memory is None)
+    if unknown:
+        yield f"Not known: {', '.join(unknown)}."
+    if any(row.prediction.by_data_sheet for row in rows):
+        yield "~ by its data sheet: not measured."
+    left_out = Counter(excluded.reason for excluded in recommended.left_out)
+    if left_out:
+        yield f"Left out: {', '.join(f'{number} {MISSED[reason]}' for reason, number in left_out.items())}."
+    yield "--all shows the rest."
+
+
+def _spent(job: Job, recommended: Recommendation) -> list[str]:
+    """What the time of the best is made of, what it keeps, and the memory it takes."""
+    lines, best, unit = [], recommended.verdict.best, job.here.profile.unit or "epoch"
+    if any(row.grams_co2e is not None for row in recommended.placements):
+        lines.append(f"CO2e: {OF_CARBON}")
+    lines.append("~ by its data sheet: nothing was measured on this GPU")
+    if best is not None and best.job is not None:
+        parts = [(f"{unit}s", best.job.epochs_s.value), ("stalls", best.job.stall_s), ("idling", best.job.idle_s)]
+        parts += [("checkpoints", best.job.checkpoint_s), ("start-up", best.job.startup_s)]
+        spent = " + ".join(f"{seconds_text(seconds)} of {name}" for name, seconds in parts if seconds)
+        chances = [("deadline", best.deadline_chance), ("budget", best.budget_chance)]
+        kept = "".join(
+            f"; keeps the {name} with a chance of {100 * chance:.0f} %" for name, chance in chances if chance is not None
+        )
+        lines.append(f"{best.instance.name}: {spent}{kept}")
+    if recommended.memory is not None:
+        lines.append(f"memory: {recommended.memory.bytes / GIB:.1f} GiB on the GPU that has most in use")
+    return lines
 
 
 def _nearest(left_out: Sequence[LeftOut]) -> list[str]:
     """How far the limits would have to be loosened: the fastest and the cheapest of what misses them."""
     rows = [excluded.placement for excluded in left_out if excluded.placement and excluded.reason in ("deadline", "budget")]
-    missed = Ranking(tuple(rows), ())
-    named = (("the fastest of them", missed.fastest), ("the cheapest", missed.cheapest))
-    return [f"{name}: {_place(row)}" for name, row in named if row is not None]
-
-
-def _place(row: Placement) -> str:
-    assert row.seconds is not None and row.usd is not None  # or no limit could have been missed
-    return f"{_short(row)}, {seconds_text(row.seconds.value)}, {money(row.usd.value)}"
-
-
-def _short(row: Placement, more: str = "") -> str:
-    """Instance and GPU (a host of Google takes any)."""
-    return f"{row.instance.name} ({f'{row.gpus} x ' * (row.gpus > 1)}{row.instance.gpu}{more})"
-
-
-def _decision(decision: Decision, objective: Objective, unit: str) -> str:
-    better, lost = ("cheaper", "cost") if objective == "cost" else ("faster", "time")
-    first = _short(decision.first)
-    if decision.sure:
-        return f"certain: no other instance may be {better} than {first}, by all 90 % intervals"
-    rivals = ", ".join(_short(rival.placement, f", {100 * rival.chance:.0f} % chance") for rival in decision.rivals[:3])
-    more = f" and {len(decision.rivals) - 3} more" if len(decision.rivals) > 3 else ""
-    amount = "" if decision.regret is None else f" ({_amount(decision.regret, objective)})"
-    lines = [
-        f"not certain: {rivals}{more} may be {better} than {first}",
-        f"on average, choosing {first} wastes {100 * decision.regret_share:.0f} % of the {lost}{amount}",
-    ]
-    if decision.experiment is not None:
-        lines.append(_experiment(decision.experiment, objective, unit))
-    elif decision.small:
-        lines.append("no test run could resolve so small a difference")
-    elif decision.regret is not None:
-        lines.append(f"give the number of {unit}s (--epochs) to see which test run would help")
-    return "\n".join(lines)
-
-
-def _experiment(experiment: Experiment, objective: Objective, unit: str) -> str:
-    """The test run that tells most, and whether it saves more than it costs."""
-    run = experiment.run
-    where, takes = (
-        f"{count(run.epochs, unit)} on {_short(run.placement)}",
-        f"{seconds_text(run.seconds)}, {money(run.usd)}",
-    )
-    saves = f"would save {_amount(experiment.saves, objective)} on average"
-    return (
-        f"to decide better, run {where}: {takes}; that {saves}"
-        if experiment.worth
-        else f"{where} ({takes}) {saves}: not worth it"
-    )
-
-
-def _amount(value: float, objective: Objective) -> str:
-    return money(value) if objective == "cost" else seconds_text(value)
+    if not rows:
+        return []
+    return [f"the fastest of them: {_amounts(min(rows, key=time_of))}", f"the cheapest: {_amounts(min(rows, key=cost_of))}"]

@@ -269,6 +269,11 @@ def add_description(source: Source, stated: JobDescription) -> Source:
     )
 
 
+def without_seconds(profile: Profile) -> Profile:
+    """The profile of a job of which only ratios between GPUs are to be said."""
+    return replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+
+
 def set_gpus(sources: Sequence[Source], gpus: int | None = None) -> list[Source]:
     """The sources of one job on so many GPUs; None: as many as there are, or as a profile says."""
     number = gpus or max([len(sources), *(source.profile.gpus for source in sources)])

@@ -12,8 +12,8 @@ from epochcast.analyzer.jobs.detected_profile import LEAST_CONFIDENCE
 from epochcast.analyzer.jobs.gpu_use import use_of
 from epochcast.analyzer.jobs.grouping import Group
 from epochcast.analyzer.jobs.job import Job, said_once
-from epochcast.analyzer.jobs.predict import comparable
-from epochcast.analyzer.jobs.sources import Source, notes_on
+from epochcast.analyzer.jobs.predict import counted
+from epochcast.analyzer.jobs.sources import Source, notes_on, without_seconds
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice, Report
 from epochcast.analyzer.traces.static_gpu import gpu_of
@@ -67,7 +67,7 @@ def _source(report: Report, profile: Profile, catalog: Catalog, *, contradicted:
     # As it was named when the profile was made; else as its driver names it.
     gpu = catalog[profile.gpu] if profile.gpu in catalog else gpu_of(device.name, device.static, catalog)
     if contradicted:
-        profile = replace(profile, epoch_s=None, unit=None, epoch_s_low=None, epoch_s_high=None)
+        profile = without_seconds(profile)
     notes = () if contradicted else tuple(notes_on(report.detection))
     return Source(name=device.title, profile=profile, gpu=gpu, notes=notes, detection=report.detection)
 
@@ -123,13 +123,12 @@ def sum_up(
         notes: sentences next to the group's.
         answer: None where nothing can be predicted.
     """
-    counted = _elected(reports)[0] or reports
-    verdict = next(candidate for candidate in _VERDICTS if any(report.detection.verdict == candidate for report in counted))
-    telling = [report for report in counted if report.detection.verdict == verdict]
+    majority = _elected(reports)[0] or reports
+    verdict = next(candidate for candidate in _VERDICTS if any(report.detection.verdict == candidate for report in majority))
+    telling = [report for report in majority if report.detection.verdict == verdict]
     paces = {report.device.uuid: report.detection.period_s for report in telling if report.detection.period_s}
     slowest = max(paces, key=lambda uuid: paces[uuid], default=None)
-    kept = _comparable(sources)
-    profiles = [source.profile for source in kept if source.profile.epoch_s is not None]
+    profiles = [source.profile for source in counted(sources) if source.profile.epoch_s is not None]
     timed = max(profiles, key=lambda profile: profile.epoch_s or 0, default=None)
     models = list(dict.fromkeys(_model_or_none(report.device, catalog) or report.device.name for report in reports))
     lost = [report for report in reports if report.device.uuid in set(silent)]
@@ -144,7 +143,7 @@ def sum_up(
         sentences.append(NO_STEP)
     where = None if answer is None else answer.recommendation
     each = None if where is None or where.on.assumed else where.on.usd_per_gpu_hour
-    cheapest = None if where is None or where.cheapest is None else where.cheapest.instance
+    best = None if where is None or where.verdict.best is None else where.verdict.best.instance
     use = use_of(sources, [report.profile for report in reports], each)
     length_of: dict[str, Any] = {
         name: getattr(timed, name, None) for name in ("unit", "epoch_s", "epoch_s_low", "epoch_s_high")
@@ -167,7 +166,7 @@ def sum_up(
         last_epoch_end=max(ends, default=None),
         spread=max(paces.values()) / min(paces.values()) - 1 if paces else 0.0,
         straggler=slowest if slowest is not None and _stands_out(slowest, paces, telling) else None,
-        cheapest=None if cheapest is None else f"{cheapest.cloud} {cheapest.name}",
+        best=None if best is None else f"{best.cloud} {best.name}",
         savings_cost_ratio=None if where is None or where.savings is None else where.savings.cost_ratio,
         cycles=cycles,
         throughput=pace,
@@ -196,13 +195,6 @@ def _model_or_none(device: GpuDevice, catalog: Catalog) -> str | None:
         return catalog.resolve(device.name).name
     except ValueError:
         return None
-
-
-def _comparable(sources: Sequence[Source]) -> list[Source]:
-    try:
-        return comparable(sources)[0] if sources else []
-    except ValueError:  # several models without seconds: there is no time to give
-        return []
 
 
 def _stands_out(slowest: str, paces: Mapping[str, float], telling: Sequence[Report]) -> bool:

@@ -1,26 +1,42 @@
-"""What to do: stay, move, or measure first. One rule for commands, service and page."""
+"""The first line: stay, move, or what is missing to say. One rule for commands, HTTP, page and fleet (decision 0076)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from epochcast.analyzer.jobs.decide import Decision, Rival
 from epochcast.analyzer.jobs.placement import Placement
-from epochcast.analyzer.jobs.rank import JobLimits, Objective, Reason, cost_of, missed, time_of
+from epochcast.analyzer.jobs.prices import price_age
+from epochcast.analyzer.jobs.rank import JobLimits, Objective, Reason, chance_within, cost_of, missed, time_of
+from epochcast.analyzer.jobs.trial import Trial
+from epochcast.analyzer.words import length, money
+from epochcast.regressor.prediction import Estimate
 
 Action = Literal["stay", "move", "measure", "choose", "none"]
-"""``choose``: what the job runs on now has no price, so there is nothing to compare with; ``none``: no instance qualifies."""
+"""``measure``: only ratios are known; ``choose``: what the job runs on now has no price, so there is nothing to compare with;
+``none``: no instance qualifies."""
 
-LEAST_SAVING = 0.05
-"""By choice: less is not worth a move, and no prediction can resolve it (repeated public measurements differ by 2.4 %)."""
+EQUAL = 0.05
+"""By choice: costs this close are equal, and less is not worth a move. Repeated public measurements differ by 2.4 %."""
 
-# By choice: a verdict says what it costs by the other objective from here on.
-_MUCH = 1.2
+AT_MOST_SLOWER = 1.5
+"""By choice: a move that takes more than this times the present time is not proposed unless somebody says so."""
+
+# By choice: longer than this ago a price is said with its date, and nothing that rests on it is certain.
+_FRESH_DAYS = 180
+
+# An error of one in twenty is what "certain" may have.
+_CERTAIN = 0.95
+
+# By choice: what switching takes, of the instance that is left.
+_SWITCH_S = 1800.0
 
 # By choice, as our intervals hold nine of ten: a limit is kept with some certainty.
 _LIKELY = 0.9
+
+# By choice: what costs as much is worth a word if it is faster by this factor.
+_FASTER = 1.2
 
 
 @dataclass(frozen=True)
@@ -29,147 +45,246 @@ class Verdict:
 
     Attributes:
         action: see :data:`Action`.
-        text: the same in a few words, with figures where they are sure.
-        why: one sentence.
+        text: the first line.
+        why: what else decides, in a sentence; empty where the first line says all.
+        certain: the move is cheaper (or faster) with a chance of 95 %, between measured GPUs and at prices that are not old.
+        best: where the job should run; what it runs on now where it should stay, if that has a price.
+        slower: what costs less still, and takes longer than allowed; None without.
     """
 
     action: Action
     text: str
-    why: str
+    why: str = ""
+    certain: bool = False
+    best: Placement | None = None
+    slower: Placement | None = None
 
 
-def verdict(
-    decision: Decision | None,
-    now: Placement | None,
-    objective: Objective,
-    unit: str,
-    limits: JobLimits | None = None,
-    rows: Sequence[Placement] = (),
-) -> Verdict:
-    """Weigh the best instance against what the job runs on now.
+@dataclass(frozen=True)
+class Terms:
+    """What a move is weighed by.
+
+    Attributes:
+        objective, limits: as of the ranking.
+        job: what costs are of, such as ``the 14 epochs in this log``; why there are none, where only ratios are known.
+        here: time of the job where it runs now, as `time_of` has it.
+        assumed: nobody said what it runs on.
+        at_most_slower: most of its time, in times of the present.
+        switch_usd: what switching costs; None: half an hour of what the job runs on now.
+        timed: seconds of an epoch, or of a step named with confidence, are known.
+        trial: what finding out takes; None without seconds.
+    """
+
+    objective: Objective
+    limits: JobLimits
+    job: str
+    here: float
+    assumed: bool = False
+    at_most_slower: float = AT_MOST_SLOWER
+    switch_usd: float | None = None
+    timed: bool = True
+    trial: Callable[[Placement], Trial] | None = None
+
+
+def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Verdict:
+    """Weigh what qualifies against what the job runs on now.
 
     Args:
-        decision: how sure the first place is; None where no instance qualifies.
+        rows: all that qualify, with comparable prices.
         now: the job on what it runs on; None where that has no price.
-        objective: cost or time.
-        unit: epoch, step or cycle, of a run that would decide.
-        limits: that what it runs on now may break.
-        rows: all instances that qualify, best first.
+        terms: what to weigh by.
     """
-    if decision is None:
-        return Verdict("none", "No instance qualifies", "each breaks a limit or is too small; loosen a limit")
-    best, better = decision.first, "cheaper" if objective == "cost" else "faster"
+    if not rows:
+        return Verdict("none", "No instance qualifies: each breaks a limit or is too small; loosen a limit")
+    broken = None if now is None else missed(now, terms.limits)
+    if now is not None and broken is not None:
+        return _leave(rows, now, broken, terms)
+    by_cost = terms.objective == "cost"
+    allowed = [row for row in rows if not by_cost or time_of(row) <= terms.at_most_slower * terms.here]
+    best = pick(allowed, terms.objective)
+    cheap = min((cost_of(row) for row in (best, now) if row is not None), default=float("inf"))
+    slower = min((row for row in rows if by_cost and row not in allowed), key=cost_of, default=None)
+    if slower is not None and cost_of(slower) >= (1 - EQUAL) * cheap:
+        slower = None
     if now is None:
-        superlative = "cheapest" if objective == "cost" else "fastest"
-        probably = "" if decision.sure else "probably "
-        why = "the current instance has no price to compare with"
-        return Verdict("choose", f"{_name(best)} is {probably}the {superlative}", why)
-    broken = None if limits is None else missed(now, limits)
-    if broken is not None:
-        return _instead(best, now, broken, rows)
-    low, high = _saved(best, now, objective)
-    experiment = decision.experiment
-    test = experiment.run if experiment and experiment.run.placement.hardware != now.hardware else None
-    first = f"run {test.epochs} {unit}s on {_name(test.placement)}" if test else f"measure {_name(best)}"
-    if _place(best) == _place(now) or high < LEAST_SAVING:
-        why = _no_better(decision, now, better)
-        if experiment is not None and experiment.worth and test:
-            return Verdict("measure", f"Cannot tell yet: {first} first", f"{why}, and a test run saves more than it costs")
-        stay = "Stay" if _rival(decision, now) is None else "Probably stay"
-        return Verdict("stay", f"{stay} on {_name(now)}", why)
-    if best.fits is None:
-        doubt = "if the job fits into its memory, which is unknown"
-        return Verdict("measure", f"Cannot tell yet: try {_name(best)} first", f"{_range(low, high, objective)}, {doubt}")
-    sheet = "; this relies on its data sheet, because nothing was measured on this GPU" * best.prediction.by_data_sheet
-    if low > 0 and now.seconds is None:
-        why = f"by the ratio alone, {_range(low, high, objective)}{sheet}"
-        return Verdict("measure", "Cannot tell yet: record until epochs show", why)
-    if low > 0:
-        ratio, price = best.prediction.ratio, best.usd_per_hour / now.usd_per_hour
-        same = best.instance.place == now.instance.place
-        do = f"Use all GPUs of {_name(best)}" if same else f"Move to {_name(best)}"
-        return Verdict(
-            "move",
-            f"{do}: {_saving(low, high, objective)}{_price_of_it(best, now, objective)}",
-            f"the job takes {_times(ratio)} the time there, at {_times(price)} the price per hour{sheet}",
-        )
-    if experiment is not None and not experiment.worth:
-        why = f"{_range(low, high, objective)}{sheet}; a test run would cost more than it saves"
-        expected = 1 - (cost_of(best) / cost_of(now) if objective == "cost" else time_of(best) / time_of(now))
-        if expected < LEAST_SAVING:
-            return Verdict("stay", f"Stay on {_name(now)}", f"{_name(best)} is no clear gain: {why}")
-        return Verdict("measure", f"Try {_name(best)}: probably {better}", why)
-    return Verdict("measure", f"Cannot tell yet: {first} first", f"{_range(low, high, objective)}{sheet}")
+        return _choose(best, slower, allowed, terms)
+    if best is None:
+        why = f"all else takes more than {terms.at_most_slower:g} times as long"
+        return Verdict("stay", f"{_stay(now, terms)}: {why}{_doubts(None, now, terms)}", best=now, slower=slower)
+    value = cost_of if by_cost else time_of
+    saved, certain = value(now) - value(best), _is_certain(best, now, terms)
+    trial = None if certain or terms.trial is None else terms.trial(best)
+    if (best.instance.offer == now.instance.offer and best.gpus <= now.gpus) or saved <= EQUAL * value(now):
+        text = f"{_stay(now, terms)}: nothing else is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
+        faster = by_cost and time_of(best) * _FASTER < time_of(now)
+        why = f"as cheap, in {_times(time_of(best) / time_of(now))} the time: {_name(best)}" if faster else ""
+        why = "; ".join(filter(None, (why, _sheet(best, allowed, terms))))
+        return Verdict("stay", f"{text}{_doubts(None, now, terms)}", why, best=now, slower=slower)
+    price = _price_of_move(now, trial, terms)
+    if now.seconds is not None and saved <= price:
+        amount, of, spent = (money(each) if by_cost else length(each) for each in (saved, value(now), price))
+        why = f"{_name(best)} would save {amount} of {of} for {terms.job}"
+        why += f", and switching{' and finding out' * (trial is not None)} takes {spent}"
+        return Verdict("stay", f"{_stay(now, terms)}: {why}{_doubts(None, now, terms)}", best=now, slower=slower)
+    doubts = _doubts(best, now, terms)
+    if best.seconds is None or now.seconds is None:
+        text = f"{_name(best)} probably does the same work for {_ratios(best, now)}"
+        why = "; ".join(filter(None, (terms.job, _beside(best, allowed, terms))))
+        return Verdict("measure", f"{text}{doubts}", why, best=best, slower=slower)
+    do = "Use all GPUs of" if best.instance.place == now.instance.place else "Move to"
+    how = f"{do} {_name(best)}: certain to {'cost' if by_cost else 'take'} less"
+    if not certain:
+        how = f"Probably {do[0].lower()}{do[1:]} {_name(best)}"
+    return Verdict(
+        "move",
+        f"{how}{', ' if certain else ': '}{_gain(best, now, terms)} for {terms.job}{doubts}",
+        "; ".join(filter(None, (_beside(best, allowed, terms), _find_out(trial, terms)))),
+        certain=certain,
+        best=best,
+        slower=slower,
+    )
 
 
-def _instead(best: Placement, now: Placement, broken: Reason, rows: Sequence[Placement]) -> Verdict:
+def pick(rows: Sequence[Placement], objective: Objective) -> Placement | None:
+    """The fastest of those that cost as little as the cheapest measured one (or the cheapest of the fastest); None of none.
+
+    A GPU that only its data sheet is known of is picked where no measured one is among ``rows``.
+    """
+    value, other = (cost_of, time_of) if objective == "cost" else (time_of, cost_of)
+    pool = [row for row in rows if not row.prediction.by_data_sheet] or rows
+    least = min(map(value, pool), default=0.0)
+    equal = [row for row in pool if value(row) <= (1 + EQUAL) * least]
+    return min(equal, key=lambda row: (other(row), value(row), row.instance.offer), default=None)
+
+
+def may_be_better(row: Placement, best: Placement, objective: Objective) -> bool:
+    """Whether it is better with a chance of one in twenty or more, by its own interval and that of the best."""
+    return _chance(row, best, objective) >= 1 - _CERTAIN or _chance(best, row, objective) <= _CERTAIN
+
+
+def _choose(best: Placement | None, slower: Placement | None, allowed: Sequence[Placement], terms: Terms) -> Verdict:
+    """Where what the job runs on now has no price."""
+    if best is None:
+        text = f"Stay: all that can be rented takes more than {terms.at_most_slower:g} times as long"
+        return Verdict("stay", text, slower=slower)
+    superlative = "cheapest" if terms.objective == "cost" else "fastest"
+    amount = ""
+    if best.seconds is not None and best.usd is not None:
+        amount = f": {money(best.usd.value)} in {length(best.seconds.value)} for {terms.job}"
+    text = f"{_name(best)} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
+    unknown = "what the job runs on now has no known price (--price-now gives it)"
+    return Verdict("choose", text, "; ".join(filter(None, (unknown, _beside(best, allowed, terms)))), best=best, slower=slower)
+
+
+def _leave(rows: Sequence[Placement], now: Placement, broken: Reason, terms: Terms) -> Verdict:
     """What to do where the job cannot stay: the best that keeps the limit with some certainty, not by half a chance."""
+    best = pick(rows, terms.objective)
+    assert best is not None
     if broken not in ("deadline", "budget"):
-        why = "the job needs more memory than its GPU has"
-        return Verdict("move", f"Move to {_name(best)}: {_name(now)} has too little memory", why)
+        return Verdict("move", f"Move to {_name(best)}: {_name(now)} has too little memory", best=best)
     keeps = "finishing in time" if broken == "deadline" else "staying within the budget"
     breaks = f"{_name(now)} would {'miss the deadline' if broken == 'deadline' else 'exceed the budget'}"
 
     def chance(row: Placement) -> float:
         return (row.deadline_chance if broken == "deadline" else row.budget_chance) or 0.0
 
-    safe = next((row for row in (best, *rows) if chance(row) >= _LIKELY), None)
+    safe = pick([row for row in rows if chance(row) >= _LIKELY], terms.objective)
     if safe is None:
-        why = f"{breaks}, and there the chance of {keeps} is {_percent(chance(best))} %"
-        return Verdict("measure", f"Cannot tell yet: measure {_name(best)} first", why)
-    why = f"the chance of {keeps} there is {_percent(chance(safe))} %"
-    if _place(safe) != _place(best):
-        why += f"; on {_name(best)} it is {_percent(chance(best))} %"
-    return Verdict("move", f"Move to {_name(safe)}: {breaks}", why)
+        best = max(rows, key=chance)
+        text = f"Probably move to {_name(best)}: {breaks}, and there the chance of {keeps} is {100 * chance(best):.0f} %"
+        return Verdict("move", f"{text}{_doubts(best, None, terms)}", best=best)
+    why = f"the chance of {keeps} there is {100 * chance(safe):.0f} %"
+    return Verdict("move", f"Move to {_name(safe)}: {breaks}{_doubts(safe, None, terms)}", why, best=safe)
 
 
-def _saving(low: float, high: float, objective: Objective) -> str:
-    share = f"{_percent(low)} to {_percent(high)} %"
-    return f"{share} cheaper" if objective == "cost" else f"takes {share} less time"
+def _is_certain(best: Placement, now: Placement, terms: Terms) -> bool:
+    measured = not best.prediction.by_data_sheet and terms.timed and best.seconds is not None
+    old = any(_is_old(row) for row in (best, now))
+    return measured and best.fits is True and not old and _chance(best, now, terms.objective) >= _CERTAIN
 
 
-def _price_of_it(best: Placement, now: Placement, objective: Objective) -> str:
-    """What is lost by the other objective, where that is much: nobody wants a job that is cheaper and never ends."""
-    other, what = (time_of, "in {} the time") if objective == "cost" else (cost_of, "at {} the cost")
-    factor = other(best) / other(now)
-    return f", {what.format(_times(factor))}" if factor >= _MUCH else ""
-
-
-def _no_better(decision: Decision, now: Placement, better: str) -> str:
-    """Why to stay, and what has a chance to be better all the same."""
-    rival = _rival(decision, now)
-    if rival is None:
-        return f"nothing else is more than {_percent(LEAST_SAVING)} % {better}"
-    chance = f"{_name(rival.placement)} has a chance of {_percent(rival.chance)} %"
-    return f"nothing else is expected to be more than {_percent(LEAST_SAVING)} % {better}, though {chance} to be {better}"
-
-
-def _rival(decision: Decision, now: Placement) -> Rival | None:
-    """What has a chance to be better than the first, on other hardware than now."""
-    return next((rival for rival in decision.rivals if rival.placement.hardware != now.hardware), None)
-
-
-def _saved(best: Placement, now: Placement, objective: Objective) -> tuple[float, float]:
-    """Least and most that is saved, as shares of what it takes now: 90 % interval, only of the part that is spent in epochs."""
-    value = cost_of if objective == "cost" else time_of
-    share, ratio = value(best) / value(now), best.prediction
+def _chance(best: Placement, now: Placement, objective: Objective) -> float:
+    """That the job costs (or takes) less there than now; only the part that is spent in epochs varies."""
+    value, ratio = cost_of if objective == "cost" else time_of, best.prediction
     fixed = best.job.fixed_s / best.seconds.value if best.job is not None and best.seconds else 0.0
-    ends = [share * (fixed + (1 - fixed) * end / ratio.ratio) for end in (ratio.ratio_low, ratio.ratio_high)]
-    return 1 - ends[1], 1 - ends[0]
-
-
-def _range(low: float, high: float, objective: Objective) -> str:
-    """``it may cost 12 % more or 40 % less``."""
-    more, less = ("cost", "less") if objective == "cost" else ("take", "less")
+    most = (value(now) / value(best) - fixed) / (1 - fixed)
     return (
-        f"there the job may {more} {_percent(-low)} % more or {_percent(high)} % {less}"
-        if low < 0
-        else (f"there the job would {more} {_percent(low)} to {_percent(high)} % {less}")
+        chance_within(Estimate(1.0, ratio.ratio_low / ratio.ratio, ratio.ratio_high / ratio.ratio), most) if most > 0 else 0.0
     )
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}"
+def _price_of_move(now: Placement, trial: Trial | None, terms: Terms) -> float:
+    """What switching and finding out take: USD, or seconds."""
+    if terms.objective == "time":
+        return _SWITCH_S + (0.0 if trial is None else trial.seconds)
+    switch_usd = _SWITCH_S / 3600 * now.usd_per_hour if terms.switch_usd is None else terms.switch_usd
+    return switch_usd + (0.0 if trial is None else trial.usd)
+
+
+def _gain(best: Placement, now: Placement, terms: Terms) -> str:
+    """``$7.42 ($4.49 to $12.28) instead of $14.90, in 7.8 h instead of 7.76 h``."""
+    assert best.usd is not None and best.seconds is not None and now.usd is not None and now.seconds is not None
+    usd = f"{money(best.usd.value)} ({money(best.usd.low)} to {money(best.usd.high)}) instead of {money(now.usd.value)}"
+    time = f"{length(best.seconds.value)} instead of {length(now.seconds.value)}"
+    return f"{usd}, in {time}," if terms.objective == "cost" else f"{time}, at {usd},"
+
+
+def _ratios(best: Placement, now: Placement) -> str:
+    """``0.62 times the cost (0.40 to 0.95), in 1.2 times the time``."""
+    ratio, share = best.prediction, best.usd_per_hour / now.usd_per_hour
+    ends = f"{ratio.ratio_low * share:.2f} to {ratio.ratio_high * share:.2f}"
+    return f"{ratio.ratio * share:.2f} times the cost ({ends}), in {_times(ratio.ratio)} the time"
+
+
+def _doubts(best: Placement | None, now: Placement | None, terms: Terms) -> str:
+    """What the first line has to say besides: what is assumed, old, unknown, or not measured."""
+    doubts = []
+    if best is not None and best.prediction.by_data_sheet:
+        doubts.append("by its data sheet, as nothing was measured on this GPU")
+    if best is not None and best.fits is None:
+        doubts.append("if its memory suffices, which is not known")
+    if best is not None and now is not None and terms.assumed:
+        doubts.append(f"assumed: it runs on {_name(now)} now")
+    dates = {row.instance.date for row in (best, now) if row is not None and _is_old(row)}
+    doubts += [f"by a price of {min(dates)}"] if dates else []
+    return "".join(f"; {doubt}" for doubt in doubts)
+
+
+def _beside(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
+    """What costs as much and is slower, and what may be better by its data sheet (`_sheet`)."""
+    value = cost_of if terms.objective == "cost" else time_of
+    said = []
+    rivals = [row for row in allowed if row.hardware != best.hardware and not row.prediction.by_data_sheet]
+    rival = min(rivals, key=value, default=None)
+    if terms.objective == "cost" and rival is not None and abs(value(rival) / value(best) - 1) <= EQUAL:
+        factor = time_of(rival) / time_of(best)
+        said.append(f"equal in cost to {_name(rival)}, and {factor:.1f} times as fast" if factor >= _FASTER else "")
+    return "; ".join(filter(None, (*said, _sheet(best, allowed, terms))))
+
+
+def _sheet(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
+    """What may be better by its data sheet; it is never named instead of what was measured."""
+    value = cost_of if terms.objective == "cost" else time_of
+    sheets = [row for row in allowed if row.prediction.by_data_sheet and value(row) < (1 - EQUAL) * value(best)]
+    if not sheets or best.prediction.by_data_sheet:
+        return ""
+    sheet = min(sheets, key=value)
+    amount = f"{value(sheet) / value(best):.2f} times the {'cost' if terms.objective == 'cost' else 'time'}"
+    return f"by its data sheet, {_name(sheet)} may take {amount}: nothing was measured on it"
+
+
+def _find_out(trial: Trial | None, terms: Terms) -> str:
+    if trial is None:
+        return ""
+    return f"to find out first, run {trial.epochs} there: {length(trial.seconds)}, {money(trial.usd)}"
+
+
+def _stay(now: Placement, terms: Terms) -> str:
+    return f"Stay where it runs (assumed: {_name(now)})" if terms.assumed else f"Stay on {_name(now)}"
+
+
+def _is_old(row: Placement) -> bool:
+    return (price_age.today() - row.instance.date).days > _FRESH_DAYS
 
 
 def _times(factor: float) -> str:
@@ -178,8 +293,5 @@ def _times(factor: float) -> str:
 
 def _name(row: Placement) -> str:
     count = f"{row.instances} x " if row.instances > 1 else ""
-    return f"{count}{row.instance.cloud} {row.instance.name} ({f'{row.gpus} x ' * (row.gpus > 1)}{row.instance.gpu})"
-
-
-def _place(row: Placement) -> tuple[object, ...]:
-    return row.instance.cloud, row.instance.name, row.instance.gpu, row.instances, row.gpus
+    gpus = f"{row.gpus} x " * (row.gpus > 1)
+    return f"{count}{row.instance.cloud} {row.instance.name} ({gpus}{row.instance.gpu})".strip()

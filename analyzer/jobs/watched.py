@@ -92,7 +92,7 @@ class WatchedJob:
         last_epoch_end: unix seconds.
         spread: how much longer the slowest GPU's epochs take than the fastest's; 0 for one GPU.
         straggler: UUID of the slowest GPU where it stands out.
-        cheapest: cheapest instance, CLOUD NAME; None where nothing qualifies.
+        best: the instance on which it should run, CLOUD NAME; None where nothing qualifies.
         savings_cost_ratio: share of the cost that it saves; below 0 where it costs more.
         cycles: what the job repeats, from short to long.
         throughput: None unless the plan gives the samples or tokens of a step and steps show.
@@ -123,7 +123,7 @@ class WatchedJob:
     last_epoch_end: float | None
     spread: float
     straggler: str | None
-    cheapest: str | None
+    best: str | None
     savings_cost_ratio: float | None
     cycles: tuple[Cycle, ...]
     throughput: Throughput | None

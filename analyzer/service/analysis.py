@@ -20,13 +20,14 @@ from epochcast.analyzer.jobs.recommend import Renting
 from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.summary import sources_of, watch_gpu
 from epochcast.analyzer.jobs.watched import JobPlan, WatchedGpu, WatchedJob
+from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.live.health import WatcherReport
 from epochcast.analyzer.live.metrics import GONE_S
 from epochcast.analyzer.live.state_store import StateStore
 from epochcast.analyzer.live.stored_reports import StoredReports
 from epochcast.analyzer.service import health
 from epochcast.analyzer.service.config import Settings
-from epochcast.analyzer.service.job_answers import JobAnswers, planned
+from epochcast.analyzer.service.job_answers import JobAnswers, planned, work_ahead
 from epochcast.analyzer.service.job_record import JobRecord
 from epochcast.analyzer.service.listing import gpu_place, job_place
 from epochcast.analyzer.telemetry.gpu_report import Report
@@ -201,7 +202,9 @@ class Analysis:
         devices = [report.device for report in record.reports]
         on = self._answers.rented(sources, answer.plan, devices, limits.market)
         renting = Renting(objective or own.objective, limits, len(answer.nodes), on=on)
-        question = replace(planned(answer.plan, epochs), gpus=len(answer.gpus), renting=renting)
+        work = None if epochs is None else Work(epochs)
+        work = work or work_ahead(sources, answer.plan, answer.epochs_seen, record.reports)
+        question = replace(planned(answer.plan), work=work, gpus=len(answer.gpus), renting=renting)
         return _add_notes(self._advisor.answer(sources, question), answer.notes)
 
     def set_plan(self, job: str, plan: JobPlan) -> None:

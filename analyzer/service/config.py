@@ -72,6 +72,8 @@ class Settings(_Table):
         model: folder of a model fitted by ``epochcast fit regressor``; None: the shipped model.
         gpus: TOML file with GPUs to add to the catalogue.
         prices: price table (CSV) to use instead of the shipped table.
+        inventory: what is free (CSV: instance, region, free, and usd_per_hour where it costs you something else), read again
+            when it changes; None: everything.
         carbon_intensity: of the electricity where jobs run [g CO2e/kWh]; None: the shipped figure of each cloud's region, if
             there is one.
         objective, market, clouds, regions: defaults for recommendations.
@@ -96,6 +98,7 @@ class Settings(_Table):
     model: Path | None = _path(default=None)
     gpus: Path | None = _path(default=None)
     prices: Path | None = _path(default=None)
+    inventory: Path | None = _path(default=None)
     carbon_intensity: Annotated[float, Field(gt=0, le=5000)] | None = None
     objective: Literal["cost", "time"] = "cost"
     market: Literal["on-demand", "spot"] = "on-demand"

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import Group
-from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.job import Job, JobQuestion, seen_work
+from epochcast.analyzer.jobs.predict import count_gpus
 from epochcast.analyzer.jobs.prices import Market
 from epochcast.analyzer.jobs.prices.rented import Rented, rented
 from epochcast.analyzer.jobs.sources import Source, find_slowest
@@ -44,15 +45,17 @@ class _Question:
 
     sources: Sequence[Source]
     gpus: int
+    work: Work | None
     machines: int
     on: Rented | None
     plan: JobPlan
     today: date
+    inventory_time: float
 
     def is_like(self, other: _Question) -> bool:
         """Whether another question differs in the figures of the profiles alone."""
         kinds, others = ([(source.name, source.gpu, source.profile.unit) for source in each.sources] for each in (self, other))
-        return kinds == others and replace(other, sources=self.sources) == self
+        return kinds == others and replace(other, sources=self.sources, work=self.work) == self
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class _Inputs:
     silent: frozenset[str]
     plan: Mapping[str, Any]
     today: date
+    inventory_time: float
 
     def is_same(self, other: _Inputs) -> bool:
         """Whether nothing was written of its GPUs since: then the reports are the same objects."""
@@ -127,12 +131,14 @@ class JobAnswers:
             began: CPU seconds of this thread when the round began.
         """
         now, answers = time.time(), 0
+        self._advisor.renew_inventory()
+        inventory = self._advisor.inventory_time
         self.failed, self.renew_at = {}, math.inf
         made: dict[str, _Made] = {}
         # What an operator has just said is answered at once, then what has no answer, then the oldest answer.
         for group in sorted(groups, key=lambda group: (not self._is_new(group.id, plans), self._answered_at(group.id))):
             own = tuple(reports[uuid] for uuid in group.gpus)
-            inputs = _Inputs(group, own, silent & frozenset(group.gpus), plans.get(group.id, {}), date.today())
+            inputs = _Inputs(group, own, silent & frozenset(group.gpus), plans.get(group.id, {}), date.today(), inventory)
             # One at least, or a round that has too much else to do would never answer any.
             may_answer = self._is_new(group.id, plans) or not answers or time.thread_time() - began < _ANSWER_S
             answered_at = self._answered_at(group.id)
@@ -150,8 +156,8 @@ class JobAnswers:
     def rented(self, sources: Sequence[Source], plan: JobPlan, devices: Sequence[GpuDevice], market: Market) -> Rented:
         """What a job on ``devices`` runs on; ``sources`` are those of `sources_of`."""
         gpu, machines = find_slowest(sources).gpu.name, len({device.node for device in devices})
-        instances = self._advisor.instances
-        return rented(gpu, len(devices), instances, plan=plan, devices=devices, machines=machines, market=market)
+        instances, gpus = self._advisor.instances, count_gpus(sources, len(devices))
+        return rented(gpu, gpus, instances, plan=plan, devices=devices, machines=machines, market=market)
 
     def _is_new(self, job: str, plans: Mapping[str, Mapping[str, Any]]) -> bool:
         """Whether its plan is."""
@@ -175,7 +181,8 @@ class JobAnswers:
         devices = tuple(report.device for report in reports)
         machines = len({device.node for device in devices})
         on = self.rented(sources, plan, devices, self._market) if sources else None
-        question = _Question(sources, len(reports), machines, on, plan, inputs.today)
+        work = work_ahead(sources, plan, max(self._epochs_of(report) for report in reports), reports)
+        question = _Question(sources, len(reports), work, machines, on, plan, inputs.today, inputs.inventory_time)
         answered, waits = self._answer_to(question, inputs.group, before, now, may_answer)
         answer = sum_up(
             inputs.group,
@@ -219,7 +226,7 @@ class JobAnswers:
         answer, notes = None, []
         try:
             renting = replace(self._advisor.renting, machines=question.machines, on=question.on)
-            job_question = replace(planned(question.plan), gpus=question.gpus, renting=renting)
+            job_question = replace(planned(question.plan), work=question.work, gpus=question.gpus, renting=renting)
             if job_question.work is not None and find_slowest(question.sources).profile.epoch_s is None:
                 job_question = replace(job_question, work=None)
                 notes.append("the time of the whole job is unknown until its epochs are known")
@@ -237,6 +244,16 @@ class JobAnswers:
         if len(report.epochs) < MOST_EPOCHS or report.job_since is None:
             return len(report.epochs)
         return max(len(report.epochs), self._store.epoch_count(report.device.uuid, report.job_since))
+
+
+def work_ahead(sources: Sequence[Source], plan: JobPlan, epochs: int, reports: Sequence[Report]) -> Work | None:
+    """What is still to be done: by the plan, else as much as was done so far; nobody else knows when a job ends."""
+    if plan.epochs is not None or not sources:
+        return planned(plan).work
+    ends = [report.last_sample for report in reports if report.last_sample is not None]
+    starts = [report.job_since for report in reports if report.job_since is not None]
+    ran_s = max(ends) - min(starts) if ends and starts else 0.0
+    return seen_work(find_slowest(sources), epochs=epochs, ran_s=ran_s, phrase="{} more, as many as so far")[0]
 
 
 def planned(plan: JobPlan, epochs: int | None = None) -> JobQuestion:

@@ -155,14 +155,12 @@ def _of_prediction(job: WatchedJob, most: int) -> Iterator[Value]:
 
 
 def _of_recommendation(job: WatchedJob) -> Iterator[Value]:
-    """Both objectives; time and cost of one epoch or step, also where the answer is of the whole job."""
+    """Where it should run; time and cost of one epoch or step, also where the answer is of the whole job."""
     recommendation = _recommendation(job)
     if recommendation is None:
         return
-    for objective, row in (("cost", recommendation.cheapest), ("time", recommendation.fastest)):
-        if row is None:
-            continue
-        labels = (job.id, objective)
+    if (row := recommendation.verdict.best) is not None:
+        labels = (job.id, recommendation.objective)
         instance = row.instance
         place = (instance.name, instance.cloud, instance.region, instance.gpu, str(row.instances), row.market)
         yield "epochcast_job_recommended_instance_info", (*labels, *place), 1

@@ -96,7 +96,7 @@ def jobs_of(snapshot: Snapshot, *, node: str | None = None, active: bool | None 
         for job in snapshot.jobs.values()
         if active in (None, job.active)
         and (node is None or node in job.nodes)
-        and (not words or _in_one_of(words, (job.title, job.id, job.gpu_model, job.cheapest, *job.nodes, *job.gpus)))
+        and (not words or _in_one_of(words, (job.title, job.id, job.gpu_model, job.best, *job.nodes, *job.gpus)))
     ]
 
 

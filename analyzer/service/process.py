@@ -79,6 +79,7 @@ def build(settings: Settings) -> Parts:
         objective=settings.objective,
         limits=JobLimits(regions=tuple(settings.regions), clouds=tuple(settings.clouds), market=settings.market),
         carbon_intensity=settings.carbon_intensity,
+        inventory=settings.inventory,
     )
     store = StateStore(settings.state, check=True)
     analysis = Analysis(store, advisor, settings)

@@ -63,8 +63,8 @@ def _figures() -> list[Any]:
         ),
         number(
             "Could be saved per hour",
-            "What an hour's work of the active jobs costs now, less what it would cost on the cheapest recommendation. "
-            "Jobs already on the cheapest instance count 0; jobs without epochs or prices are not included.",
+            "What an hour's work of the active jobs costs now, less what it would cost where it is recommended. "
+            "Jobs that should stay count 0; jobs without epochs or prices are not included.",
             "currencyUSD",
             f"sum({of_jobs(f'{hourly} * {saved} * ({active} == 1)')})",
             decimals=2,
@@ -182,20 +182,20 @@ def _jobs() -> list[Any]:
         ),
         rows(
             "Savings",
-            "What an epoch, step or cycle costs where the job runs now and on the cheapest recommendation, with whole "
-            "instances priced for all GPUs of the job. Below 0: moving would cost more.",
+            "What an epoch, step or cycle costs where the job runs now and where it is recommended, with whole "
+            "instances priced for all GPUs of the job. 0: it should stay.",
             {
                 "recommendation": of_jobs(
                     "max by (training_job, instance_type, cloud, region, target_gpu, instances)"
-                    ' (epochcast_job_recommended_instance_info{objective="cost"})'
+                    ' (epochcast_job_recommended_instance_info)'
                 ),
                 "now": of_jobs("max by (training_job) (epochcast_job_current_usd)"),
-                "there": of_jobs('max by (training_job) (epochcast_job_recommended_usd{objective="cost"})'),
+                "there": of_jobs('max by (training_job) (epochcast_job_recommended_usd)'),
                 "saved": of_jobs('max by (training_job) (epochcast_job_savings_ratio{objective="cost"})'),
             },
             [
                 Column("training_job", "training_job", link=TO_JOB),
-                Column("instance_type", "cheapest"),
+                Column("instance_type", "best"),
                 Column("instances", "how many"),
                 Column("cloud", "cloud"),
                 Column("region", "region"),

@@ -73,7 +73,7 @@ def _figures() -> list[Any]:
         ),
         number(
             "Could be saved",
-            "Share of the present cost that the cheapest recommendation saves; below 0 if it costs more.",
+            "Share of the present cost that the recommendation saves; 0 if the job should stay.",
             "percentunit",
             _of_job("savings_ratio", f'{JOB},objective="cost"'),
             steps=[(None, GREEN), (0.1, YELLOW), (0.3, RED)],
@@ -169,7 +169,7 @@ def _recommendation() -> list[Any]:
     return [
         rows(
             "Recommended",
-            "The first recommendation by cost and by time, with whole instances priced for all GPUs of the job.",
+            "Where the job should run, with whole instances priced for all GPUs of the job.",
             {
                 "recommendation": info,
                 "seconds": f"max by (objective) (epochcast_job_recommended_seconds{{{JOB}}})",
@@ -186,7 +186,7 @@ def _recommendation() -> list[Any]:
                 Column("target_gpu", "GPU"),
                 Column("seconds", "epoch, step or cycle", "s"),
                 Column("usd", "costs", "currencyUSD", decimals=4),
-                Column("saved", "saves (of cost, of time)", "percentunit", decimals=1),
+                Column("saved", "saves", "percentunit", decimals=1),
             ],
             height=6,
         ),
@@ -196,13 +196,13 @@ def _recommendation() -> list[Any]:
             "currencyUSD",
             {
                 "now": _of_job("current_usd"),
-                "{{objective}} first": f"max by (objective) (epochcast_job_recommended_usd{{{JOB}}})",
+                "recommended": f"max by (objective) (epochcast_job_recommended_usd{{{JOB}}})",
             },
             least=0,
         ),
         over_time(
             "Savings",
-            "Share of the present cost and of the present time that the respective first recommendation saves.",
+            "Share of the present cost and of the present time that the recommendation saves.",
             "percentunit",
             {"of {{objective}}": f"max by (objective) (epochcast_job_savings_ratio{{{JOB}}})"},
         ),

@@ -38,7 +38,7 @@ class Rented:
         market: which of its prices is taken: the requested one, else the other.
         assumed: nobody said what is rented.
         notes: sentences on what was said and cannot be used.
-        share: of its price that the job pays, 0..1; the rest is paid by others on the same machine.
+        share: of its price that the job pays, 0..1: its GPUs of all; the rest is paid by others on the same machine.
         usd_per_gpu_hour: one GPU's share of its machine's price; None where that is not known.
     """
 
@@ -53,6 +53,17 @@ class Rented:
         price = None if self.instance is None else self.instance.price(self.market)
         each = None if self.instance is None or price is None else price / self.instance.count
         object.__setattr__(self, "usd_per_gpu_hour", each)
+
+
+def rented_now(
+    gpu: str, gpus: int, instances: Sequence[Instance], machines: int, market: Market, usd_per_hour: float | None
+) -> Rented:
+    """What a job is rented on of which nobody says more than ``usd_per_hour``, that of all of its GPUs."""
+    if usd_per_hour is None:
+        return rented(gpu, gpus, instances, machines=machines, market=market)
+    name, day = "the present instance", price_age.today()
+    given = Instance("", name, gpu, gpus, "any", usd_per_hour, "given", day, spot_usd_per_hour=usd_per_hour)
+    return Rented(given, market, assumed=False)
 
 
 def rented(
@@ -80,7 +91,7 @@ def rented(
         named = [instance for instance in instances if instance.name.lower() == name.lower()]
         fitting = _of_place([instance for instance in named if instance.gpu == gpu], cloud, region)
         if cheapest := _cheapest(fitting, gpus, market):
-            return Rented(cheapest[0], cheapest[1], assumed=False)
+            return Rented(*cheapest, assumed=False, share=_share(gpus, cheapest[0]))
         if named and all(instance.gpu != gpu for instance in named):
             has = ", ".join(sorted({instance.gpu for instance in named}))
             why = f"it has {has} but the job runs on {gpu}"
@@ -98,7 +109,13 @@ def rented(
         return Rented(None, market, assumed=True, notes=(*(note.rpartition(":")[0] for note in notes), why))
     cheapest = _cheapest(_of_place(own, cloud, region), gpus, market) or _cheapest(own, gpus, market)
     instance, taken = cheapest or (None, market)
-    return Rented(instance, taken, assumed=True, notes=tuple(notes))
+    share = 1.0 if instance is None else _share(gpus, instance)
+    return Rented(instance, taken, assumed=True, notes=tuple(notes), share=share)
+
+
+def _share(gpus: int, instance: Instance) -> float:
+    """Jobs side by side on one machine cost one machine together."""
+    return gpus / (instance.count * math.ceil(gpus / instance.count))
 
 
 def usd_per_hour(gpus: Iterable[str], instances: Sequence[Instance]) -> float | None:

@@ -38,6 +38,7 @@ class JobRow:
     Attributes:
         trend: points of a small line of its epochs' lengths.
         advice: what the verdict on its page says to do; None without a recommendation.
+        certain: it is certain of it.
     """
 
     job: WatchedJob
@@ -46,6 +47,7 @@ class JobRow:
     where: str
     trend: str | None
     advice: str | None
+    certain: bool
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def job_row(job: WatchedJob, snapshot: Snapshot, now: float) -> JobRow:
         where(job.nodes),
         _trend(job, snapshot.reports),
         None if recommendation is None else recommendation.verdict.action,
+        recommendation is not None and recommendation.verdict.certain,
     )
 
 

@@ -21,7 +21,7 @@ class Point:
     """An instance; places in per cent of the plot.
 
     Attributes:
-        kind: ``now``, ``best`` (cheapest or fastest), ``trade`` (no other is faster and cheaper) or ``other``.
+        kind: ``now``, ``best`` (where it should run), ``trade`` (no other is faster and cheaper) or ``other``.
         label: written next to it; empty for most.
         leftwards: the label is on its left.
     """
@@ -55,11 +55,10 @@ def cost_plot(recommendation: Recommendation | None) -> CostPlot | None:
     unit = time_unit([seconds for _, seconds, _ in rows])
     along = axis_from_zero([seconds / unit.seconds for _, seconds, _ in rows])
     upward = axis_from_zero([usd for *_, usd in rows])
-    named = {"fastest": recommendation.fastest, "cheapest": recommendation.cheapest}
-    best = {row.instance.offer: word for word, row in named.items() if row is not None}
+    best = None if recommendation.verdict.best is None else recommendation.verdict.best.instance.offer
     now = None if recommendation.current is None else recommendation.current.instance.offer
     points = [
-        _point(row, along.place(seconds / unit.seconds), upward.place(usd), now, best.get(row.instance.offer, ""))
+        _point(row, along.place(seconds / unit.seconds), upward.place(usd), now, "best" * (row.instance.offer == best))
         for row, seconds, usd in rows
     ]
     order = {"other": 0, "trade": 1, "best": 2, "now": 3}  # what matters is drawn last, over the others

@@ -122,7 +122,14 @@ def recommendations_of_profiles(served: Served, question: RecommendationQuestion
         work=None if question.epochs is None else Work(question.epochs),
         batch_may_grow=question.batch_may_grow,
         carbon_intensity=question.carbon_intensity,
-        renting=Renting(question.objective, limits, data_parallel=question.data_parallel),
+        renting=Renting(
+            question.objective,
+            limits,
+            data_parallel=question.data_parallel,
+            usd_per_hour_now=question.usd_per_hour_now,
+            at_most_slower=question.at_most_slower,
+            switch_usd=question.switch_usd,
+        ),
     )
     return answer_json(job_json(served.advisor.answer(question.profiles, job_question, question.pipeline)))
 

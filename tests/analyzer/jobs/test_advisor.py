@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.advisor import Advisor
-from epochcast.analyzer.jobs.job import Job, JobQuestion
+from epochcast.analyzer.jobs.job import Job, JobQuestion, answer_job
 from epochcast.analyzer.jobs.prices.rented import rented
 from epochcast.analyzer.jobs.rank import JobLimits
 from epochcast.analyzer.jobs.recommend import Renting
@@ -18,7 +20,7 @@ from epochcast.analyzer.jobs.sources import Source
 from epochcast.analyzer.jobs.watched import JobPlan
 from epochcast.analyzer.jobs.whole_job import Work
 from epochcast.analyzer.telemetry.gpu_report import GpuDevice
-from epochcast.regressor import Gpu, Profile, load_catalog
+from epochcast.regressor import Gpu, LatencyPredictor, Profile, load_catalog
 
 from .made_reports import profile_of, where
 
@@ -80,23 +82,78 @@ def test_a_job_in_one_machine_stays_in_one_and_takes_all_of_its_gpus(advisor: Ad
 def test_a_job_of_one_gpu_is_spread_where_it_is_data_parallel(advisor: Advisor) -> None:
     one, many = (recommended(advisor, [profile_of("T4", 30.0)], data_parallel=yes) for yes in (False, True))
     assert {row.gpus for row in one.placements} == {1} and {row.gpus for row in many.placements} >= {1, 4, 8}
-    fastest = [answer.fastest for answer in (one, many)]
-    assert fastest[1].prediction.ratio < fastest[0].prediction.ratio / 4
+    fastest = [min(row.prediction.ratio for row in answer.placements) for answer in (one, many)]
+    assert fastest[1] < fastest[0] / 4
 
 
 def test_savings_are_against_what_the_job_runs_on(advisor: Advisor) -> None:
     on = rented("T4", 1, advisor.instances, plan=JobPlan(instance="g4dn.8xlarge", region="us-east-1"))
-    answer = recommended(advisor, [profile_of("T4", 36.0)], on=on)
+    answer = recommended(advisor, [profile_of("T4", 36.0)], work=Work(1000), on=on)
     assert answer.current and not answer.on.assumed and answer.current.usd_per_hour == 2.176
-    now = 36 / 3600 * 2.176
-    assert answer.cheapest and answer.cheapest.usd and answer.savings
-    assert answer.savings.cost_ratio == pytest.approx(1 - answer.cheapest.usd.value / now)
-    assert answer.savings.usd_per_unit == pytest.approx(now - answer.cheapest.usd.value)
-    assert answer.fastest and answer.fastest.seconds
-    assert answer.savings.time_ratio == pytest.approx(1 - answer.fastest.seconds.value / 36)
+    assert answer.limits.clouds == ("aws",), "the same cloud, as nobody says any other"
+    best = answer.verdict.best
+    assert best and best.usd and best.seconds and answer.savings and answer.verdict.action == "move"
+    assert answer.savings.cost_ratio == pytest.approx(1 - best.usd.value / (36_000 / 3600 * 2.176), rel=0.02)
+    assert answer.savings.time_ratio == pytest.approx(1 - best.seconds.value / 36_000, abs=1e-3)
+    short = recommended(advisor, [profile_of("T4", 36.0)], on=on)
+    assert short.verdict.action == "stay" and short.savings.cost_ratio == 0, "switching costs more than an epoch saves"
     ratios = recommended(advisor, [profile_of("T4", None)], on=on)
-    assert ratios.savings and ratios.savings.usd_per_unit is None and ratios.cheapest and ratios.cheapest.usd is None
-    assert ratios.savings.cost_ratio == pytest.approx(answer.savings.cost_ratio, abs=0.05)
+    assert ratios.verdict.action == "measure" and ratios.verdict.best.usd is None
+    anywhere = recommended(advisor, [profile_of("T4", 36.0)], on=on, limits=JobLimits(clouds=("any",)))
+    assert len({row.instance.cloud for row in anywhere.placements}) > 1
+
+
+def test_the_present_price_can_be_said(advisor: Advisor) -> None:
+    answer = recommended(advisor, [profile_of("T4", 36.0)], work=Work(1000), usd_per_hour_now=0.05)
+    assert not answer.on.assumed and answer.current.usd.value == pytest.approx(0.05 * 36_000 / 3600, rel=0.02)
+    assert answer.verdict.text == "Stay on the present instance (T4): nothing else is more than 5 % cheaper"
+    with pytest.raises(InputError, match="--price-now is -1; give a number above 0"):
+        Renting(usd_per_hour_now=-1.0)
+
+
+def test_a_job_on_a_part_of_a_machine_pays_for_its_part(advisor: Advisor) -> None:
+    """Four jobs of one GPU on a machine of eight: each pays an eighth, by whoever asks."""
+    on = rented("H200 SXM", 1, advisor.instances, plan=JobPlan(instance="p5en.48xlarge"))
+    answer = recommended(advisor, [profile_of("H200 SXM", 36.0)], on=on)
+    assert on.share == 1 / 8 and answer.current.usd_per_hour == pytest.approx(on.instance.usd_per_hour / 8)
+    assert any("pays for its 1 of the 8 GPUs of p5en.48xlarge" in note for note in answer.notes)
+
+
+def test_full_instances_are_left_out_and_what_would_be_best_is_said(advisor: Advisor) -> None:
+    on = rented("T4", 1, advisor.instances, plan=JobPlan(instance="g4dn.8xlarge", region="us-east-1"))
+    every = recommended(advisor, [profile_of("T4", 36.0)], work=Work(1000), on=on)
+    best = every.verdict.best
+    free = {each.offer: 3 for each in advisor.instances} | {best.instance.offer: 0}
+    source = Source(name="T4", profile=profile_of("T4", 36.0), gpu=advisor.catalog["T4"])
+    question = JobQuestion(work=Work(1000), renting=Renting(on=on, free=free))
+    answer = where(answer_job([source], LatencyPredictor.load(catalog=advisor.catalog), advisor.instances, question))
+    assert answer.verdict.best != best and best.instance.offer not in {row.instance.offer for row in answer.placements}
+    assert [each.reason for each in answer.left_out if each.instance == best.instance] == ["full"]
+    assert any(note.startswith(f"if it were free, {best.instance.name}") for note in answer.notes)
+
+
+def test_an_inventory_is_read_again_when_it_changes(advisor: Advisor, tmp_path: Path) -> None:
+    file = tmp_path / "inventory.csv"
+    file.write_text("instance,region,free,usd_per_hour\ng5.xlarge,us-east-1,2,0.40\ng4dn.xlarge,us-east-1,0,\n")
+    own = Advisor.load(inventory=file)
+
+    def ranked() -> dict[str, float]:
+        rows = where(own.answer([profile_of("T4", 36.0)], JobQuestion(renting=own.renting))).placements
+        return {row.instance.name: row.usd_per_hour for row in rows}
+
+    assert ranked() == {"g5.xlarge": 0.40}
+    file.write_text("instance,region,free\ng4dn.xlarge,us-east-1,1\n")
+    os.utime(file, (1, 1))
+    own.renew_inventory()
+    assert ranked() == {"g4dn.xlarge": 0.526}
+    file.write_text("instance,region,free\ng4dn.xlarge,us-east-1,some\n")
+    own.renew_inventory()
+    assert ranked() == {"g4dn.xlarge": 0.526}, "what cannot be read leaves the last"
+    with pytest.raises(InputError, match=r"free of row 1 of .* is 'some'; give a whole number"):
+        Advisor.load(inventory=file)
+    file.write_text("instance,region,free\nx9.huge,us-east-1,1\n")
+    with pytest.raises(InputError, match=r"row 1 of .* is 'x9.huge' in 'us-east-1', which the price table does not list"):
+        Advisor.load(inventory=file)
 
 
 def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
@@ -109,7 +166,7 @@ def test_a_job_on_two_models_says_what_is_priced(advisor: Advisor) -> None:
 
 def test_no_instance_qualifies_and_why(advisor: Advisor) -> None:
     answer = recommended(advisor, [profile_of("T4", 30.0)], work=Work(100), limits=JobLimits(deadline_s=1.0, clouds=["azure"]))
-    assert not answer.placements and answer.cheapest is None and answer.decision is None
+    assert not answer.placements and answer.verdict.action == "none"
     assert any(note.startswith("no instance qualifies: 4 miss the deadline") for note in answer.notes)
 
 

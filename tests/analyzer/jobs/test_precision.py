@@ -81,7 +81,8 @@ def test_an_unknown_precision_is_said_with_what_each_would_give(
     assert f"epochcast: {note}" in text("predict", job, *targets)
     (of_all,) = (note for note in answer("recommend", job)["notes"] if "precision" in note)
     assert "x in FP32 code, " in of_all and "x in mixed precision; say which with --precision" in of_all
-    assert f"epochcast: {of_all}\n" in text("recommend", job)
+    assert f"{of_all}\n" in text("recommend", job, "--all")
+    assert "precision (--precision)" in " ".join(text("recommend", job).split())
 
 
 def test_tensor_cores_at_work_say_the_precision(save: Save, answer: Callable[..., Any], text: Callable[..., str]) -> None:
@@ -170,7 +171,7 @@ def test_how_long_a_job_is_held_but_idle_and_why_its_clock_is_reduced(
     known = {"held_idle_s": 90.0, "throttled": {"power_cap": 0.11, "thermal": 0.02}}
     pair = [save(**known), save(held_idle_s=30.0)]
     sentence = "11 % of an epoch at reduced clock: power cap (SM clock at 92 % of its highest)"
-    for command in (("predict", *pair, *H100), ("recommend", *pair)):
+    for command in (("predict", *pair, *H100), ("recommend", *pair, "--all")):
         found, printed = answer(*command)["use"], text(*command)
         assert (found["held_idle_s"], found["held_idle_usd"]) == (120.0, None), "the price of what is only assumed is no price"
         assert (found["throttled"], found["reduced_clock"]) == (known["throttled"], sentence)
@@ -192,6 +193,6 @@ def test_what_the_job_is_counts_and_is_said(
     assert "the job is taken for inference of type cnn, of the family resnet50" in network["notes"]
     assert "taken for inference by a cnn, family resnet" in network["predictions"][0]["why"]
     (note,) = (note for note in unknown["notes"] if "--type" in note)
-    assert f"epochcast: {note}" in text("recommend", job)
+    assert note in text("recommend", job, "--all")
     assert "'gan' is not one of 'cnn', " in refusal("recommend", job, "--type", "gan")
     assert "has type 'rnn', and --type is 'cnn'; leave --type out" in refusal("predict", save(type="rnn"), "--type", "cnn")

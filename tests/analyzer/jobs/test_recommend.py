@@ -51,8 +51,6 @@ def test_cost_and_time_order_and_the_whole_instance_is_paid() -> None:
     assert _names(by_cost) == ["slow", "fast", "eight"]
     assert [row.usd.value for row in by_cost.placements if row.usd] == pytest.approx([0.5, 0.6, 4.8])
     assert _names(rank_instances(PREDICTIONS, INSTANCES, CATALOG, objective="time")) == ["eight", "fast", "slow"]
-    assert by_cost.cheapest and by_cost.cheapest.instance.name == "slow"
-    assert by_cost.fastest and by_cost.fastest.instance.name == "eight"
 
 
 def test_several_gpus_take_whole_instances() -> None:
@@ -119,7 +117,7 @@ def test_deadline_and_budget_are_kept_and_their_chances_told() -> None:
     assert row.deadline_chance is not None and 0.95 < row.deadline_chance < 0.99
     assert row.budget_chance == pytest.approx(1.0)
     nothing = rank_instances(PREDICTIONS, INSTANCES, CATALOG, job_of=_hour, limits=JobLimits(budget_usd=0.01))
-    assert not nothing.placements and nothing.cheapest is None and nothing.fastest is None
+    assert not nothing.placements
 
 
 def test_chances_are_those_of_the_interval() -> None:
