@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from epochcast.analyzer.cli import terminal
-from epochcast.analyzer.cli.shared_options import json_option
+from epochcast.analyzer.cli.shared_options import json_option, known_epochs_options
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.cycles import (
     REASONS,
@@ -20,7 +20,8 @@ from epochcast.analyzer.jobs.cycles import (
     second_job,
     waits,
 )
-from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
+from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
+from epochcast.analyzer.traces.known_epochs import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
 from epochcast.analyzer.words import count, number
@@ -50,6 +51,7 @@ from epochcast.detector.confidence import SURE
     metavar="FILE",
     help="Draw the trace, its epochs and the method's scores (PNG, SVG, PDF).",
 )
+@known_epochs_options("epochs")
 @json_option
 def detect(
     traces: tuple[str, ...],
@@ -57,6 +59,7 @@ def detect(
     luminol: str | None,
     plot: Path | None,
     as_json: bool,
+    epochs: KnownEpochs | None,
 ) -> int:
     """Find the epochs of a job in its traces (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
 
@@ -71,7 +74,7 @@ def detect(
     if luminol is not None and method != "paper":
         raise InputError(f"--luminol applies only to --method paper, not {method}; leave it out")
     parameters: dict[str, Any] = {} if luminol is None else {"implementation": luminol}
-    named = read_job(traces)
+    named = with_known_epochs(read_job(traces), epochs)
     read = [trace for _, trace in named]
     several = len(read) > 1
     if several and method == "track":
@@ -79,10 +82,11 @@ def detect(
     else:
         each = [find_epochs(trace.time, trace.metrics(), method=method, **parameters) for trace in read]
         detected = JobDetection(None, tuple(each), {})
+    detected, known = checked_epochs(detected, read)
     answers = detected.gpus if detected.job is None else (detected.job,)
     notes = list(dict.fromkeys(note for trace in read for note in trace.notes))
     notes += [APART] if several and method == "track" and detected.job is None else []
-    notes += _second_jobs(detected, read)
+    notes += [*known, *_second_jobs(detected, read)]
     for note in notes:
         terminal.note(note)
     if plot is not None:
@@ -180,8 +184,9 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
         steps = f"{detection.unit}s of {detection.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})"
         return "\n".join([steps, *unsure, *about])
     unit = detection.unit or "epoch"
+    number_of = f"{unit}s" if detection.method == "known" and not detection.epochs else count(len(detection.epochs), unit)
     lines = [
-        f"{count(len(detection.epochs), unit)}{'' if detection.cycle is None else open_text(detection.cycle)}, "
+        f"{number_of}{'' if detection.cycle is None else open_text(detection.cycle)}, "
         f"period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})",
         *unsure,
         *about,

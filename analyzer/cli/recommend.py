@@ -14,6 +14,7 @@ from epochcast.analyzer.cli.shared_options import (
     cloud_option,
     gpus_option,
     json_option,
+    known_epochs_options,
     objective_option,
     prices_option,
     region_option,
@@ -33,6 +34,7 @@ from epochcast.analyzer.jobs.skypilot import resources_yaml
 from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, may_be_better
 from epochcast.analyzer.jobs.whole_job import Work
+from epochcast.analyzer.traces.known_epochs import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline, load_predictor
@@ -76,6 +78,7 @@ from epochcast.regressor.precision import Precision
     show_default=True,
     help="Machines that hold the job's GPUs now.",
 )
+@known_epochs_options("known")
 @prices_option
 @spot_option
 @cloud_option
@@ -152,6 +155,7 @@ def recommend(
     inventory: Path | None,
     everything: bool,
     as_json: bool,
+    known: KnownEpochs | None,
 ) -> int:
     """Rank cloud instances by a job's cost or time, from its trace or profile. Exits 1 if none qualifies.
 
@@ -172,7 +176,7 @@ def recommend(
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
-    read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default")
+    read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default", known)
     instances, of_prices = load_instances(prices, catalog)
     instances, free = (instances, None) if inventory is None else load_inventory(inventory, instances)
     names, of_names = resolve_targets(catalog, targets)

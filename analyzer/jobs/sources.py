@@ -16,11 +16,12 @@ from epochcast.analyzer.jobs.prices import Instance
 from epochcast.analyzer.jobs.prices.rented import usd_per_hour
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
-from epochcast.analyzer.traces.job_traces import APART, detect_together, read_job, shows
+from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
+from epochcast.analyzer.traces.known_epochs import KnownEpochs
 from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
-from epochcast.detector import Cycle, Detection
+from epochcast.detector import Cycle, Detection, JobDetection
 from epochcast.regressor import Catalog, Gpu, Prediction, Profile
 from epochcast.regressor.job_types import JobType, job_type_of, network_in
 from epochcast.regressor.pipelines import Pipeline
@@ -110,7 +111,11 @@ def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
 
 
 def read_sources(
-    paths: Sequence[str], catalog: Catalog, gpu: str | None = None, pipeline: Pipeline = "default"
+    paths: Sequence[str],
+    catalog: Catalog,
+    gpu: str | None = None,
+    pipeline: Pipeline = "default",
+    epochs: KnownEpochs | None = None,
 ) -> tuple[list[Source], list[str]]:
     """The sources of one job in files and folders, those of traces first, and a sentence on each thing that is true of all.
 
@@ -121,7 +126,9 @@ def read_sources(
     """
     of_profiles = [path for path in paths if path.endswith(".json") and not _is_answer_of_prometheus(path)]
     of_traces = [path for path in paths if path not in of_profiles]
-    sources, notes = _sources_of_job(read_job(of_traces), catalog, gpu, pipeline) if of_traces else ([], [])
+    sources, notes = (
+        sources_of_traces(with_known_epochs(read_job(of_traces), epochs), catalog, gpu, pipeline) if of_traces else ([], [])
+    )
     return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
@@ -133,7 +140,7 @@ def _is_answer_of_prometheus(path: str) -> bool:
         return False
 
 
-def _sources_of_job(
+def sources_of_traces(
     named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None, pipeline: Pipeline
 ) -> tuple[list[Source], list[str]]:
     """The source of each trace, and what is true of all."""
@@ -142,7 +149,8 @@ def _sources_of_job(
     for name, trace in named:
         with _naming(name):
             device_of(trace, catalog, gpu)  # refused before the search, which takes seconds
-    together, seen, sources = detect_together(named), set[str](), list[Source]()
+    together, known = checked_epochs(detect_together(named), [trace for _, trace in named])
+    seen, sources = set[str](), list[Source]()
     job = together.job
     for place, (name, trace) in enumerate(named):
         once = replace(trace, notes=tuple(note for note in trace.notes if note not in seen))
@@ -158,7 +166,7 @@ def _sources_of_job(
         with _naming(name):
             profile, detection = profile_of(trace, catalog, gpu, _of_job(own, job))
         sources.append(_source(once, name, catalog, profile, detection, notes, None if counts else odd))
-    return sources, [APART] if job is None else notes_on(job)
+    return sources, [*known, *([APART] if job is None else notes_on(job))]
 
 
 def _of_job(own: Detection, job: Detection) -> Detection:
@@ -180,9 +188,14 @@ def source_of(
 
     ``detection`` is that of the trace, where it is known.
     """
+    notes: list[str] = []
     with _naming(name):
+        if detection is None and trace.epochs is not None and device_of(trace, catalog, gpu):
+            found = JobDetection(None, (detect_epochs(trace.time, trace.metrics(), pipeline),), {})
+            checked, notes = checked_epochs(found, [trace])
+            detection = checked.gpus[0]
         profile, detection = profile_of(trace, catalog, gpu, detection, pipeline)
-    return _source(trace, name, catalog, profile, detection, notes_on(detection))
+    return _source(trace, name, catalog, profile, detection, [*notes, *notes_on(detection)])
 
 
 def _source(

@@ -11,6 +11,7 @@ from typing import Any
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import source_name
+from epochcast.analyzer.traces.known_epochs import KnownEpochs, checked
 from epochcast.analyzer.traces.logs import wandb_run
 from epochcast.analyzer.traces.trace import Trace, check_telemetry, read_traces
 from epochcast.detector import Detection, JobDetection, detect, detect_job
@@ -45,6 +46,24 @@ def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
         name, first = named[0]
         named[0] = (name, replace(first, notes=(*first.notes, *hosts)))
     return named
+
+
+def with_known_epochs(named: Sequence[tuple[str, Trace]], epochs: KnownEpochs | None) -> list[tuple[str, Trace]]:
+    """The traces with these epochs, those of a run itself where there are none."""
+    return [(name, trace if epochs is None else replace(trace, epochs=epochs)) for name, trace in named]
+
+
+def checked_epochs(detected: JobDetection, traces: Sequence[Trace]) -> tuple[JobDetection, list[str]]:
+    """What was found, in favour of epochs that are known, and what the telemetry says of those."""
+    known = next((trace.epochs for trace in traces if trace.epochs is not None), None)
+    if known is None:
+        return detected, []
+    time = traces[0].time
+    own = detected.gpus[0] if detected.job is None else detected.job
+    job, said = checked(known, own, time)
+    several = zip(detected.gpus, traces, strict=True)
+    gpus = [gpu if place in detected.odd else checked(known, gpu, trace.time)[0] for place, (gpu, trace) in enumerate(several)]
+    return JobDetection(None if len(traces) == 1 else job, tuple(gpus), detected.odd), [said]
 
 
 def detect_together(named: Sequence[tuple[str, Trace]], **options: Any) -> JobDetection:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.columns import is_telemetry
 from epochcast.analyzer.traces.csv_text import FEW, numeric_column, one_line, read_text, source_name
+from epochcast.analyzer.traces.known_epochs import KnownEpochs, of_run
 from epochcast.analyzer.traces.logs import tables_of_text, wandb_run
+from epochcast.analyzer.traces.logs.logged_run import LoggedRun
 from epochcast.analyzer.traces.table import DeviceTable, tables_of
 from epochcast.analyzer.words import count
 from epochcast.common.files import write_whole
@@ -48,7 +50,8 @@ class Trace:
     attributes; ``source`` what read it (``nvml``, ``host``, ``replay``, …); ``simulated`` is true if no hardware was read.
     ``job`` has the network that the job's ``command`` or ``configuration`` names, and its ``batch``, as far as they are known.
     ``label`` says which GPU of its file it is (``GPU 3``), where that has several; ``notes`` are sentences on how the file was
-    understood, where it does not say so itself. Neither is written to files.
+    understood, where it does not say so itself; ``epochs`` those that are known without looking at metrics. None of the
+    three is written to files.
     """
 
     frame: pd.DataFrame
@@ -61,6 +64,7 @@ class Trace:
     job: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     notes: tuple[str, ...] = ()
+    epochs: KnownEpochs | None = None
 
     @property
     def title(self) -> str:
@@ -110,7 +114,7 @@ def read_traces(path: str | Path) -> list[Trace]:
     if str(path).endswith((".parquet", ".pq")):
         return _of_parquet(_read_parquet(Path(path)), str(path))
     if (run := wandb_run.run_file(path)) is not None:
-        return traces_of_tables(wandb_run.read(run).tables, str(path))
+        return traces_of_run(wandb_run.read(run), str(path))
     return traces_of_csv(read_text(path), source_name(path))
 
 
@@ -205,6 +209,11 @@ def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
         make_trace(table.frame, table.metadata, f"{name}, {table.label}" if several else name, table.label, table.notes)
         for table in tables
     ]
+
+
+def traces_of_run(run: LoggedRun, name: str) -> list[Trace]:
+    """The traces of a run, with the epochs that it counted itself."""
+    return [replace(trace, epochs=of_run(run)) for trace in traces_of_tables(run.tables, name)]
 
 
 def trace_of_csv(text: str, name: str) -> Trace:

@@ -187,10 +187,10 @@ def _jobs() -> list[Any]:
             {
                 "recommendation": of_jobs(
                     "max by (training_job, instance_type, cloud, region, target_gpu, instances)"
-                    ' (epochcast_job_recommended_instance_info)'
+                    " (epochcast_job_recommended_instance_info)"
                 ),
                 "now": of_jobs("max by (training_job) (epochcast_job_current_usd)"),
-                "there": of_jobs('max by (training_job) (epochcast_job_recommended_usd)'),
+                "there": of_jobs("max by (training_job) (epochcast_job_recommended_usd)"),
                 "saved": of_jobs('max by (training_job) (epochcast_job_savings_ratio{objective="cost"})'),
             },
             [

@@ -63,12 +63,16 @@ class LoggedRun:
             steps = counted or self.history.get(STEPS, ())
             sources.append(("steps", [(time, value / steps_per_epoch) for time, value in steps]))
         for marks, rows in [*sources, ("output", self.output)]:
-            times = _crossings(rows)
-            spans = [(times[n], times[n + 1]) for n in times if times.get(n + 1, -math.inf) > times[n]]
-            if len(spans) >= 2:
+            if len(spans := epochs_of(rows)) >= 2:
                 starts, ends = zip(*spans, strict=True)
                 return Epochs(starts, ends, marks)
         return None
+
+
+def epochs_of(rows: Rows) -> list[tuple[float, float]]:
+    """The spans [unix s] between rows that count epochs."""
+    times = _crossings(rows)
+    return [(times[n], times[n + 1]) for n in times if times.get(n + 1, -math.inf) > times[n]]
 
 
 def last_part(key: str) -> str:

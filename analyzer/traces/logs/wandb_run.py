@@ -55,11 +55,11 @@ def run_file(path: str | Path) -> Path | None:
     return logs[0] if logs else None
 
 
-def read(path: Path) -> LoggedRun:
+def read(path: Path, *, telemetry: bool = True) -> LoggedRun:
     """The run in a ``.wandb`` file, as far as it can be read.
 
-    Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, and where the
-    wandb package is not installed.
+    Raises InputError for a file that is none of wandb's, for one without any reading of a GPU or of the process, unless it may
+    have no ``telemetry``, and where the wandb package is not installed.
     """
     records, lost = read_records(path)
     by_kind = defaultdict(list)
@@ -68,7 +68,7 @@ def read(path: Path) -> LoggedRun:
     runs = [record.run for record in by_kind["run"]]
     notes = (f"{lost} bytes of {path.name} are damaged or cut off; their records are skipped",) if lost else ()
     tables = _tables([record.stats for record in by_kind["stats"]], _facts(by_kind["environment"], path), notes)
-    if not tables:
+    if telemetry and not tables:
         raise InputError(
             f"{str(path)!r} has no GPU or process readings; wandb takes the first after about 15 s, and none with "
             "x_disable_stats: let the run go on for longer"
