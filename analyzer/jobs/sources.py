@@ -124,7 +124,7 @@ def read_sources(
     Raises:
         InputError: as `read_source` and `read_job`.
     """
-    of_profiles = [path for path in paths if path.endswith(".json") and not _is_answer_of_prometheus(path)]
+    of_profiles = [path for path in paths if is_profile(path)]
     of_traces = [path for path in paths if path not in of_profiles]
     sources, notes = (
         sources_of_traces(with_known_epochs(read_job(of_traces), epochs), catalog, gpu, pipeline) if of_traces else ([], [])
@@ -132,16 +132,17 @@ def read_sources(
     return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
-def _is_answer_of_prometheus(path: str) -> bool:
+def is_profile(path: str) -> bool:
+    """Whether a path is of a profile: JSON, and no answer of a Prometheus."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return is_of_prometheus(file.read(100))
+            return path.endswith(".json") and not is_of_prometheus(file.read(100))
     except (OSError, UnicodeError):  # said where it is read
-        return False
+        return path.endswith(".json")
 
 
 def sources_of_traces(
-    named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None, pipeline: Pipeline
+    named: Sequence[tuple[str, Trace]], catalog: Catalog, gpu: str | None = None, pipeline: Pipeline = "default"
 ) -> tuple[list[Source], list[str]]:
     """The source of each trace, and what is true of all."""
     if len(named) == 1 or pipeline == "paper":

@@ -7,6 +7,7 @@ and types. What it does not say truly meets the memory and the time of the worke
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.sources import Source, source_of
 from epochcast.analyzer.traces.csv_text import decoded, one_line
 from epochcast.analyzer.traces.detection_json import detection_json
+from epochcast.analyzer.traces.known_epochs import KnownEpochs, checked
 from epochcast.analyzer.traces.trace import Trace, check_telemetry, trace_of_csv, trace_of_table
 from epochcast.detector import detect
 from epochcast.regressor import load_catalog
@@ -37,19 +39,23 @@ _MOST_FOOTER = 16 * 2**20
 _MOST_ITEMS = 200_000
 
 
-def source_of_upload(data: bytes, kind: Kind, gpu: str | None, gpus: Path | None, pipeline: Pipeline) -> Source:
+def source_of_upload(
+    data: bytes, kind: Kind, gpu: str | None, gpus: Path | None, pipeline: Pipeline, epochs: KnownEpochs | None
+) -> Source:
     """Return the profile of the trace on ``gpu`` (None: as the trace says), with the catalogue that ``gpus`` adds to.
 
     Raises:
         InputError: no trace, or one of no known GPU; in one sentence.
     """
-    return source_of(read_upload(data, kind), NAME, load_catalog(gpus), gpu, pipeline=pipeline)
+    trace = replace(read_upload(data, kind), epochs=epochs)
+    return source_of(trace, NAME, load_catalog(gpus), gpu, pipeline=pipeline)
 
 
-def detection_of_upload(data: bytes, kind: Kind) -> dict[str, Any]:
+def detection_of_upload(data: bytes, kind: Kind, epochs: KnownEpochs | None) -> dict[str, Any]:
     """Return what `epochcast detect --json` answers for the trace. Raises InputError like `source_of_upload`."""
     trace = read_upload(data, kind)
-    return detection_json(detect(trace.time, trace.metrics()), float(trace.time[0]))
+    found = detect(trace.time, trace.metrics())
+    return detection_json(found if epochs is None else checked(epochs, found, trace.time)[0], float(trace.time[0]))
 
 
 def read_upload(data: bytes, kind: Kind) -> Trace:

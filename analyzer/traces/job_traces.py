@@ -35,6 +35,15 @@ def read_job(paths: Sequence[str]) -> list[tuple[str, Trace]]:
     """
     files = [file for path in paths for file in _files(path)]
     read = [(file, check_telemetry(trace, source_name(file))) for file in files for trace in read_traces(file)]
+    return labelled(read)
+
+
+def labelled(read: Sequence[tuple[str, Trace]]) -> list[tuple[str, Trace]]:
+    """The traces of each file that are of GPUs, with labels and names by which they are distinguished.
+
+    Raises:
+        InputError: two have one name.
+    """
     of_gpus = [(file, trace) for file, trace in read if trace.source != "host"] or read
     several = Counter(file for file, _ in of_gpus)
     named = [

@@ -55,7 +55,8 @@ def unix_seconds(column: pd.Series[Any], title: str, name: str) -> tuple[pd.Seri
     """
     column = column.reset_index(drop=True)
     if pd.api.types.infer_dtype(column, skipna=True) == "string":
-        column = column.astype(str).str.strip().str.replace(_DECIMAL, r"\1.", regex=True).where(column.notna())
+        texts: pd.Series[Any] = column.astype(str).str.strip().str.replace(_DECIMAL, r"\1.", regex=True).where(column.notna())
+        column = texts
     present = column.dropna()
     if column.dtype.kind == "M":
         times, zoned = pd.to_datetime(column, utc=True), column.dt.tz is not None
@@ -67,7 +68,7 @@ def unix_seconds(column: pd.Series[Any], title: str, name: str) -> tuple[pd.Seri
         return values / factor, False, [] if plain else [f"column {title!r} is taken as unix {unit}"]
     else:
         times, zoned = _of_texts(column, title, name), bool(present.astype(str).str.contains(_ZONE).mean() > 1 - FEW)
-    seconds = (times - pd.Timestamp("1970-01-01", tz="UTC")).dt.total_seconds()
+    seconds = (pd.Series(times) - pd.Timestamp("1970-01-01", tz="UTC")).dt.total_seconds()
     note = f"column {title!r} names no time zone and is taken as UTC: lengths are right, dates may be hours off"
     return seconds, not zoned, [] if zoned else [note]
 

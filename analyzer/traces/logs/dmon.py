@@ -90,5 +90,6 @@ def _of_dcgmi(table: pd.DataFrame, text: str, name: str, notes: list[str]) -> li
 
 def _numeric(table: pd.DataFrame, left_out: tuple[str, ...]) -> pd.DataFrame:
     """The table with numbers: ``N/A``, ``-`` and what was cut short to fit its column (``1234...``) are no readings."""
-    table = table.drop(columns=[title for title in left_out if title in table])
-    return table.apply(lambda column: column if column.name == "timestamp" else pd.to_numeric(column, errors="coerce"))
+    kept = [title for title in table.columns if title not in left_out]
+    numbers = {title: pd.to_numeric(table[title], errors="coerce") for title in kept if title != "timestamp"}
+    return table[kept].assign(**numbers)
