@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args
 
 import pandas as pd
 
+from epochcast.analyzer.cli.quantities import seconds_of
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import Job as JobAnswer
 from epochcast.analyzer.jobs.job import JobQuestion, answer_job
@@ -326,7 +327,7 @@ class Job:
             if usd is not None and not isinstance(usd, int | float):
                 raise InputError(f"the {what} is {usd!r}; give USD as a number")
         limits = JobLimits(
-            _seconds(deadline, "deadline"),
+            seconds_of(deadline, "deadline"),
             budget,
             tuple(_several(regions)),
             tuple(_several(clouds)),
@@ -380,7 +381,7 @@ def read(
             traces += [(str(getattr(one, "id", name)), trace) for trace in traces_of_run(wandb_run.read_object(one), name)]
         else:
             raise InputError(f"read takes paths, tables and wandb runs, but this is a {type(one).__name__}; give one of them")
-    known = known_epochs(_seconds(epoch_time, "time of an epoch"), None if epochs_from is None else str(epochs_from))
+    known = known_epochs(seconds_of(epoch_time, "time of an epoch"), None if epochs_from is None else str(epochs_from))
     named = [*(read_job(paths) if paths else []), *(labelled(traces) if traces else [])]
     return Job(tuple(with_known_epochs(named, known)), tuple(profiles), gpu, precision)
 
@@ -415,16 +416,3 @@ def _predictor() -> LatencyPredictor:
 @cache
 def _instances() -> tuple[Instance, ...]:
     return tuple(load_instances(None, load_catalog())[0])
-
-
-def _seconds(duration: float | str | None, what: str) -> float | None:
-    if duration is None or isinstance(duration, (int, float)):
-        return duration
-    import click
-
-    from epochcast.analyzer.cli.quantities import Duration
-
-    try:
-        return Duration("seconds").convert(str(duration), None, None)
-    except click.BadParameter as error:
-        raise InputError(f"the {what}: {error.message}") from error

@@ -40,7 +40,7 @@ _MOST_ITEMS = 200_000
 
 
 def source_of_upload(
-    data: bytes, kind: Kind, gpu: str | None, gpus: Path | None, pipeline: Pipeline, epochs: KnownEpochs | None
+    data: bytes, kind: Kind, gpu: str | None, gpus: Path | None, pipeline: Pipeline, epochs: KnownEpochs | None = None
 ) -> Source:
     """Return the profile of the trace on ``gpu`` (None: as the trace says), with the catalogue that ``gpus`` adds to.
 
@@ -51,7 +51,7 @@ def source_of_upload(
     return source_of(trace, NAME, load_catalog(gpus), gpu, pipeline=pipeline)
 
 
-def detection_of_upload(data: bytes, kind: Kind, epochs: KnownEpochs | None) -> dict[str, Any]:
+def detection_of_upload(data: bytes, kind: Kind, epochs: KnownEpochs | None = None) -> dict[str, Any]:
     """Return what `epochcast detect --json` answers for the trace. Raises InputError like `source_of_upload`."""
     trace = read_upload(data, kind)
     found = detect(trace.time, trace.metrics())

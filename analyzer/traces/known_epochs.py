@@ -157,7 +157,7 @@ def _lines(text: str, pattern: str) -> list[tuple[str, float | None]]:
 def _marks(found: Sequence[tuple[str, float | None]], name: str) -> Rows:
     if not found:
         raise InputError(f"no line of {name!r} has both the pattern and a time, such as 2026-01-31 23:59:59")
-    texts = pd.Series([text if len(text) > 12 or ":" not in text else f"1970-01-01 {text}" for text, _ in found])
+    texts = pd.Series([f"1970-01-01 {text}" if text[2] == ":" else text for text, _ in found])
     times = unix_seconds(texts, "time", name)[0].to_numpy()
     times = times + 86400.0 * np.concatenate([[0.0], np.cumsum(np.diff(times) < -43200)])  # times of day, over midnight
     numbers = [place if number is None else number for place, (_, number) in enumerate(found)]

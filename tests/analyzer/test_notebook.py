@@ -60,11 +60,11 @@ def test_results_are_tables_and_pictures(run: Path) -> None:
 def _smi(frame: pd.DataFrame) -> pd.DataFrame:
     """The raw columns that pandas reads of nvidia-smi's CSV."""
     moments = pd.to_datetime(frame["time"], unit="s").dt.strftime("%Y/%m/%d %H:%M:%S.%f").str[:-3]
-    columns = {
-        " name": "Tesla T4",
-        " utilization.gpu [%]": (100 * frame["gr_engine_active"]).round().astype(int).astype(str) + " %",
-    }
-    return pd.DataFrame({"timestamp": moments, **columns, " power.draw [W]": frame["power"].round(2).astype(str) + " W"})
+    busy, power = (
+        [f"{100 * value:.0f} %" for value in frame["gr_engine_active"]],
+        [f"{value:.2f} W" for value in frame["power"]],
+    )
+    return pd.DataFrame({"timestamp": moments, " name": "Tesla T4", " utilization.gpu [%]": busy, " power.draw [W]": power})
 
 
 WAYS: dict[str, Callable[[pd.DataFrame], tuple[list[pd.DataFrame], dict[str, Any]]]] = {

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from epochcast.analyzer.cli.quantities import seconds_of
 from epochcast.analyzer.jobs.job import Job, JobQuestion, job_json
 from epochcast.analyzer.jobs.questions import PIPELINE, GpuName, PredictionBody, PredictionQuestion, RecommendationQuestion
 from epochcast.analyzer.jobs.rank import JobLimits
@@ -93,14 +94,17 @@ Stated = Annotated[JobDescription, Depends(_stated)]
 
 
 def _known(
-    epoch_time: Annotated[float | None, Query(gt=0, allow_inf_nan=False, description="Seconds of an epoch, if known.")] = None,
+    epoch_time: Annotated[
+        str | None, Query(max_length=40, description="How long an epoch takes, if known: seconds, or 7m.")
+    ] = None,
     epoch_start: Annotated[
         list[float] | None,
         Query(min_length=3, max_length=1000, description="When each epoch starts [unix s], repeatable, if known."),
     ] = None,
 ) -> KnownEpochs | None:
-    starts = sorted(epoch_start or ())
-    return known_epochs(epoch_time) if not starts else of_spans("its stated starts", list(pairwise(starts)))
+    if epoch_start is not None:
+        return of_spans("its stated starts", list(pairwise(sorted(epoch_start))))
+    return known_epochs(seconds_of(epoch_time, "time of an epoch"))
 
 
 Known = Annotated[KnownEpochs | None, Depends(_known)]
