@@ -21,7 +21,7 @@ from epochcast.analyzer.jobs.cycles import (
     waits,
 )
 from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
-from epochcast.analyzer.traces.known_epochs import KnownEpochs
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, path_of
 from epochcast.analyzer.words import clock as utc
 from epochcast.analyzer.words import count, number

@@ -15,7 +15,7 @@ from epochcast.analyzer.jobs.prediction_text import prediction_chart, prediction
 from epochcast.analyzer.jobs.prices import load_instances
 from epochcast.analyzer.jobs.questions import PredictionQuestion
 from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
-from epochcast.analyzer.traces.known_epochs import KnownEpochs
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.pipelines import load_predictor
 

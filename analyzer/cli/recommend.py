@@ -34,7 +34,7 @@ from epochcast.analyzer.jobs.skypilot import resources_yaml
 from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, may_be_better
 from epochcast.analyzer.jobs.whole_job import Work
-from epochcast.analyzer.traces.known_epochs import KnownEpochs
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline, load_predictor

@@ -132,20 +132,19 @@ def _labels(run: LoggedRun, options: ImportOptions, trace: Trace) -> dict[str, A
     known |= {key: config[key] for key in _SIZES if type(config.get(key)) is int and config[key] >= 1}
     if isinstance(config.get("precision"), str | int):
         known["precision"] = str(config["precision"])
-    steps = options.steps_per_epoch or config.get("steps_per_epoch")
-    epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
+    epochs = run.epochs(options.steps_per_epoch)
     if epochs is None:
         return known
     reach = float(np.median(np.diff(trace.time))) if len(trace.time) > 1 else 0.0  # of a sample
     first, last = trace.time[0] - reach, trace.time[-1] + reach
-    inside = [(start, end) for start, end in zip(epochs.starts, epochs.ends, strict=True) if first <= start and end <= last]
+    inside = [(start, end) for start, end in epochs.spans if first <= start and end <= last]
     if len(inside) < 2:
         raise InputError(
-            f"{len(inside)} of its {len(epochs.starts)} epochs are within its telemetry, but a period needs two: give a trace "
+            f"{len(inside)} of its {len(epochs.spans)} epochs are within its telemetry, but a period needs two: give a trace "
             "of the same period with --trace"
         )
     starts, ends = zip(*inside, strict=True)
-    known |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.marks}
+    known |= {"training": True, "epoch_starts": starts, "epoch_ends": ends, "marks": epochs.origin.removeprefix("its ")}
     return known
 
 

@@ -17,8 +17,8 @@ from epochcast.analyzer.jobs.prices.rented import usd_per_hour
 from epochcast.analyzer.telemetry.gpu_report import reported
 from epochcast.analyzer.traces.detection_json import DetectionJson
 from epochcast.analyzer.traces.job_traces import APART, checked_epochs, detect_together, read_job, shows, with_known_epochs
-from epochcast.analyzer.traces.known_epochs import KnownEpochs
 from epochcast.analyzer.traces.logs.exported_series import is_of_prometheus
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.static_gpu import gpu_of
 from epochcast.analyzer.traces.trace import Trace, read_trace
 from epochcast.detector import Cycle, Detection, JobDetection

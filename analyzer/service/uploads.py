@@ -18,7 +18,8 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.sources import Source, source_of
 from epochcast.analyzer.traces.csv_text import decoded, one_line
 from epochcast.analyzer.traces.detection_json import detection_json
-from epochcast.analyzer.traces.known_epochs import KnownEpochs, checked
+from epochcast.analyzer.traces.known_epochs import checked
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, check_telemetry, trace_of_csv, trace_of_table
 from epochcast.detector import detect
 from epochcast.regressor import load_catalog

@@ -11,8 +11,9 @@ from typing import Any
 
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import source_name
-from epochcast.analyzer.traces.known_epochs import KnownEpochs, checked
+from epochcast.analyzer.traces.known_epochs import checked
 from epochcast.analyzer.traces.logs import wandb_run
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, check_telemetry, read_traces
 from epochcast.detector import Detection, JobDetection, detect, detect_job
 from epochcast.detector import InputError as NotDetectable

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.csv_text import read_table, read_text
 from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.logs import tensorboard_events, wandb_run
-from epochcast.analyzer.traces.logs.logged_run import LoggedRun, Rows, epochs_of, last_part
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs, epochs_of, last_part
 from epochcast.analyzer.traces.timestamps import unix_seconds
 from epochcast.analyzer.words import length
 from epochcast.detector import Cycle, Detection, Epoch
@@ -24,25 +23,11 @@ from epochcast.detector.methods.track.periods import SAME
 
 _STARTS = ("start", "begin", "epoch_start", "_timestamp", "time", "timestamp", "wall time", "t", "date")
 _ENDS = ("end", "epoch_end")
+_DAY_S = 86400.0
 _TIME = re.compile(
     r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|(?<![\d:])\d\d:\d\d:\d\d(?:[.,]\d+)?"
     r"|(?<![\d.])\d{10}(?:\.\d+)?(?![\d.])"
 )
-
-
-@dataclass(frozen=True)
-class KnownEpochs:
-    """Epochs of a job.
-
-    Attributes:
-        origin: where they come from, in a few words.
-        seconds: of one.
-        spans: start and end of each [unix s]; empty where only their length is known.
-    """
-
-    origin: str
-    seconds: float
-    spans: tuple[tuple[float, float], ...] = ()
 
 
 def known_epochs(epoch_s: float | None = None, file: str | None = None, pattern: str | None = None) -> KnownEpochs | None:
@@ -72,26 +57,14 @@ def known_epochs(epoch_s: float | None = None, file: str | None = None, pattern:
             f"{file!r} marks {len(spans)} epochs, and two are needed; name a wandb run, TensorBoard's events, a CSV with the "
             "time at which each epoch starts, or a training log with --epochs-pattern"
         )
-    return of_spans(Path(file).name or file, spans)
-
-
-def of_spans(origin: str, spans: Sequence[tuple[float, float]]) -> KnownEpochs:
-    """Epochs of these spans [unix s]."""
-    return KnownEpochs(origin, float(np.median([end - start for start, end in spans])), tuple(spans))
-
-
-def of_run(run: LoggedRun) -> KnownEpochs | None:
-    """The epochs that a run itself counted; None where it did not."""
-    steps = run.config.get("steps_per_epoch")
-    epochs = run.epochs(steps if isinstance(steps, int | float) and steps > 0 else None)
-    return None if epochs is None else of_spans(f"the run's {epochs.marks}", list(zip(epochs.starts, epochs.ends, strict=True)))
+    return KnownEpochs.of_spans(Path(file).name or file, spans)
 
 
 def checked(known: KnownEpochs, own: Detection, time: NDArray[np.float64]) -> tuple[Detection, str]:
     """The known epochs as a detection in a trace of these times, and what its telemetry, which shows ``own``, says of them."""
     reach = float(np.median(np.diff(time))) if time.size > 1 else 0.0
     spans = [span for span in known.spans if time[0] - reach <= span[0] and span[1] <= time[-1] + reach]
-    period = of_spans(known.origin, spans).seconds if spans else known.seconds
+    period = KnownEpochs.of_spans(known.origin, spans).seconds if spans else known.seconds
     found = [cycle.period_s for cycle in own.cycles] or ([] if own.period_s is None else [own.period_s])
     nearest = min(found, key=lambda seconds: abs(math.log(seconds / period)), default=None)
     if nearest is None:
@@ -129,16 +102,16 @@ def _spans(file: str, pattern: str | None) -> list[tuple[float, float]]:
     elif pattern is None and (events := tensorboard_events.event_files(path)):
         run = tensorboard_events.read(events, file)
     if run is not None:
-        known = of_run(run)
+        known = run.epochs()
         return [] if known is None else list(known.spans)
     if path.suffix == ".json":
         labels = read_labels(path)
         return list(zip(labels.epoch_starts, labels.epoch_ends, strict=True))
     text = read_text(file)
-    return epochs_of(_marks(_lines(text, pattern), file)) if pattern is not None else _of_table(text, file)
+    return _of_table(read_table(text, file)[0] if pattern is None else _lines(text, pattern, file), file)
 
 
-def _lines(text: str, pattern: str) -> list[tuple[str, float | None]]:
+def _lines(text: str, pattern: str, name: str) -> pd.DataFrame:
     """The time in each line that the pattern is in, and the number in its group."""
     try:
         marks = re.compile(pattern)
@@ -146,40 +119,31 @@ def _lines(text: str, pattern: str) -> list[tuple[str, float | None]]:
         raise InputError(
             f"--epochs-pattern {pattern!r} is no regular expression ({error}); for plain text put \\ before each of .()[]"
         ) from None
-    found = []
-    for line in re.split(r"[\r\n]+", text):
-        if (match := marks.search(line)) and (time := _TIME.search(line)):
-            number = re.search(r"\d+(?:\.\d+)?", match[1] or "") if marks.groups else None
-            found.append((time[0], None if number is None else float(number[0])))
-    return found
-
-
-def _marks(found: Sequence[tuple[str, float | None]], name: str) -> Rows:
+    found = [
+        (time[0], re.search(r"\d+(?:\.\d+)?", (match[1] if marks.groups else None) or ""))
+        for line in re.split(r"[\r\n]+", text)
+        if (match := marks.search(line)) and (time := _TIME.search(line))
+    ]
     if not found:
         raise InputError(f"no line of {name!r} has both the pattern and a time, such as 2026-01-31 23:59:59")
-    texts = pd.Series([f"1970-01-01 {text}" if text[2] == ":" else text for text, _ in found])
-    times = unix_seconds(texts, "time", name)[0].to_numpy()
-    times = times + 86400.0 * np.concatenate([[0.0], np.cumsum(np.diff(times) < -43200)])  # times of day, over midnight
-    numbers = [place if number is None else number for place, (_, number) in enumerate(found)]
-    return list(zip(times.tolist(), map(float, numbers), strict=True))
+    times = [f"1970-01-01 {time}" if time[2] == ":" else time for time, _ in found]
+    counted = {"epoch": [number and float(number[0]) for _, number in found]} if all(number for _, number in found) else {}
+    return pd.DataFrame({"time": times, **counted})
 
 
-def _of_table(text: str, name: str) -> list[tuple[float, float]]:
-    table, _ = read_table(text, name)
+def _of_table(table: pd.DataFrame, name: str) -> list[tuple[float, float]]:
     titles = {last_part(str(title).strip()): title for title in reversed(table.columns)}
-    start = next((titles[title] for title in _STARTS if title in titles), None)
+    start, end = (next((titles[title] for title in names if title in titles), None) for names in (_STARTS, _ENDS))
     if start is None:
         raise InputError(
             f"{name!r} has no column of times; it has {', '.join(map(str, table.columns[:8]))}: name one 'start', or give "
             "--epochs-pattern for a training log"
         )
     starts = unix_seconds(table[start], str(start), name)[0].to_numpy()
-    end = next((titles[title] for title in _ENDS if title in titles), None)
+    starts = starts + _DAY_S * np.concatenate([[0.0], np.cumsum(np.diff(starts) < -_DAY_S / 2)])  # times of day, over midnight
     if end is not None:
         ends = unix_seconds(table[end], str(end), name)[0].to_numpy()
         return [(float(first), float(last)) for first, last in zip(starts, ends, strict=True) if first < last]
-    counted = pd.to_numeric(table[titles["epoch"]], errors="coerce") if "epoch" in titles else pd.Series(range(len(starts)))
-    rows = [
-        (float(time), float(value)) for time, value in zip(starts, counted, strict=True) if np.isfinite([time, value]).all()
-    ]
-    return epochs_of(sorted(rows))
+    counted = pd.to_numeric(table[titles["epoch"]], errors="coerce") if "epoch" in titles else np.arange(len(starts))
+    rows = pd.DataFrame({"time": starts, "value": counted}, dtype=float).dropna().sort_values("time")
+    return epochs_of(list(rows.itertuples(index=False, name=None)))

@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.columns import is_telemetry
 from epochcast.analyzer.traces.csv_text import FEW, numeric_column, one_line, read_text, source_name
-from epochcast.analyzer.traces.known_epochs import KnownEpochs, of_run
 from epochcast.analyzer.traces.logs import tables_of_text, wandb_run
-from epochcast.analyzer.traces.logs.logged_run import LoggedRun
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs, LoggedRun
 from epochcast.analyzer.traces.table import DeviceTable, tables_of
 from epochcast.analyzer.words import count
 from epochcast.common.files import write_whole
@@ -213,7 +212,7 @@ def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
 
 def traces_of_run(run: LoggedRun, name: str) -> list[Trace]:
     """The traces of a run, with the epochs that it counted itself."""
-    return [replace(trace, epochs=of_run(run)) for trace in traces_of_tables(run.tables, name)]
+    return [replace(trace, epochs=run.epochs()) for trace in traces_of_tables(run.tables, name)]
 
 
 def trace_of_csv(text: str, name: str) -> Trace:

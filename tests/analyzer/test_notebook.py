@@ -119,9 +119,7 @@ def test_a_run_of_wandb_is_read_as_its_package_hands_it_out() -> None:
 
     job = epochcast.read(Run())
     assert job.detect().period_s == 300 and len(job.detect()) == 11
-    assert "epochs of 5 min are known from the run's history; telemetry agrees within" in job.detect().notes[0].replace(
-        "\xa0", " "
-    )
+    assert "epochs of 5 min are known from its history; telemetry agrees within" in job.detect().notes[0].replace("\xa0", " ")
     assert job.predict("A10G").to_frame()["gpu"].tolist() == ["A10G"]
 
 

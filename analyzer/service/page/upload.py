@@ -9,7 +9,6 @@ from typing import Any
 from fastapi import Request
 from starlette.datastructures import UploadFile
 
-from epochcast.analyzer.cli.quantities import seconds_of
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.jobs.job import JobQuestion
 from epochcast.analyzer.jobs.sources import Source
@@ -86,6 +85,13 @@ def _count(text: str) -> int:
     raise InputError(f"the number of GPUs is {text!r:.40}; give a whole number from 1 to {_MOST_GPUS}")
 
 
+def _seconds(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise InputError(f"the time of an epoch is {text!r}; give seconds, or nothing") from None
+
+
 async def source_of_form(parts: Parts, sent: Sent) -> Source:
     """Return the source; any trace is read in a worker process: a name says nothing of a file.
 
@@ -99,7 +105,7 @@ async def source_of_form(parts: Parts, sent: Sent) -> Source:
     if sent.data.lstrip()[:1] == b"{":
         return _source_of_profile(parts, sent.data, gpu)
     kind = "parquet" if sent.data[:4] == b"PAR1" else "csv"
-    known = known_epochs(seconds_of(sent.epoch_time or None, "time of an epoch"))
+    known = known_epochs(_seconds(sent.epoch_time))
     source: Source = await parts.workers.answer(
         source_of_upload, sent.data, kind, gpu, parts.settings.gpus, parts.settings.pipeline, known
     )

@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from epochcast.analyzer.cli.quantities import seconds_of
 from epochcast.analyzer.jobs.job import Job, JobQuestion, job_json
 from epochcast.analyzer.jobs.questions import PIPELINE, GpuName, PredictionBody, PredictionQuestion, RecommendationQuestion
 from epochcast.analyzer.jobs.rank import JobLimits
@@ -25,7 +24,8 @@ from epochcast.analyzer.service.problems import answer_json, answers
 from epochcast.analyzer.service.routes.query import Targets, Wanted, WholeEpochs
 from epochcast.analyzer.service.uploads import Kind, detection_of_upload, source_of_upload
 from epochcast.analyzer.traces.detection_json import TraceDetection
-from epochcast.analyzer.traces.known_epochs import KnownEpochs, known_epochs, of_spans
+from epochcast.analyzer.traces.known_epochs import known_epochs
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline
 from epochcast.regressor.precision import Precision
@@ -94,17 +94,15 @@ Stated = Annotated[JobDescription, Depends(_stated)]
 
 
 def _known(
-    epoch_time: Annotated[
-        str | None, Query(max_length=40, description="How long an epoch takes, if known: seconds, or 7m.")
-    ] = None,
+    epoch_time: Annotated[float | None, Query(gt=0, allow_inf_nan=False, description="Seconds of an epoch, if known.")] = None,
     epoch_start: Annotated[
         list[float] | None,
         Query(min_length=3, max_length=1000, description="When each epoch starts [unix s], repeatable, if known."),
     ] = None,
 ) -> KnownEpochs | None:
     if epoch_start is not None:
-        return of_spans("its stated starts", list(pairwise(sorted(epoch_start))))
-    return known_epochs(seconds_of(epoch_time, "time of an epoch"))
+        return KnownEpochs.of_spans("its stated starts", list(pairwise(sorted(epoch_start))))
+    return known_epochs(epoch_time)
 
 
 Known = Annotated[KnownEpochs | None, Depends(_known)]
