@@ -165,6 +165,11 @@ class Catalog(Mapping[str, Gpu]):
             )
         return gpu
 
+    def split_count(self, name: str | None) -> tuple[str | None, int | None]:
+        """``T4`` and 4 of "T4 x4"; no number where the name has none."""
+        alone, count = (name, "1") if name is None or name in self._gpus else _without_count(name)
+        return (name, None) if count == "1" else (alone, int(count))
+
     def usual(self, name: str) -> Gpu | None:
         """The form that clouds usually rent of a name that fits several GPUs, such as the SXM5 of the H100; else None."""
         return self._gpus.get(self._usual.get(_key(_without_count(name)[0]), ""))

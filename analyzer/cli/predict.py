@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,14 @@ def predict(
     stated = {name: value for name, value in given.items() if value not in (None, ())}
     question = PredictionQuestion(sources=list(traces_or_profiles), **stated)
     catalog, pipeline = load_catalog(gpus), question.pipeline or "default"
-    read, notes = read_sources(traces_or_profiles, catalog, question.gpu, pipeline, known)
+    gpu, number = catalog.split_count(question.gpu)
+    read, notes = read_sources(traces_or_profiles, catalog, gpu, pipeline, known)
     description = JobDescription(question.precision, question.job_type, question.family, question.inference)
     job = answer_job(
         [add_description(source, description) for source in read],
         load_predictor(pipeline, question.model, catalog),
         load_instances(None, catalog)[0],
-        question.of_job(),
+        replace(question.of_job(), gpus=number),
         of_job=notes,
     )
     if plot is not None:

@@ -161,21 +161,22 @@ def recommend(
 
     Several traces, a folder of traces, or the GPUs in one log count as one job. A job is as slow as its slowest GPU and uses
     all GPUs of an instance, even if there are more or fewer than now. The answer is for the job in the log, or --epochs of it.
-    The first line says what to do: it names the fastest of those that cost the least, and a move only where that saves more
-    than switching costs.
+    The first line says what to do: it names the fastest of what costs the least, and a move only if that saves more than
+    switching costs.
 
     \b
     Example: epochcast recommend run.parquet --epochs 90 --deadline 10h
              epochcast recommend run.parquet --format skypilot > job.yaml
              epochcast recommend run.gpu0.parquet run.gpu1.parquet --cloud aws
              epochcast recommend runs/ --target H100 --target L40S
-             epochcast recommend run.csv --gpu "RTX 3090" --prices mine.csv --price-now 0.35
+             epochcast recommend run.csv --prices mine.csv --price-now 0.35
     """
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot exclude each other; give one of them")
     work = _work(epochs, startup, idle_share, checkpoint_share)
     limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
+    gpu, number = catalog.split_count(gpu)
     read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default", known)
     instances, of_prices = load_instances(prices, catalog)
     instances, free = (instances, None) if inventory is None else load_inventory(inventory, instances)
@@ -186,6 +187,7 @@ def recommend(
         instances,
         JobQuestion(
             work=work,
+            gpus=number,
             batch_may_grow=bool(batch_may_grow),
             samples_per_step=samples_per_step,
             tokens_per_step=tokens_per_step,

@@ -17,7 +17,7 @@ from epochcast.analyzer.jobs.clusters import SAME_START_S
 from epochcast.analyzer.jobs.grouping import Group, grouped
 from epochcast.analyzer.jobs.job import Job, JobQuestion, seen_work
 from epochcast.analyzer.jobs.phase import LEAST_EPOCHS, MOST_APART
-from epochcast.analyzer.jobs.predict import count_gpus, counted
+from epochcast.analyzer.jobs.predict import comparable, count_gpus
 from epochcast.analyzer.jobs.prices.rented import rented
 from epochcast.analyzer.jobs.recommend import Recommendation
 from epochcast.analyzer.jobs.sources import Source, find_slowest
@@ -220,7 +220,7 @@ def _result(
     """Of the slowest GPU of each model: the others wait for it, and each more costs 10 ms."""
     by_model: dict[str, Source] = {}
     gpus = count_gpus(sources, gpus)
-    for source in counted(sources):
+    for source in comparable(sources)[0]:
         known = by_model.setdefault(source.gpu.name, source)
         if (source.profile.epoch_s or 0.0) > (known.profile.epoch_s or 0.0):
             by_model[source.gpu.name] = source

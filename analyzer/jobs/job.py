@@ -167,6 +167,7 @@ def answer_job(
     notes += [*not_counted, *doubts, *([NO_STEP] if rate is None and any(per_step) else [])]
     if work is not None:
         _check_work(work, slowest)
+        work = replace(work, name=work.name or count(work.epochs, f"{slowest.profile.unit}{slowest.kind}"))
     untimed = None
     if question.renting is not None and work is None:
         work, untimed = seen_work(slowest, phrase="the {} seen" if slowest.detection is None else "the {} in this log")

@@ -63,6 +63,12 @@ class Placement:
         object.__setattr__(self, "gpus", self.instances * self.prediction.gpus)
 
     @property
+    def title(self) -> str:
+        """For people: ``2 x aws g6e.xlarge (2 x L40S)``."""
+        count, gpus = f"{self.instances} x " * (self.instances > 1), f"{self.gpus} x " * (self.gpus > 1)
+        return f"{count}{self.instance.cloud} {self.instance.name} ({gpus}{self.instance.gpu})".strip()
+
+    @property
     def hardware(self) -> tuple[str, int]:
         """Where the job takes equally long: the GPU and how many of them."""
         return self.instance.gpu, self.gpus

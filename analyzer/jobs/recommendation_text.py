@@ -32,9 +32,9 @@ def recommendation_text(job: Job, *, everything: bool = False) -> str:
     recommended = job.recommendation
     assert recommended is not None
     verdict, rows = recommended.verdict, recommended.placements
-    lines = [_sentence(verdict.text), _sentence(verdict.why)]
+    lines = [f"{verdict.text}.", _sentence(verdict.why)]
     if verdict.slower is not None:
-        lines.append(f"Cheaper still if you can wait: {_amounts(verdict.slower)}.")
+        lines.append(f"Cheaper still if you can wait: {_amounts(verdict.slower, recommended.current)}.")
     lines = [textwrap.fill(line, _COLUMNS) for line in lines if line]
     if rows:
         lines.append(_table(job, recommended, everything=everything))
@@ -80,18 +80,14 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _amounts(row: Placement) -> str:
-    """``aws g5.xlarge (A10G), $6.99 ($4.11 to $11.90) in 15.8 h (9.28 to 26.9 h)``."""
+def _amounts(row: Placement, now: Placement | None = None) -> str:
+    """``aws g5.xlarge (A10G), $6.99 ($4.11 to $11.90) in 15.8 h (9.28 to 26.9 h)``; without seconds in times of the present."""
     if row.seconds is None or row.usd is None:
-        ratio = row.prediction
-        return f"{_name(row)}: {ratio.ratio:.2f} times the time ({ratio.ratio_low:.2f} to {ratio.ratio_high:.2f})"
+        time, times, cost, costs = _figures(row, now, time_unit([]))
+        return f"{row.title}: {cost} ({costs}) the cost, {time} ({times}) the time"
     unit, usd = time_unit([row.seconds.value]), row.usd
     time = f"{unit.of(row.seconds.value)} {unit.name} ({unit.of(row.seconds.low)} to {unit.of(row.seconds.high)})"
-    return f"{_name(row)}: {money(usd.value)} ({money(usd.low)} to {money(usd.high)}) in {time}"
-
-
-def _name(row: Placement) -> str:
-    return f"{row.instance.cloud} {row.instance.name} ({f'{row.gpus} x ' * (row.gpus > 1)}{row.instance.gpu})".strip()
+    return f"{row.title}: {money(usd.value)} ({money(usd.low)} to {money(usd.high)}) in {time}"
 
 
 def _table(job: Job, recommended: Recommendation, *, everything: bool) -> str:
@@ -125,7 +121,8 @@ def _table(job: Job, recommended: Recommendation, *, everything: bool) -> str:
 
 def _gpus(row: Placement) -> str:
     total = row.instance.count * row.instances
-    return f"{f'{row.gpus} of ' * (row.gpus < total)}{f'{total} ' * (total > 1)}{row.instance.gpu}"
+    several, each = f"{row.instances} x " * (row.instances > 1), f"{row.instance.count} " * (row.instance.count > 1)
+    return f"{f'{row.gpus} of ' * (row.gpus < total)}{several}{each}{row.instance.gpu}"
 
 
 def _figures(row: Placement, now: Placement | None, time: TimeUnit) -> tuple[str, str, str, str]:
@@ -208,4 +205,5 @@ def _nearest(left_out: Sequence[LeftOut]) -> list[str]:
     rows = [excluded.placement for excluded in left_out if excluded.placement and excluded.reason in ("deadline", "budget")]
     if not rows:
         return []
-    return [f"the fastest of them: {_amounts(min(rows, key=time_of))}", f"the cheapest: {_amounts(min(rows, key=cost_of))}"]
+    fastest = min(rows, key=lambda row: (time_of(row), cost_of(row)))
+    return [f"the fastest of them: {_amounts(fastest)}", f"the cheapest: {_amounts(min(rows, key=cost_of))}"]

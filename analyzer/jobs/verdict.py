@@ -117,24 +117,25 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     if (best.instance.offer == now.instance.offer and best.gpus <= now.gpus) or saved <= EQUAL * value(now):
         text = f"{_stay(now, terms)}: nothing else is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
         faster = by_cost and time_of(best) * _FASTER < time_of(now)
-        why = f"as cheap, in {_times(time_of(best) / time_of(now))} the time: {_name(best)}" if faster else ""
-        why = "; ".join(filter(None, (why, _sheet(best, allowed, terms))))
+        why = f"as cheap, in {_times(time_of(best) / time_of(now))} the time: {best.title}" if faster else ""
+        untimed = terms.job if now.seconds is None else ""
+        why = "; ".join(filter(None, (untimed, why, _sheet(best, allowed, terms))))
         return Verdict("stay", f"{text}{_doubts(None, now, terms)}", why, best=now, slower=slower)
     price = _price_of_move(now, trial, terms)
     if now.seconds is not None and saved <= price:
         amount, of, spent = (money(each) if by_cost else length(each) for each in (saved, value(now), price))
-        why = f"{_name(best)} would save {amount} of {of} for {terms.job}"
+        why = f"{best.title} would save {amount} of {of} for {terms.job}"
         why += f", and switching{' and finding out' * (trial is not None)} takes {spent}"
         return Verdict("stay", f"{_stay(now, terms)}: {why}{_doubts(None, now, terms)}", best=now, slower=slower)
     doubts = _doubts(best, now, terms)
     if best.seconds is None or now.seconds is None:
-        text = f"{_name(best)} probably does the same work for {_ratios(best, now)}"
+        text = f"{best.title} probably does the same work for {_ratios(best, now)}"
         why = "; ".join(filter(None, (terms.job, _beside(best, allowed, terms))))
         return Verdict("measure", f"{text}{doubts}", why, best=best, slower=slower)
     do = "Use all GPUs of" if best.instance.place == now.instance.place else "Move to"
-    how = f"{do} {_name(best)}: certain to {'cost' if by_cost else 'take'} less"
+    how = f"{do} {best.title}: certain to {'cost' if by_cost else 'take'} less"
     if not certain:
-        how = f"Probably {do[0].lower()}{do[1:]} {_name(best)}"
+        how = f"Probably {do[0].lower()}{do[1:]} {best.title}"
     return Verdict(
         "move",
         f"{how}{', ' if certain else ': '}{_gain(best, now, terms)} for {terms.job}{doubts}",
@@ -171,7 +172,7 @@ def _choose(best: Placement | None, slower: Placement | None, allowed: Sequence[
     amount = ""
     if best.seconds is not None and best.usd is not None:
         amount = f": {money(best.usd.value)} in {length(best.seconds.value)} for {terms.job}"
-    text = f"{_name(best)} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
+    text = f"{best.title} is probably the {superlative}{amount}{_doubts(best, None, terms)}"
     unknown = "what the job runs on now has no known price (--price-now gives it)"
     return Verdict("choose", text, "; ".join(filter(None, (unknown, _beside(best, allowed, terms)))), best=best, slower=slower)
 
@@ -181,9 +182,9 @@ def _leave(rows: Sequence[Placement], now: Placement, broken: Reason, terms: Ter
     best = pick(rows, terms.objective)
     assert best is not None
     if broken not in ("deadline", "budget"):
-        return Verdict("move", f"Move to {_name(best)}: {_name(now)} has too little memory", best=best)
+        return Verdict("move", f"Move to {best.title}: {now.title} has too little memory", best=best)
     keeps = "finishing in time" if broken == "deadline" else "staying within the budget"
-    breaks = f"{_name(now)} would {'miss the deadline' if broken == 'deadline' else 'exceed the budget'}"
+    breaks = f"{now.title} would {'miss the deadline' if broken == 'deadline' else 'exceed the budget'}"
 
     def chance(row: Placement) -> float:
         return (row.deadline_chance if broken == "deadline" else row.budget_chance) or 0.0
@@ -191,10 +192,10 @@ def _leave(rows: Sequence[Placement], now: Placement, broken: Reason, terms: Ter
     safe = pick([row for row in rows if chance(row) >= _LIKELY], terms.objective)
     if safe is None:
         best = max(rows, key=chance)
-        text = f"Probably move to {_name(best)}: {breaks}, and there the chance of {keeps} is {100 * chance(best):.0f} %"
+        text = f"Probably move to {best.title}: {breaks}, and there the chance of {keeps} is {100 * chance(best):.0f} %"
         return Verdict("move", f"{text}{_doubts(best, None, terms)}", best=best)
     why = f"the chance of {keeps} there is {100 * chance(safe):.0f} %"
-    return Verdict("move", f"Move to {_name(safe)}: {breaks}{_doubts(safe, None, terms)}", why, best=safe)
+    return Verdict("move", f"Move to {safe.title}: {breaks}{_doubts(safe, None, terms)}", why, best=safe)
 
 
 def _is_certain(best: Placement, now: Placement, terms: Terms) -> bool:
@@ -244,7 +245,7 @@ def _doubts(best: Placement | None, now: Placement | None, terms: Terms) -> str:
     if best is not None and best.fits is None:
         doubts.append("if its memory suffices, which is not known")
     if best is not None and now is not None and terms.assumed:
-        doubts.append(f"assumed: it runs on {_name(now)} now")
+        doubts.append(f"assumed: it runs on {now.title} now")
     dates = {row.instance.date for row in (best, now) if row is not None and _is_old(row)}
     doubts += [f"by a price of {min(dates)}"] if dates else []
     return "".join(f"; {doubt}" for doubt in doubts)
@@ -258,7 +259,7 @@ def _beside(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
     rival = min(rivals, key=value, default=None)
     if terms.objective == "cost" and rival is not None and abs(value(rival) / value(best) - 1) <= EQUAL:
         factor = time_of(rival) / time_of(best)
-        said.append(f"equal in cost to {_name(rival)}, and {factor:.1f} times as fast" if factor >= _FASTER else "")
+        said.append(f"equal in cost to {rival.title}, and {factor:.1f} times as fast" if factor >= _FASTER else "")
     return "; ".join(filter(None, (*said, _sheet(best, allowed, terms))))
 
 
@@ -270,7 +271,7 @@ def _sheet(best: Placement, allowed: Sequence[Placement], terms: Terms) -> str:
         return ""
     sheet = min(sheets, key=value)
     amount = f"{value(sheet) / value(best):.2f} times the {'cost' if terms.objective == 'cost' else 'time'}"
-    return f"by its data sheet, {_name(sheet)} may take {amount}: nothing was measured on it"
+    return f"by its data sheet, {sheet.title} may take {amount}: nothing was measured on it"
 
 
 def _find_out(trial: Trial | None, terms: Terms) -> str:
@@ -280,7 +281,7 @@ def _find_out(trial: Trial | None, terms: Terms) -> str:
 
 
 def _stay(now: Placement, terms: Terms) -> str:
-    return f"Stay where it runs (assumed: {_name(now)})" if terms.assumed else f"Stay on {_name(now)}"
+    return f"Stay where it runs (assumed: {now.title})" if terms.assumed else f"Stay on {now.title}"
 
 
 def _is_old(row: Placement) -> bool:
@@ -289,9 +290,3 @@ def _is_old(row: Placement) -> bool:
 
 def _times(factor: float) -> str:
     return f"{factor:.2g} times"
-
-
-def _name(row: Placement) -> str:
-    count = f"{row.instances} x " if row.instances > 1 else ""
-    gpus = f"{row.gpus} x " * (row.gpus > 1)
-    return f"{count}{row.instance.cloud} {row.instance.name} ({gpus}{row.instance.gpu})".strip()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.words import count
 from epochcast.regressor import Prediction, Profile
 from epochcast.regressor.job import estimate_job
 from epochcast.regressor.prediction import Estimate
@@ -21,7 +20,7 @@ class Work:
         checkpoint_share: share of it in which it writes checkpoints outside its epochs; those within show in the trace.
         startup_s: seconds from the order of an instance to the first epoch (boot, image, data); paid for, and the same
             everywhere.
-        name: what it is, for people; empty: so many epochs.
+        name: what it is, for people; empty: so many epochs, cycles or steps.
 
     Raises:
         InputError: a share or a duration is out of bounds.
@@ -34,7 +33,6 @@ class Work:
     name: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.name or count(self.epochs, "epoch"))
         for what, share in (("idle", self.idle_share), ("checkpoint", self.checkpoint_share)):
             if not 0 <= share < 1:
                 raise InputError(f"the {what} share is {share}; it is a share of the job's time, from 0 to below 1")

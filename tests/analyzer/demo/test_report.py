@@ -126,7 +126,7 @@ def test_what_was_not_recognised_is_said_without_alarm(
 
 def test_parts_that_failed_are_left_out_and_named(tmp_path: Path, content: dict[str, Any]) -> None:
     content |= {"live": NOTHING, "replay": NOTHING | {"simulated": True}, "predictions": []}
-    content |= {"recommendation": {"cheapest": None, "fastest": None}, "problems": ["Live training: no agent answers."]}
+    content |= {"recommendation": None, "problems": ["Live training: no agent answers."]}
     page = render(tmp_path, content)
     assert 'class="result failed"' in page and "no agent answers" in page
     assert "<h2>A real CNN" not in page and "<h2>Predictions" not in page

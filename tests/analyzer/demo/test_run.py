@@ -39,8 +39,7 @@ def test_the_gpu_trace_comes_back_as_recorded_and_is_answered(demo: Demo) -> Non
     assert read_labels(demo.folder / "replay.json") == labels
     ratios = {prediction["gpu"]: prediction["ratio"] for prediction in demo.summary["predictions"]}
     assert ratios[replay["gpu"]] == pytest.approx(1)
-    cheapest, fastest = (demo.summary["recommendation"][pick] for pick in ("cheapest", "fastest"))
-    assert cheapest["usd"]["value"] <= fastest["usd"]["value"] and fastest["seconds"]["value"] <= cheapest["seconds"]["value"]
+    assert demo.summary["recommendation"]["verdict"]["text"].startswith("Stay where it runs (assumed: ")
 
 
 def test_a_training_that_fails_is_one_sentence_and_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from epochcast.analyzer.fleet.spans_by_start import SpansByStart
 from epochcast.analyzer.jobs.advisor import Advisor
 from epochcast.analyzer.jobs.grouping import grouped
 from epochcast.analyzer.telemetry.gpu_report import Owner
+from epochcast.regressor import LatencyPredictor
 from epochcast.regressor.profile import STATISTICS
 
 from .made_findings import BEGAN, device, finding, fleet, span
@@ -114,7 +115,7 @@ def test_a_job_is_told_with_its_traces_and_its_price(spans: SpansByStart, adviso
     assert row["energy_j"] == pytest.approx(4e5) and row["gpu_hours"] == pytest.approx(2400 / 3600)
     whole = next(one for one in advisor.instances if (one.name, one.region) == ("a2-highgpu-8g", "us-central1"))
     assert row["current_usd_per_hour"] == pytest.approx((whole.usd_per_hour or 0) / 2), "four of eight GPUs pay half"
-    saved = 1 - row["cheapest_ratio"] * row["cheapest_usd_per_hour"] / row["current_usd_per_hour"]
+    saved = 1 - row["best_ratio"] * row["best_usd_per_hour"] / row["current_usd_per_hour"]
     assert row["saving_ratio"] == pytest.approx(saved)
     assert row["saving_ratio_low"] <= row["saving_ratio"] <= row["saving_ratio_high"]
     assert row["saving_usd"] == pytest.approx(row["saving_usd_per_hour"] / 6)
@@ -132,17 +133,14 @@ def test_the_shares_of_a_machine_add_up_to_its_price(spans: SpansByStart, adviso
     assert sum(GpuPrices(advisor).of(of).usd_per_hour or 0 for of in devices) == pytest.approx(whole.usd_per_hour or 0)
 
 
-def test_a_saving_is_sure_only_with_all_of_its_interval_and_the_memory(spans: SpansByStart, advisor: Advisor) -> None:
+def test_a_saving_is_that_of_the_first_line(spans: SpansByStart, advisor: Advisor) -> None:
     (job,) = told(spans, advisor, finding(device("n", 0), span(device("n", 0))))
     found = job.recommendation
-    assert found is not None and found.cheapest is not None and found.current is not None
-    half = replace(found.cheapest.prediction, ratio=0.5, ratio_low=0.4, ratio_high=0.7)
-    best, now = replace(found.cheapest, prediction=half, fits=True), replace(found.current, usd_per_hour=1.0)
-    for usd, sure in ((1.0, True), (1.5, False)):
-        saving = saving_of(replace(found, cheapest=replace(best, usd_per_hour=usd), current=now))
-        assert saving is not None and saving.sure is sure
-    unknown = saving_of(replace(found, cheapest=replace(best, fits=None, usd_per_hour=0.1)))
-    assert unknown is not None and not unknown.sure
+    assert found is not None and found.verdict.best is not None and found.current is not None
+    half = replace(found.verdict.best.prediction, ratio=0.5, ratio_low=0.4, ratio_high=0.7)
+    best, now = replace(found.verdict.best, prediction=half, usd_per_hour=1.5), replace(found.current, usd_per_hour=1.0)
+    saving = saving_of(replace(found, verdict=replace(found.verdict, best=best), current=now))
+    assert saving is not None and (saving.ratio, saving.low, saving.high) == pytest.approx((0.25, -0.05, 0.4))
     assert saving_of(replace(found, current=None)) is None
 
 
@@ -194,13 +192,19 @@ def test_a_gpu_with_longer_epochs_is_a_straggler_of_a_named_job(spans: SpansBySt
     assert job.straggler.waits == pytest.approx(1 - 30.05 / 34)
 
 
-@pytest.mark.parametrize(("verdict", "sure"), [("epochs", True), ("steps", False)])
-def test_no_saving_of_steps_is_sure(spans: SpansByStart, advisor: Advisor, verdict: str, sure: bool) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "sure", "action"), [("epochs", True, "move"), ("steps", True, "move"), ("none", False, "measure")]
+)
+def test_a_saving_is_sure_where_epochs_or_steps_are(
+    spans: SpansByStart, advisor: Advisor, verdict: str, sure: bool, action: str
+) -> None:
     dear = {"instance": "p3.16xlarge", "cloud": "aws", "region": "us-east-1"}
     of = device("n", 0, "Tesla V100-SXM2-16GB", **dear)
-    [job] = told(spans, advisor, finding(of, span(of, verdict=verdict)))
-    assert job.complete and job.saving is not None and job.saving.sure
-    assert job.sure is sure
+    switched = Advisor(advisor.catalog, LatencyPredictor.load(catalog=advisor.catalog), advisor.instances)
+    switched.renting = replace(switched.renting, switch_usd=0.0)
+    [job] = told(spans, switched, finding(of, span(of, verdict=verdict)))
+    assert job.complete and job.saving is not None and job.advice is not None
+    assert (job.sure, job.advice.action) == (sure, action)
 
 
 def test_an_idle_job_is_told_without_a_prediction(spans: SpansByStart, advisor: Advisor) -> None:

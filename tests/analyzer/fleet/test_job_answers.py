@@ -76,5 +76,5 @@ def test_a_job_whose_prediction_takes_too_long_is_there_without_one(advisor: Adv
     rows, others = (pq.read_table(tmp_path / name / "jobs.parquet").to_pylist() for name in ("alone", "late"))
     assert [row["job"] for row in rows] == [row["job"] for row in others]
     assert [number for number, row in enumerate(rows) if row != others[number]] == [1]
-    assert others[1]["cheapest_instance"] is None and rows[1]["cheapest_instance"] is not None
+    assert others[1]["best_instance"] is None and rows[1]["best_instance"] is not None
     assert any(note.startswith("nothing is predicted: it took too long") for note in others[1]["notes"])

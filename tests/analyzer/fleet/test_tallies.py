@@ -115,6 +115,14 @@ def test_what_was_found_on_a_gpu_is_the_best_of_its_stretches(advisor: Advisor) 
     assert told["cpu_s"] == pytest.approx(1.0)
 
 
+def _judged(job: FleetJob, *, certain: bool) -> FleetJob:
+    """The job with a first line that is certain, or not."""
+    answer, found = job.answer.answer, job.recommendation
+    assert answer is not None and found is not None
+    answer = replace(answer, recommendation=replace(found, verdict=replace(found.verdict, certain=certain)))
+    return replace(job, answer=replace(job.answer, answer=answer))
+
+
 def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
     a100s = [device("n", index, "NVIDIA A100-SXM4-40GB", instance="a2-highgpu-8g", cloud="gcp") for index in range(2)]
     spans = [span(of, clock=0.8 if of.label == "1" else 1.0) for of in a100s]
@@ -124,7 +132,7 @@ def test_savings_and_waits_add_up(advisor: Advisor, tmp_path: Path) -> None:
     to = replace(pair.saving.to, fits=True)
     tally = JobTally()
     for one, ratio, low in ((pair, 0.5, 0.3), (alone, 0.4, -0.1), (alone, -0.2, -0.3), (alone, 0.0, -0.1)):
-        weighed = replace(one, saving=Saving(6.0, to, ratio, low, ratio + 0.1))
+        weighed = _judged(replace(one, saving=Saving(6.0, to, ratio, low, ratio + 0.1)), certain=low > 0)
         tally.add(weighed, row_of(weighed))
     unknown = replace(alone, saving=None)
     tally.add(unknown, row_of(unknown))

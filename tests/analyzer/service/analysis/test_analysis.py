@@ -49,8 +49,8 @@ def test_a_job_with_epochs_is_predicted_and_recommended_for(analysis: MakeAnalys
     assert job.epochs_seen == 8 and job.last_epoch_end == BEGAN + 5 + 240
     assert job.answer and len(job.answer.predictions) > 20
     where = recommended(job)
-    assert where.cheapest and where.savings
-    assert job.cheapest == f"{where.cheapest.instance.cloud} {where.cheapest.instance.name}"
+    best = where.verdict.best
+    assert best and where.savings and job.best == f"{best.instance.cloud} {best.instance.name}"
     assert job.savings_cost_ratio == where.savings.cost_ratio
 
 

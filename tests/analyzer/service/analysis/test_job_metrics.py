@@ -70,10 +70,11 @@ def test_values_are_those_of_the_snapshot(analysis: MakeAnalysis) -> None:
         assert len([name for name, labels in samples if dict(labels).get("training_job") == job.id]) <= 45
         # Of one epoch, also where the answer is of all 90.
         usd = value(samples, "epochcast_job_recommended_usd", objective="cost", **own)
-        cheapest = job.answer.recommendation.cheapest
-        assert cheapest and cheapest.usd and usd == pytest.approx(cheapest.usd.value)
+        answer = found.snapshot.jobs[job.id].answer
+        best = answer and answer.recommendation and answer.recommendation.verdict.best
+        assert best and usd == pytest.approx(30 * best.prediction.ratio * best.usd_per_hour / 3600)
         assert value(samples, "epochcast_job_current_usd", **own) == pytest.approx(30 / 3600 * 2.176)
-        place = {"objective": "cost", "instance_type": cheapest.instance.name, "instances": "1"}
+        place = {"objective": "cost", "instance_type": best.instance.name, "instances": "1"}
         assert value(samples, "epochcast_job_recommended_instance_info", **place) == 1
 
 
