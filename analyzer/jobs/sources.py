@@ -88,13 +88,14 @@ class Source(GpuOfJob):
         return GpuOfJob(name=self.name, profile=self.profile, detection=detection, ofu=ofu, predictions=predictions)
 
 
-def read_source(path: str, catalog: Catalog, gpu: str | None = None) -> Source:
+def read_source(path: str, catalog: Catalog, gpu: str | None = None, epochs: KnownEpochs | None = None) -> Source:
     """The profile in a JSON file, or the one made of a trace (Parquet, CSV, ``-``) on the GPU named in it or by ``gpu``.
 
     Raises InputError, naming the file, for one that is neither, for a trace of no known GPU and for a log of several.
     """
     if not path.endswith(".json"):
-        return source_of(read_trace(path), path, catalog, gpu)
+        trace = read_trace(path)
+        return source_of(replace(trace, epochs=epochs or trace.epochs), path, catalog, gpu)
     if gpu is not None:
         raise InputError(f"{path!r} is a profile and already names its GPU; leave out --gpu")
     try:

@@ -1,4 +1,4 @@
-"""Runs that wandb or TensorBoard kept: their epochs, their telemetry, and the profile of both."""
+"""Runs that wandb or TensorBoard kept: their epochs and their telemetry."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from epochcast.analyzer.corpus.labelled_profile import NoEpochsError, profile_beside, read_workload
+from epochcast.analyzer.corpus.labelled_profile import NoEpochsError
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.logs import tensorboard_events, wandb_run
 from epochcast.analyzer.traces.logs.logged_run import LoggedRun
 from epochcast.analyzer.traces.trace import Trace, read_traces, traces_of_tables
-from epochcast.regressor import Catalog, Profile
 
 _SIZES = ("samples", "batch_size", "image_size")
 
@@ -65,21 +63,8 @@ def read_kept_run(path: Path, options: ImportOptions) -> KeptRun:
     return KeptRun(name, trace, _labels(recorded, options, trace))
 
 
-def logged_profile(path: Path, catalog: Catalog, options: ImportOptions) -> Profile:
-    """The profile of a run of wandb or TensorBoard over its epochs; where it has none, over those that are detected.
-
-    Raises InputError for a run that gives no profile.
-    """
-    run = read_kept_run(path, options)
-    with TemporaryDirectory(prefix="epochcast-fit-") as folder:
-        labels = Path(folder) / f"{run.name}.json"
-        labels.write_text(json.dumps(run.labels), encoding="utf-8")
-        with told_without_epochs():
-            return profile_beside(run.trace, labels, read_workload(labels), catalog)
-
-
 @contextmanager
-def told_without_epochs() -> Iterator[None]:
+def saying_what_gives_epochs() -> Iterator[None]:
     """Say of a run without epochs what would give it some; the InputError of any room becomes ours."""
     try:
         yield
