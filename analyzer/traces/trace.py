@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,8 +36,6 @@ PARQUET_KEY = b"epochcast"
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _METADATA = {"gpu": str, "uuid": str, "source": str, "simulated": bool, "static": dict, "missed_ticks": int, "job": dict}
 _JSON_NAMES = {str: "string", bool: "boolean", dict: "object", int: "integer"}
-
-_Of = TypeVar("_Of", "Trace", DeviceTable)
 
 
 @dataclass(frozen=True)
@@ -90,16 +88,8 @@ class Trace:
 
     def metadata(self) -> dict[str, Any]:
         """Everything but the samples, as the JSON object that both file formats carry."""
-        return {
-            "schema": SCHEMA,
-            "gpu": self.gpu,
-            "uuid": self.uuid,
-            "source": self.source,
-            "simulated": self.simulated,
-            "static": dict(self.static),
-            "missed_ticks": self.missed_ticks,
-            "job": dict(self.job),
-        }
+        values = {key: getattr(self, key) for key in _METADATA}
+        return {"schema": SCHEMA} | {key: dict(value) if _METADATA[key] is dict else value for key, value in values.items()}
 
 
 def read_traces(path: str | Path) -> list[Trace]:
@@ -131,18 +121,8 @@ def make_trace(
 ) -> Trace:
     """The trace of a table and any of the metadata's keys; raises InputError like `read_trace`, calling the table ``name``."""
     frame, notes = _checked(frame, name, notes)
-    return Trace(
-        frame=frame,
-        gpu=one_name(metadata.get("gpu")),
-        uuid=metadata.get("uuid"),
-        source=metadata.get("source"),
-        simulated=metadata.get("simulated") or False,
-        static=metadata.get("static") or {},
-        missed_ticks=metadata.get("missed_ticks") or 0,
-        job=metadata.get("job") or {},
-        label=label,
-        notes=notes,
-    )
+    known = {key: metadata[key] for key in _METADATA if metadata.get(key) is not None}
+    return Trace(frame, **known | {"gpu": one_name(known.get("gpu"))}, label=label, notes=notes)
 
 
 def one_name(gpu: str | None) -> str | None:
@@ -198,7 +178,10 @@ def traces_of_frame(frame: pd.DataFrame, name: str, metadata: Mapping[str, Any] 
 
 def traces_of_csv(text: str, name: str) -> list[Trace]:
     """The traces in a CSV text, ours or another tool's; raises InputError like `read_traces`, calling it ``name``."""
-    return traces_of_tables(tables_of_csv(text, name), name)
+    first, _, rest = text.partition("\n")
+    ours = first.startswith("# {")
+    tables = tables_of_text(rest, name, parse_metadata(first[1:], name)) if ours else tables_of_text(text, name)
+    return traces_of_tables(tables, name)
 
 
 def traces_of_tables(tables: Sequence[DeviceTable], name: str) -> list[Trace]:
@@ -220,19 +203,6 @@ def trace_of_csv(text: str, name: str) -> Trace:
     return _only(traces_of_csv(text, name), name)
 
 
-def table_of_csv(text: str, name: str) -> DeviceTable:
-    """The one table in a CSV text, before any check of its columns but ``time``; raises InputError for several GPUs."""
-    return _only(tables_of_csv(text, name), name)
-
-
-def tables_of_csv(text: str, name: str) -> list[DeviceTable]:
-    """The table of each GPU in a CSV text, before any check of its columns but ``time``."""
-    first, _, rest = text.partition("\n")
-    if not first.startswith("# {"):
-        return tables_of_text(text, name)
-    return tables_of_text(rest, name, parse_metadata(first[1:], name))
-
-
 def _of_parquet(table: pa.Table, name: str) -> list[Trace]:
     raw = (table.schema.metadata or {}).get(PARQUET_KEY)
     # What pandas wrote of its index describes how to make one, and may be wrong; a trace has none.
@@ -241,11 +211,10 @@ def _of_parquet(table: pa.Table, name: str) -> list[Trace]:
     return traces_of_frame(frame, name, parse_metadata(raw, name))
 
 
-def _only(gpus: list[_Of], name: str) -> _Of:
+def _only(gpus: list[Trace], name: str) -> Trace:
     if len(gpus) == 1:
         return gpus[0]
-    labels: list[str] = [str(gpu.label) for gpu in gpus]
-    seen = ", ".join([*labels[:8], *(["…"] if len(labels) > 8 else [])])
+    seen = ", ".join([*(str(gpu.label) for gpu in gpus[:8]), *(["…"] if len(gpus) > 8 else [])])
     raise InputError(
         f"{name!r} holds {len(gpus)} GPUs ({seen}), but a single GPU is needed here; detect, predict and recommend take all"
     )
