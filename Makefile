@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 MEASURED := cold_start agent.cost agent.moments agent.process_tree agent.outage agent.scrapers agent.pressure detector.luminol_speed \
 	detector.comparison detector.streaming detector.sensitivity detector.cycles detector.jobs detector.second_jobs \
 	regressor.accuracy regressor.calibration regressor.end_to_end regressor.epoch_interval regressor.energy regressor.speed \
-	regressor.paper regressor.regret regressor.decision regressor.scaling regressor.order regressor.recorded_session \
+	regressor.paper regressor.regret regressor.first_line regressor.scaling regressor.order regressor.recorded_session \
 	distributed.all_reduce \
 	convmeter.steps convmeter.blocks convmeter.batches convmeter.one_network convmeter.scaling convmeter.weighing convmeter.intervals \
 	occupancy.kineto occupancy.packing_interference occupancy.measured_packing occupancy.peak_memory \

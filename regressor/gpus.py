@@ -30,6 +30,8 @@ _INSTANCE = re.compile(
 
 _MEMORY = re.compile(r"(.+?)[\s_-]+(\d{1,4})\s*gi?b", re.I)
 _THREADS_PER_WARP = 32
+# What a driver appends to the GPU that a laptop's chip or a virtual GPU is made of: "RTX 4080 Laptop GPU", "GRID A100-10C".
+_PART_OF = re.compile(r"(?:nvidia\s+)?(?:grid\s+)?(.+?)(?:\s+(?:laptop|mobile)(?:\s+gpu)?(?:\s+\d+\s*gb)?|-\d+[qcab])", re.I)
 _MIG = re.compile(r"\bmig\b|\b\d+g\.\d+gb", re.I)
 
 
@@ -173,6 +175,13 @@ class Catalog(Mapping[str, Gpu]):
     def usual(self, name: str) -> Gpu | None:
         """The form that clouds usually rent of a name that fits several GPUs, such as the SXM5 of the H100; else None."""
         return self._gpus.get(self._usual.get(_key(_without_count(name)[0]), ""))
+
+    def nearest(self, name: str) -> Gpu | None:
+        """The GPU that a laptop's, or a virtual GPU, which the catalogue lacks, is named after; None for any other name."""
+        part = _PART_OF.fullmatch(name.strip())
+        if part is None or self._known(name) is not None:
+            return None
+        return self._known(part[1]) or self.usual(part[1])
 
     def _known(self, name: str) -> Gpu | None:
         if of_google := self._of_google.get(name.strip().lower().replace("_", "-")):

@@ -52,15 +52,6 @@ from epochcast.regressor.precision import Precision
     help="Paid time from launching an instance to the first epoch: minutes, or 300s, 1h.",
 )
 @click.option(
-    "--idle-share", type=float, metavar="SHARE", help="Share of the job's time spent waiting outside its epochs, 0 to 1."
-)
-@click.option(
-    "--checkpoint-share",
-    type=float,
-    metavar="SHARE",
-    help="Share of the job's time spent on checkpoints outside its epochs, 0 to 1.",
-)
-@click.option(
     "--memory",
     type=MemorySize("GiB"),
     help="Memory that the job needs on each GPU: GiB, or 800MiB. [default: the most in the trace]",
@@ -134,8 +125,6 @@ def recommend(
     inference: bool | None,
     pipeline: Pipeline | None,
     startup: float | None,
-    idle_share: float | None,
-    checkpoint_share: float | None,
     memory: float | None,
     data_parallel: bool,
     batch_may_grow: bool | None,
@@ -173,7 +162,9 @@ def recommend(
     """
     if as_json and form == "skypilot":
         raise InputError("--json and --format skypilot exclude each other; give one of them")
-    work = _work(epochs, startup, idle_share, checkpoint_share)
+    if epochs is None and startup is not None:
+        raise InputError(f"--startup {startup:g} applies to a whole job; give its number of epochs: --epochs N")
+    work = None if epochs is None else Work(epochs, 60 * (startup or 0.0))
     limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     gpu, number = catalog.split_count(gpu)
@@ -239,17 +230,6 @@ recommend.params[1:1] = options_of(
     *("samples_per_step", "tokens_per_step", "batch_may_grow"),
 )
 recommend.params += options_of(PredictionQuestion, "carbon_intensity")
-
-
-def _work(
-    epochs: int | None, startup_min: float | None, idle_share: float | None, checkpoint_share: float | None
-) -> Work | None:
-    if epochs is not None:
-        return Work(epochs, idle_share or 0.0, checkpoint_share or 0.0, 60 * (startup_min or 0.0))
-    for option, value in (("--startup", startup_min), ("--idle-share", idle_share), ("--checkpoint-share", checkpoint_share)):
-        if value is not None:
-            raise InputError(f"{option} {value:g} applies to a whole job; give its number of epochs: --epochs N")
-    return None
 
 
 def _memory(gib: float) -> MemoryNeed:

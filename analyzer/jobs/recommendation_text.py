@@ -187,7 +187,7 @@ def _spent(job: Job, recommended: Recommendation) -> list[str]:
         lines.append(f"CO2e: {OF_CARBON}")
     lines.append("~ by its data sheet: nothing was measured on this GPU")
     if best is not None and best.job is not None:
-        parts = [(f"{unit}s", best.job.epochs_s.value), ("stalls", best.job.stall_s), ("idling", best.job.idle_s)]
+        parts = [(f"{unit}s", best.job.epochs_s.value), ("stalls", best.job.stall_s)]
         parts += [("checkpoints", best.job.checkpoint_s), ("start-up", best.job.startup_s)]
         spent = " + ".join(f"{seconds_text(seconds)} of {name}" for name, seconds in parts if seconds)
         chances = [("deadline", best.deadline_chance), ("budget", best.budget_chance)]

@@ -130,6 +130,8 @@ def read_sources(
     sources, notes = (
         sources_of_traces(with_known_epochs(read_job(of_traces), epochs), catalog, gpu, pipeline) if of_traces else ([], [])
     )
+    if gpu is not None and (nearest := catalog.nearest(gpu)):
+        notes = [*notes, f"{gpu} is not known: it is taken for the nearest that is, {nearest.name}"]
     return [*sources, *(read_source(path, catalog, gpu) for path in of_profiles)], notes
 
 
@@ -354,9 +356,12 @@ def device_of(trace: Trace, catalog: Catalog, gpu: str | None = None) -> Gpu:
 
 
 def _contradiction(trace: Trace, gpu: str, catalog: Catalog) -> tuple[str, ...]:
-    """A sentence where the trace names another known GPU than the one that the user says."""
+    """A sentence where the trace names another GPU than the one that is counted."""
     if trace.gpu is None:
         return ()
+    nearest = catalog.nearest(trace.gpu)
+    if nearest is not None and nearest.name == gpu:
+        return (f"{trace.gpu} is not known: it is taken for the nearest that is, {gpu}",)
     try:
         recorded_on = gpu_of(trace.gpu, trace.static, catalog).name
     except ValueError:  # the regressor's InputError: --gpu is there to say what such a name means

@@ -26,7 +26,8 @@ _INTEGERS = ("sm_count", "cuda_cores", "memory")
 
 
 def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
-    """The catalogue's GPU of this name, else one made of a trace's ``static`` attributes (name -> value, or {"value": …}).
+    """The catalogue's GPU of this name, else one made of a trace's ``static`` attributes (name -> value, or {"value": …}), else
+    the one that a laptop's or a virtual GPU is named after.
 
     Raises InputError if neither is possible, naming what lacks or what no GPU has; an ambiguous name is refused too.
     """
@@ -35,6 +36,8 @@ def gpu_of(name: str, static: Mapping[str, Any], catalog: Catalog) -> Gpu:
     except UnknownGpu as unknown:
         values = {field: _value(static.get(fact)) for field, fact in _FACTS.items()}
         lacking = [_FACTS[field] for field, value in values.items() if value is None]
+        if lacking and (nearest := catalog.nearest(name)):
+            return nearest
         if "ambiguous" in str(unknown) or len(lacking) == len(_FACTS):
             raise
         if lacking:

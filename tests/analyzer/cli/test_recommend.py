@@ -152,7 +152,8 @@ def test_nothing_qualifies(profile: str, answer: Answer, capsys: Capture) -> Non
     ("options", "says"),
     [
         (["--startup", "5"], "--startup 5 applies to a whole job"),
-        (["--epochs", "3", "--idle-share", "1"], "the idle share is 1.0"),
+        (["--price-now", "-1"], "--price-now is -1; give a number above 0"),
+        (["--inventory", "none.csv"], "no such price file: 'none.csv'"),
         (["--region", "atlantis-1"], "has region 'atlantis-1'"),
         (["--cloud", "acme"], "has cloud 'acme'"),
         (["--memory", "0"], "--memory is 0;"),

@@ -149,24 +149,18 @@ def test_clouds_regions_and_the_market() -> None:
             rank_instances(PREDICTIONS, places, CATALOG, limits=limits)
 
 
-def test_a_whole_job_pays_for_stalls_pauses_and_the_start() -> None:
+def test_a_whole_job_pays_for_stalls_and_the_start() -> None:
     profile = _profile(first_epoch_s=30.0, stalls=1, stall_s=12.0)
-    half = whole_job(profile, PREDICTIONS[1], Work(11, idle_share=0.2, checkpoint_share=0.05, startup_s=300.0))
+    half = whole_job(profile, PREDICTIONS[1], Work(11, startup_s=300.0))
     assert half.epochs_s.value == pytest.approx(15 + 10 * 5)
     assert half.stall_s == pytest.approx(10 * 12 / 6)
-    on_source = 30 + 10 * 10 + 20
-    assert half.idle_s == pytest.approx(on_source * 0.2 / 0.75)
-    assert half.checkpoint_s == pytest.approx(on_source * 0.05 / 0.75)
-    assert half.seconds.value == pytest.approx(65 + 20 + half.idle_s + half.checkpoint_s + 300)
+    assert half.seconds.value == pytest.approx(65 + 20 + half.checkpoint_s + 300)
     assert half.seconds.high - half.seconds.value == pytest.approx(half.epochs_s.high - half.epochs_s.value)
 
 
 @pytest.mark.parametrize(
     ("work", "says"),
     [
-        ({"idle_share": 1.0}, "the idle share is 1.0"),
-        ({"checkpoint_share": -0.1}, "the checkpoint share is -0.1"),
-        ({"idle_share": 0.6, "checkpoint_share": 0.4}, "leave no time"),
         ({"startup_s": -60.0}, "the startup takes -1 minutes"),
         ({"startup_s": math.nan}, "the startup takes nan"),
     ],

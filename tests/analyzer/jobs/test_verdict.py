@@ -142,7 +142,7 @@ def test_what_is_assumed_is_said_in_the_first_line() -> None:
 def test_what_stays_is_no_saving_and_is_not_uncertain() -> None:
     """Half of the time is a start-up: an epoch in four fifths of the time saves a tenth, and twice the time costs half more."""
     part = Estimate(0.4 * HERE_S, 0.36 * HERE_S, 0.44 * HERE_S)
-    job = WholeJob(part, 0.0, 0.0, 0.0, 0.5 * HERE_S)
+    job = WholeJob(part, 0.0, 0.0, 0.5 * HERE_S)
     best = replace(row("A10G", 0.8, 1.0, width=1.1), job=job, seconds=job.seconds)
     assert first_line(best).certain
     assert not first_line(replace(best, prediction=row("A10G", 0.8, 1.0, width=1.5).prediction)).certain
