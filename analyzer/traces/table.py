@@ -1,4 +1,4 @@
-"""A table of telemetry, from whatever wrote it, put into our names and units: one table for each GPU in it.
+"""A table of telemetry, from any tool or program, put into our names and units: one table for each GPU in it.
 
 GPUs of one table are distinguished by the first of `IDENTITIES` that has a value in every row, and without any by their places
 in the bursts of rows that a logger writes at each tick.
