@@ -14,6 +14,8 @@ from epochcast.analyzer.cli import terminal
 from epochcast.analyzer.traces.recording.record import NoSampleError
 from epochcast.analyzer.traces.recording.record import record as run_recorded
 
+_AT_ONCE_S = 5.0  # no training ends so soon, least of all with an error
+
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
@@ -55,6 +57,11 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     with suppress(OSError):  # the disk that is full may hold our stderr as well; the status is the command's all the same
         if not as_json:
             terminal.say(f"{', '.join(names) or 'no file'}: {result.samples} samples, {result.missed} missed ticks", err=True)
+        if result.returncode and result.lasted_s < _AT_ONCE_S:
+            terminal.note(
+                f"{command[0]} ended with status {result.returncode} after {result.lasted_s:.1f} s, so the trace shows no "
+                "training: mend the command, and record again"
+            )
         if result.problem is not None:
             terminal.note(f"{result.problem}")
     return result.returncode

@@ -37,6 +37,11 @@ _PRINTED = (
 
 def refuse_printed(head: str, name: str) -> None:
     """Raise InputError, with the command to use instead, for a text that begins like one for people."""
+    if name.endswith(".py"):
+        raise InputError(
+            f"{name!r} is a program, not what it does to a GPU: record it (epochcast record --out run.parquet -- python "
+            f"{name}), or predict its network before it runs (epochcast predict-model)"
+        )
     for line in head.split("\n")[:40]:
         for looks, what in _PRINTED:
             if looks.search(line.strip()):
