@@ -99,6 +99,8 @@ def read_table(text: str, name: str, keep_last: bool = True) -> tuple[pd.DataFra
         counts = [len(_cells(row, separator)) - 1 if '"' in row else row.count(separator) for row in rows]
     else:
         counts = [row.count(separator) for row in rows]
+    if "\0" in text:  # blocks of a file that were never written, before a machine went down
+        counts = [-1 if "\0" in row else number for row, number in zip(rows, counts, strict=True)]
     if wrong := sum(number != width for number in counts):
         first = next(place for place, number in enumerate(counts) if number != width)
         if wrong > max(1, FEW * len(rows)) or wrong == len(rows):

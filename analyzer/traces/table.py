@@ -70,19 +70,19 @@ def tables_of(
     table = _without_index(table, name)
     title = time_column(table, name)
     times, local, said = unix_seconds(table[title], title, name)
-    table = table.drop(columns=title).reset_index(drop=True)
+    raw, table = table.reset_index(drop=True), table.drop(columns=title).reset_index(drop=True)
     notes = [*notes, *said]
     if "time" in table:
         raise InputError(f"{name!r} has the columns {title!r} and 'time'; keep one of them")
     known = times.notna()
     if 0 < (lost := int((~known).sum())) <= FEW * len(times):
         notes.append(f"left out: {count(lost, 'row')} without a valid time")
-        times, table = times[known], table[known].reset_index(drop=True)
+        times, table, raw = times[known], table[known].reset_index(drop=True), raw[known]
     time = times.to_numpy(dtype=np.float64)
     if not np.isfinite(time).all():
         row = int(np.flatnonzero(~np.isfinite(time))[0])
         raise InputError(f"{name!r} has no valid time in data row {row + 1}; give every row a time in unix seconds")
-    time, order, said = in_order(time, local=local)
+    time, order, said = in_order(time, local=local, twice=lambda: raw.duplicated().to_numpy())
     notes += said
     if said:
         time, table = time[order], table.iloc[order].reset_index(drop=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -73,15 +74,18 @@ def unix_seconds(column: pd.Series[Any], title: str, name: str) -> tuple[pd.Seri
     return seconds, not zoned, [] if zoned else [note]
 
 
-def in_order(time: Array, *, local: bool) -> tuple[Array, NDArray[np.intp], list[str]]:
+def in_order(
+    time: Array, *, local: bool, twice: Callable[[], NDArray[np.bool_]] | None = None
+) -> tuple[Array, NDArray[np.intp], list[str]]:
     """Times without an hour's steps of the clock, the order of rows in which they ascend, and a note on each repair.
 
-    An hour back is one in any clock; an hour ahead, to within a row, only in a local one. A small disorder is sorted. What is
-    neither stays as it is, for the caller to refuse.
+    An hour back is one in any clock; an hour ahead, to within a row, only in a local one. Where time goes back over rows that
+    are there already, they are left out; a small disorder is sorted. What is neither stays as it is, for the caller to refuse.
 
     Args:
         time: (n,) seconds, finite.
         local: whether they are of a clock that follows daylight saving time.
+        twice: which rows are equal to one before, shape (n,).
     """
     notes = []
     steps = np.diff(time)
@@ -100,9 +104,16 @@ def in_order(time: Array, *, local: bool) -> tuple[Array, NDArray[np.intp], list
                 )
         time = time + _HOUR * np.concatenate([[0.0], np.cumsum(back.astype(float) - ahead)])
     order = np.arange(time.size)
-    behind = np.maximum.accumulate(time) - time
+    highest = np.maximum.accumulate(time)
+    if twice is not None and (highest > time).any():
+        went_back = np.concatenate([[False], np.diff(time) < 0])
+        reached = np.maximum.accumulate(np.where(went_back, np.concatenate([[-np.inf], highest[:-1]]), -np.inf))
+        again = (time <= reached) & twice()
+        notes += [f"left out: {count(int(again.sum()), 'repeated row')}"] if again.any() else []
+        order = order[~again]
+    behind = np.maximum.accumulate(time[order]) - time[order]
     if 0 < (late := int((behind > 0).sum())) <= FEW * time.size and behind.max() <= max(10.0, 20 * row):
-        order = np.argsort(time, kind="stable")
+        order = order[np.argsort(time[order], kind="stable")]
         notes.append(f"sorted by time: {count(late, 'row')} out of order")
     return time, order, notes
 

@@ -46,7 +46,7 @@ def read(text: str, name: str) -> list[DeviceTable]:
             stamped = fields[0] == "Entity" and not cells[0].startswith(("GPU", "CPU"))
             if stamped and not re.fullmatch(r"\d+(\.\d+)?", cells[0]):
                 continue  # what the command said before its rows
-            if len(cells) - stamped == len(fields):
+            if len(cells) - stamped == len(fields) and "\0" not in line:
                 rows.append(dict(zip(["time"] * stamped + fields, cells, strict=True)))
             else:
                 wrong.append(number)
