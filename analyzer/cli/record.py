@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from epochcast.analyzer.cli import terminal
+from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.traces.recording.record import NoSampleError
 from epochcast.analyzer.traces.recording.record import record as run_recorded
 
@@ -26,7 +27,7 @@ _AT_ONCE_S = 5.0  # no training ends so soon, least of all with an error
 )
 @click.option("--source", metavar="NAME", help="Source to read: nvml or host. [default: the best that works]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's own output goes to stderr.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def record(out: Path | None, source: str | None, as_json: bool, command: tuple[str, ...]) -> int:
     """Run COMMAND while an agent samples this node and COMMAND's processes at 10 Hz, and write a trace.
 
@@ -43,6 +44,8 @@ def record(out: Path | None, source: str | None, as_json: bool, command: tuple[s
     \b
     Example: epochcast record --out run.parquet -- python train.py --epochs 5
     """
+    if not command:
+        raise InputError("record needs the command that trains: epochcast record --out run.parquet -- python train.py")
     path = out or Path(time.strftime("trace-%Y%m%d-%H%M%S.parquet"))
     try:
         result = run_recorded(command, path, source=source, stdout=sys.stderr.fileno() if as_json else None)

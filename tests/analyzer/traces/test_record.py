@@ -318,7 +318,7 @@ def test_a_signal_while_samples_are_taken_in_adds_none_twice(
         (["--out", "no/such/folder/run.csv", "--", "true"], "no folder 'no/such/folder'"),
         (["--source", "host", "--out", "x.csv", "--", "no-such-command-here"], "cannot run 'no-such-command-here'"),
         (["--source", "telepathy", "--out", "x.csv", "--", "true"], "telepathy"),
-        ([], "Missing argument 'COMMAND...'"),
+        ([], "record needs the command that trains"),
     ],
 )
 def test_bad_usage_is_one_sentence_and_exit_2(
