@@ -46,8 +46,8 @@ def cli() -> None:
 
     \b
     a GPU node:  epochcast record --out run.parquet -- python train.py
-    a log:       epochcast recommend run.parquet    (or nvidia-smi.csv, wandb/latest-run, ...)
-    a model:     epochcast predict-model convmeter --network resnet50 --device "RTX 3090"
+    a log:       epochcast recommend nvidia-smi.csv
+    a model:     epochcast predict-model occupancy --network resnet50
     nothing yet: epochcast demo
     """
 

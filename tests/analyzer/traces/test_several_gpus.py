@@ -118,15 +118,6 @@ def test_the_index_of_gpus_that_were_chosen_is_kept(log: Callable[[str], Path]) 
     assert [trace.label for trace in read_traces(log(text))] == ["GPU 3", "GPU 5"]
 
 
-def test_a_log_that_was_appended_to_repeats_its_header(log: Callable[[str], Path]) -> None:
-    text = smi_log(("index", *METRICS), gpus=2)
-    header, _, rows = text.partition("\n")
-    half = len(rows.splitlines()) // 2
-    lines = rows.splitlines(keepends=True)
-    appended = "".join([header + "\n", *lines[:half], header + "\n", *lines[half:]])
-    assert [trace.time.size for trace in read_traces(log(appended))] == [50, 50]
-
-
 def _without_rows(text: str, *rows: int) -> str:
     return "".join(line for number, line in enumerate(text.splitlines(keepends=True)) if number not in rows)
 
@@ -162,25 +153,6 @@ def test_incomplete_bursts_are_left_out(log: Callable[[str], Path], fields: tupl
 def test_gpus_that_cannot_be_told_apart_are_not_mixed(log: Callable[[str], Path], text: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         read_traces(log(text))
-
-
-DMON = """\
-#Entity   SMACT         POWINST
-ID                      W
-"""
-
-
-def test_dcgmi_dmon_of_several_gpus(log: Callable[[str], Path]) -> None:
-    rows = [f"GPU {gpu}     0.{gpu}{tick}0         {100 + gpu}.500" for tick in range(9) for gpu in (0, 2, 7)]
-    traces = read_traces(log("# dcgmi dmon -e 1002,157 -i 0,2,7 -d 200\n" + DMON + "\n".join(rows) + "\n"))
-    assert [trace.label for trace in traces] == ["GPU 0", "GPU 2", "GPU 7"]
-    for gpu, trace in zip((0, 2, 7), traces, strict=True):
-        assert trace.time == pytest.approx(np.arange(9) / 5)
-        assert trace.metrics()["sm_active"] == pytest.approx([gpu / 10 + tick / 100 for tick in range(9)])
-        assert trace.metrics()["power"].tolist() == [100.5 + gpu] * 9
-    stamped = "".join(f"{1.7e9 + 0.25 * number:.6f} {row}\n" for number, row in enumerate(rows))
-    for gpu, trace in enumerate(read_traces(log(DMON + stamped))):
-        assert trace.time == pytest.approx(1.7e9 + 0.25 * gpu + 0.75 * np.arange(9))
 
 
 # The command line ----------------------------------------------------------------------------------------------------
