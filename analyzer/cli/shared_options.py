@@ -45,11 +45,18 @@ def known_epochs_options(name: str) -> Callable[[Callable[..., Any]], Callable[.
             help="What marks the epochs: a wandb run, TensorBoard's events, a CSV of start times, or a training log.",
         )
         @click.option("--epochs-pattern", metavar="REGEX", help="What marks an epoch in the training log of --epochs-from.")
+        @click.option(
+            "--cycle",
+            type=click.Choice(["checkpoint", "evaluation", "epoch", "step"]),
+            help="What the cycle is that the telemetry shows, if you know.",
+        )
         @wraps(command)
-        def known(*, epoch_time: float | None, epochs_from: str | None, epochs_pattern: str | None, **given: Any) -> Any:
+        def known(
+            *, epoch_time: float | None, epochs_from: str | None, epochs_pattern: str | None, cycle: Any, **given: Any
+        ) -> Any:
             from epochcast.analyzer.traces.known_epochs import known_epochs
 
-            return command(**given, **{name: known_epochs(epoch_time, epochs_from, epochs_pattern)})
+            return command(**given, **{name: known_epochs(epoch_time, epochs_from, epochs_pattern, cycle)})
 
         return known
 

@@ -18,7 +18,7 @@ from epochcast.analyzer.traces.logs import tensorboard_events, wandb_run
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs, epochs_of, last_part
 from epochcast.analyzer.traces.timestamps import unix_seconds
 from epochcast.analyzer.words import length
-from epochcast.detector import Cycle, Detection, Epoch
+from epochcast.detector import Cycle, Detection, Epoch, Kind
 from epochcast.detector.methods.track.periods import SAME
 
 _STARTS = ("start", "begin", "epoch_start", "_timestamp", "time", "timestamp", "wall time", "t", "date")
@@ -30,19 +30,24 @@ _TIME = re.compile(
 )
 
 
-def known_epochs(epoch_s: float | None = None, file: str | None = None, pattern: str | None = None) -> KnownEpochs | None:
+def known_epochs(
+    epoch_s: float | None = None, file: str | None = None, pattern: str | None = None, cycle: Kind | None = None
+) -> KnownEpochs | None:
     """The epochs by their length, or by a file: a wandb run, TensorBoard's events, a CSV or JSON of marks, or a training log.
 
     Args:
         epoch_s: seconds of one.
         file: with the marks.
         pattern: regular expression of the lines of a training log that mark an epoch; its group, if any, counts them.
+        cycle: what the found cycle is, where its length is not known.
 
     Raises:
         InputError: both are given, or the file marks less than two epochs.
     """
-    if epoch_s is not None and file is not None:
-        raise InputError("the epochs are given by their time and by a file; give one of --epoch-time and --epochs-from")
+    if sum(given is not None for given in (epoch_s, file, cycle)) > 1:
+        raise InputError("what repeats is given in several ways; give one of --epoch-time, --epochs-from and --cycle")
+    if cycle is not None:
+        return KnownEpochs("--cycle", 0.0, kind=cycle)
     if pattern is not None and file is None:
         raise InputError("--epochs-pattern needs the training log that it applies to; name it with --epochs-from FILE")
     if epoch_s is not None:
@@ -62,6 +67,8 @@ def known_epochs(epoch_s: float | None = None, file: str | None = None, pattern:
 
 def checked(known: KnownEpochs, own: Detection, time: NDArray[np.float64]) -> tuple[Detection, str]:
     """The known epochs as a detection in a trace of these times, and what its telemetry, which shows ``own``, says of them."""
+    if not known.seconds:
+        return _named(known.kind, own)
     reach = float(np.median(np.diff(time))) if time.size > 1 else 0.0
     spans = [span for span in known.spans if time[0] - reach <= span[0] and span[1] <= time[-1] + reach]
     period = KnownEpochs.of_spans(known.origin, spans).seconds if spans else known.seconds
@@ -92,6 +99,15 @@ def checked(known: KnownEpochs, own: Detection, time: NDArray[np.float64]) -> tu
         cycles=tuple(sorted([*others, cycle], key=lambda each: each.period_s)),
     )
     return detection, f"epochs of {length(period)} are known from {known.origin}{where}; {says}"
+
+
+def _named(kind: Kind, own: Detection) -> tuple[Detection, str]:
+    """What was found, with its cycle of this kind."""
+    if own.cycle is None:
+        return own, f"nothing was found that could be the {kind} of --cycle"
+    cycle = replace(own.cycle, kind=kind, kind_confidence=1.0, k_open=(), evidence=f"stated (--cycle); {own.cycle.evidence}")
+    cycles = tuple(cycle if each is own.cycle else each for each in own.cycles)
+    return replace(own, cycles=cycles), f"the cycle of {length(cycle.period_s)} is taken for the {kind}, as stated"
 
 
 def _spans(file: str, pattern: str | None) -> list[tuple[float, float]]:

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from epochcast.analyzer.traces.table import DeviceTable
+from epochcast.detector import Kind
 from epochcast.regressor.job_types import NETWORK_KEYS
 
 Rows = Sequence[tuple[float, float]]
@@ -22,18 +23,20 @@ STEPS = "_step"
 
 @dataclass(frozen=True)
 class KnownEpochs:
-    """Epochs that somebody or something knows.
+    """Epochs that somebody or something knows, or what the cycles that the telemetry shows are.
 
     Attributes:
         origin: where they come from, in a few words; of a run itself: ``its history``, ``its steps`` or ``its output``.
-        seconds: of one.
+        seconds: of one; 0 where only ``kind`` is known.
         spans: start and end of each [unix s]; empty where only their length is known. A history row may be written at an
             epoch's end as well as at its start, so lengths are right and phases may be shifted.
+        kind: of the cycle that is found.
     """
 
     origin: str
     seconds: float
     spans: tuple[tuple[float, float], ...] = ()
+    kind: Kind = "epoch"
 
     @classmethod
     def of_spans(cls, origin: str, spans: Sequence[tuple[float, float]]) -> Self:

@@ -79,9 +79,20 @@ def test_the_time_of_an_epoch(run: Path, capsys: Capture, epoch_time: str, says:
 
 
 @pytest.mark.parametrize(
+    ("kind", "unit", "says"), [("checkpoint", "cycle", "to checkpoints ("), ("epoch", "epoch", "to the ends of epochs (")]
+)
+def test_a_cycle_is_named_by_who_knows(
+    run: Path, printed: Callable[..., str], answered: Callable[..., Any], kind: str, unit: str, says: str
+) -> None:
+    found = answered("detect", run, "--cycle", kind)
+    assert (found["unit"], found["cycles"][-1]["kind"], found["method"]) == (unit, kind, "track")
+    assert says in printed("detect", run, "--cycle", kind)
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
-        ((7.0, "marks.csv"), "give one of --epoch-time and --epochs-from"),
+        ((7.0, "marks.csv"), "give one of --epoch-time, --epochs-from and --cycle"),
         ((None, None, "Epoch"), "--epochs-pattern needs the training log"),
         ((-1.0,), "give it above 0"),
         ((None, "one.csv"), "marks 0 epochs, and two are needed; name a wandb run"),
