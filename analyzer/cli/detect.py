@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from epochcast.detector import METHODS, Detection, Epoch, JobDetection, Stretch
 from epochcast.detector import detect as find_epochs
 from epochcast.detector.confidence import SURE
 
+_FOLLOW_S = 10.0  # the search of a long log takes a second or two
+
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
@@ -51,6 +54,7 @@ from epochcast.detector.confidence import SURE
     metavar="FILE",
     help="Draw the trace, its epochs and the method's scores (PNG, SVG, PDF).",
 )
+@click.option("--follow", is_flag=True, help="Answer again as epochs come to a log that is still being written.")
 @known_epochs_options("epochs")
 @json_option
 def detect(
@@ -59,6 +63,7 @@ def detect(
     luminol: str | None,
     plot: Path | None,
     as_json: bool,
+    follow: bool,
     epochs: KnownEpochs | None,
 ) -> int:
     """Find the epochs of a job in its traces (Parquet or CSV; - reads CSV from standard input). Exits 1 if there are none.
@@ -74,40 +79,51 @@ def detect(
     if luminol is not None and method != "paper":
         raise InputError(f"--luminol applies only to --method paper, not {method}; leave it out")
     parameters: dict[str, Any] = {} if luminol is None else {"implementation": luminol}
-    named = with_known_epochs(read_job(traces), epochs)
+    seen = -1
+    while True:
+        named = with_known_epochs(read_job(traces), epochs)
+        detected, notes = _detect(named, method, parameters)
+        number = sum(len(gpu.epochs) for gpu in detected.gpus)
+        if number != seen:
+            _answer(detected, [trace for _, trace in named], notes, traces[0], plot, as_json=as_json)
+        if not follow:
+            answers = detected.gpus if detected.job is None else (detected.job,)
+            return 1 if all(answer.verdict == "none" for answer in answers) else 0
+        seen = number
+        time.sleep(_FOLLOW_S)
+
+
+def _detect(named: Sequence[tuple[str, Trace]], method: str, parameters: Mapping[str, Any]) -> tuple[JobDetection, list[str]]:
+    """What is found, and a note on each thing that a reader should know."""
     read = [trace for _, trace in named]
-    several = len(read) > 1
-    if several and method == "track":
+    together = len(read) > 1 and method == "track"
+    if together:
         detected = detect_together(named)
     else:
         each = [find_epochs(trace.time, trace.metrics(), method=method, **parameters) for trace in read]
         detected = JobDetection(None, tuple(each), {})
     detected, known = checked_epochs(detected, read)
-    answers = detected.gpus if detected.job is None else (detected.job,)
     notes = list(dict.fromkeys(note for trace in read for note in trace.notes))
-    notes += [APART] if several and method == "track" and detected.job is None else []
-    notes += [*known, *_second_jobs(detected, read)]
+    return detected, [*notes, *([APART] if together and detected.job is None else []), *known, *_second_jobs(detected, read)]
+
+
+def _answer(
+    detected: JobDetection, read: Sequence[Trace], notes: list[str], name: str, plot: Path | None, *, as_json: bool
+) -> None:
+    several = len(read) > 1
     for note in notes:
         terminal.note(note)
     if plot is not None:
         for trace, detection in zip(read, detected.gpus, strict=True):
-            _draw(trace, detection, path_of(trace, plot) if several else plot, trace.title if several else traces[0])
+            _draw(trace, detection, path_of(trace, plot) if several else plot, trace.title if several else name)
     if as_json:
         click.echo(json.dumps(_json(detected, read, notes), indent=2))
     elif detected.job is not None:
-        terminal.say(
-            "\n".join(
-                [
-                    sentences(detected.job, read),
-                    f"each of the {len(read)} GPUs:",
-                    *_of_gpus(detected.job, detected, read),
-                ]
-            )
-        )
+        of_gpus = _of_gpus(detected.job, detected, read)
+        terminal.say("\n".join([sentences(detected.job, read), f"each of the {len(read)} GPUs:", *of_gpus]))
     else:
         for trace, detection in zip(read, detected.gpus, strict=True):
             terminal.say(f"{trace.title}: " * several + sentences(detection, [trace]))
-    return 1 if all(answer.verdict == "none" for answer in answers) else 0
 
 
 def _second_jobs(detected: JobDetection, read: Sequence[Trace]) -> list[str]:

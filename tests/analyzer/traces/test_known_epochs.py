@@ -107,3 +107,20 @@ def test_what_marks_no_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, g
     Path("loss.csv").write_text("loss\n1\n")
     with pytest.raises(InputError, match=says):
         known_epochs(*given)
+
+
+def test_a_log_that_is_still_being_written_is_followed(
+    run: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, log = read_trace(run).frame, tmp_path / "log.csv"
+    frame[frame["time"] < frame["time"].iloc[0] + 40].to_csv(log, index=False)
+
+    def wait(_: float) -> None:
+        if len(pd.read_csv(log)) == len(frame):
+            raise KeyboardInterrupt
+        frame.to_csv(log, index=False)
+
+    monkeypatch.setattr("epochcast.analyzer.cli.detect.time.sleep", wait)
+    assert main(["detect", str(log), "--follow"]) == 130
+    answers = [line for line in capsys.readouterr().out.splitlines() if " epochs, period 6." in line]
+    assert len(answers) == 2 and answers[0] != answers[1]
