@@ -13,6 +13,8 @@ import pytest
 
 from epochcast.analyzer.cli import main
 from epochcast.analyzer.errors import InputError
+from epochcast.analyzer.traces.known_epochs import known_epochs
+from epochcast.analyzer.traces.labels import read_labels
 from epochcast.analyzer.traces.logs import wandb_run
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.logs.wandb_log import read_records
@@ -114,6 +116,30 @@ def test_every_command_that_takes_a_trace_takes_a_run(tmp_path: Path, capsys: py
     assert {"its batch, 64, is from its configuration", OF_TYPE} <= set(answer["notes"])
     assert main(["recommend", str(run), "--epochs", "3", "--all"]) == 0
     assert OF_TYPE in "".join(capsys.readouterr())
+
+
+@pytest.mark.usefixtures("wandb")
+def test_a_runs_own_history_is_its_epochs_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _two_gpus(tmp_path, logs.run_record(), *logs.per_epoch(), busy_gpus=(0,))
+    assert main(["detect", str(run), "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["method"], found["unit"], found["period_s"]) == ("known", "epoch", 150)
+    assert "are known from its history; telemetry agrees within" in err
+
+
+@pytest.mark.usefixtures("wandb")
+def test_epochs_of_visible_labels_are_exact(shared_data: Path, tmp_path: Path) -> None:
+    tried = 0
+    for path in sorted((shared_data / "real_traces").glob("*.json")):
+        starts = read_labels(path).epoch_starts
+        if len(starts) > 2:
+            rows = logs.history((start - logs.BEGIN, {"train/epoch": epoch}) for epoch, start in enumerate(starts))
+            logs.write(tmp_path / f"{path.stem}.wandb", [logs.run_record(), *rows])
+            known = known_epochs(file=str(tmp_path / f"{path.stem}.wandb"))
+            assert known is not None and [start for start, _ in known.spans] == pytest.approx(starts[:-1], abs=1e-5)
+            tried += 1
+    assert tried > 10
 
 
 def _epochs(folder: Path, *records: dict[str, Any], steps_per_epoch: float | None = None) -> KnownEpochs | None:
