@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from epochcast.analyzer.traces.known_epochs import known_epochs
 from epochcast.analyzer.traces.logs import tensorboard_events
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.analyzer.traces.trace import Trace, write_trace
@@ -62,8 +63,9 @@ def trace(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("tensorboard")
 def test_a_scalar_counts_the_epochs(tensors: bool, tmp_path: Path) -> None:
     scalars = [(10.0 * row, row, {"loss": 1.0, "train/epoch": row / 5}) for row in range(21)]
-    found = _epochs(_log(tmp_path, scalars, tensors=tensors))
-    assert found is not None and found.origin == "its history"
+    folder = _log(tmp_path, scalars, tensors=tensors)
+    found, known = _epochs(folder), known_epochs(file=str(folder))
+    assert found is not None and known is not None and found.origin == "its history" and known.spans == found.spans
     assert np.subtract([start for start, _ in found.spans], BEGIN) == pytest.approx([0, 50, 100, 150], abs=1e-3)
 
 
