@@ -172,7 +172,7 @@ def _of_gpus(job: Detection, detected: JobDetection, read: Sequence[Trace]) -> l
             text = f"steps of {detection.step_s:.3f} s"
         else:
             unit = job.unit if shows(detection, job) else detection.unit
-            text = f"{count(len(detection.epochs), unit or 'epoch')}, period {detection.period_s:.3f} s"
+            text = f"{_number_of(detection, unit or 'epoch')}, period {detection.period_s:.3f} s"
         odd = detected.odd.get(place)
         lines.append(f"  {trace.title}: {text if odd is None else f'{odd} ({text})'}")
     return lines
@@ -200,9 +200,8 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
         steps = f"{detection.unit}s of {detection.step_s:.3f} s, no epochs ({how}{samples and f'{samples} cycle'})"
         return "\n".join([steps, *unsure, *about])
     unit = detection.unit or "epoch"
-    number_of = f"{unit}s" if detection.method == "known" and not detection.epochs else count(len(detection.epochs), unit)
     lines = [
-        f"{number_of}{'' if detection.cycle is None else open_text(detection.cycle)}, "
+        f"{_number_of(detection, unit)}{'' if detection.cycle is None else open_text(detection.cycle)}, "
         f"period {detection.period_s:.3f} s ({how}{samples and f'{samples} {unit}'})",
         *unsure,
         *about,
@@ -213,6 +212,12 @@ def sentences(detection: Detection, read: Sequence[Trace]) -> str:
             *_stretches(detection.stretches, origin, unit),
         ]
     return "\n".join([*lines, *_epochs(detection.epochs, origin)])
+
+
+def _number_of(detection: Detection, unit: str) -> str:
+    """``12 epochs``; ``epochs`` where only their length is known."""
+    known_length = detection.method == "known" and not detection.epochs
+    return f"{unit}s" if known_length else count(len(detection.epochs), unit)
 
 
 def _epochs(epochs: Sequence[Epoch], origin: float) -> list[str]:
