@@ -233,6 +233,8 @@ def _gpus(table: pd.DataFrame, time: Array, name: str, *, in_bursts: bool) -> tu
     if not in_bursts:
         return np.zeros(len(table), dtype=np.intp), []
     size, places, dropped = _bursts(time)
+    if size > 1 and not (time % 1).any():  # rows of one second may be of one GPU as well
+        size = 0
     names = next((_texts(table[title]).fillna("") for title in _NAMES if title in table), None)
     if names is not None:
         of_place = [set(names[places == place]) for place in range(size)]
