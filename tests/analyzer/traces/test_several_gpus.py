@@ -149,7 +149,7 @@ def test_incomplete_bursts_are_left_out(log: Callable[[str], Path], fields: tupl
         (smi_log(METRICS).replace("timestamp, ", "when, "), r"no column 'time'.*nvidia-smi --query-gpu=timestamp"),
         ("# nvidia-smi --query-gpu=timestamp,index -lms 9\n" + smi_log(METRICS, header=False), r"requests 2 fields.*have 4"),
         ("timestamp, index, utilization.gpu [%]\n", "no rows"),
-        (re.sub(r"\.\d{3},", ".000,", smi_log(METRICS, ticks=80)), "nothing to tell the GPUs apart"),
+        (re.sub(r"\.\d{3},", ".000,", smi_log(METRICS, gpus=1, ticks=80)), "nothing to tell the GPUs apart"),
     ],
 )
 def test_gpus_that_cannot_be_told_apart_are_not_mixed(log: Callable[[str], Path], text: str, says: str) -> None:
