@@ -123,7 +123,8 @@ def sum_up(
         notes: sentences next to the group's.
         answer: None where nothing can be predicted.
     """
-    majority = _elected(reports)[0] or reports
+    kept = _elected(reports)[0]
+    majority = kept or reports
     verdict = next(candidate for candidate in _VERDICTS if any(report.detection.verdict == candidate for report in majority))
     telling = [report for report in majority if report.detection.verdict == verdict]
     paces = {report.device.uuid: report.detection.period_s for report in telling if report.detection.period_s}
@@ -161,7 +162,7 @@ def sum_up(
         since=min((report.job_since for report in reports if report.job_since is not None), default=None),
         verdict=verdict,
         **length_of,
-        confidence=min(report.detection.confidence for report in telling),
+        confidence=min(report.detection.confidence for report in telling) if kept else 0.0,
         epochs_seen=epochs_seen,
         last_epoch_end=max(ends, default=None),
         spread=max(paces.values()) / min(paces.values()) - 1 if paces else 0.0,

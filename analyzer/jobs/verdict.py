@@ -115,7 +115,8 @@ def judge(rows: Sequence[Placement], now: Placement | None, terms: Terms) -> Ver
     saved, certain = value(now) - value(best), _is_certain(best, now, terms)
     trial = None if certain or terms.trial is None else terms.trial(best)
     if (best.instance.offer == now.instance.offer and best.gpus <= now.gpus) or saved <= EQUAL * value(now):
-        text = f"{_stay(now, terms)}: nothing else is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
+        what = "nothing else" if slower is None else f"nothing that takes up to {terms.at_most_slower:g} times as long"
+        text = f"{_stay(now, terms)}: {what} is more than {100 * EQUAL:.0f} % {'cheaper' if by_cost else 'faster'}"
         faster = by_cost and time_of(best) * _FASTER < time_of(now)
         why = f"as cheap, in {_times(time_of(best) / time_of(now))} the time: {best.title}" if faster else ""
         untimed = terms.job if now.seconds is None else ""
@@ -192,9 +193,9 @@ def _leave(rows: Sequence[Placement], now: Placement, broken: Reason, terms: Ter
     safe = pick([row for row in rows if chance(row) >= _LIKELY], terms.objective)
     if safe is None:
         best = max(rows, key=chance)
-        text = f"Probably move to {best.title}: {breaks}, and there the chance of {keeps} is {100 * chance(best):.0f} %"
+        text = f"Probably move to {best.title}: {breaks}, and there the chance of {keeps} is {_chance_text(chance(best))}"
         return Verdict("move", f"{text}{_doubts(best, None, terms)}", best=best)
-    why = f"the chance of {keeps} there is {100 * chance(safe):.0f} %"
+    why = f"the chance of {keeps} there is {_chance_text(chance(safe))}"
     return Verdict("move", f"Move to {safe.title}: {breaks}{_doubts(safe, None, terms)}", why, best=safe)
 
 
@@ -286,6 +287,10 @@ def _stay(now: Placement, terms: Terms) -> str:
 
 def _is_old(row: Placement) -> bool:
     return (price_age.today() - row.instance.date).days > _FRESH_DAYS
+
+
+def _chance_text(chance: float) -> str:
+    return "above 99 %" if chance > 0.99 else f"{100 * chance:.0f} %"
 
 
 def _times(factor: float) -> str:

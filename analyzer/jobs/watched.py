@@ -87,7 +87,7 @@ class WatchedJob:
         unit: what ``epoch_s`` is the length of.
         epoch_s: seconds of one epoch, cycle or step on the slowest GPU.
         epoch_s_low, epoch_s_high: 90 % interval of it.
-        confidence: 0..1, that the period is right.
+        confidence: 0..1, that the period is right; 0 where its GPUs contradict each other.
         epochs_seen: epochs of this job so far.
         last_epoch_end: unix seconds.
         spread: how much longer the slowest GPU's epochs take than the fastest's; 0 for one GPU.

@@ -7,7 +7,6 @@ The questions of regret.py on the rates of equal work, asked as a user does: a p
 `judge` says what to do. Then the measured rates say what it would have cost.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -30,9 +29,8 @@ JOB_S = 36_000.0
 
 def outcome(data: PublicQuestions, question: MeasuredProfile, predictor: LatencyPredictor) -> dict[str, float]:
     """What the first line says of a question, and what is true of it; costs and times in those of staying."""
-    profile = question.source
-    assert profile.epoch_s is not None
-    work = Work(epochs=math.ceil(JOB_S / profile.epoch_s), name="ten hours")
+    profile = replace(question.source, epoch_s=JOB_S / 100, unit="epoch")  # its own is the inverse of a rate
+    work = Work(epochs=100, name="ten hours")
     shares = [replace(data.instances[gpu], count=1, usd_per_hour=data.usd_per_hour[gpu]) for gpu in question.gpus]
     ranking = rank_instances(
         predictor.predict(profile, question.gpus),

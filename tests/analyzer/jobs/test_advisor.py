@@ -112,7 +112,7 @@ def test_the_present_price_can_be_said(advisor: Advisor) -> None:
 
 
 def test_a_job_on_a_part_of_a_machine_pays_for_its_part(advisor: Advisor) -> None:
-    """Four jobs of one GPU on a machine of eight: each pays an eighth, by whoever asks."""
+    """Four jobs of one GPU on a machine of eight: each pays an eighth."""
     on = rented("H200 SXM", 1, advisor.instances, plan=JobPlan(instance="p5en.48xlarge"))
     answer = recommended(advisor, [profile_of("H200 SXM", 36.0)], on=on)
     assert on.share == 1 / 8 and answer.current.usd_per_hour == pytest.approx(on.instance.usd_per_hour / 8)

@@ -106,6 +106,7 @@ def test_what_takes_too_long_is_one_line_and_no_move() -> None:
     slow = row("K80", 1.6, 0.2)
     answer = first_line(slow)
     assert (answer.action, answer.best, answer.slower) == ("stay", NOW, slow)
+    assert answer.text.endswith("nothing that takes up to 1.5 times as long is more than 5 % cheaper")
     assert first_line(slow, at_most_slower=2.0).best is slow
     alone = judge([slow], NOW, Terms("cost", JobLimits(), "it", HERE_S))
     assert (alone.action, alone.slower) == ("stay", slow) and "more than 1.5 times as long" in alone.text
