@@ -121,12 +121,9 @@ def _without_index(table: pd.DataFrame, name: str) -> pd.DataFrame:
     elif table.index.name is not None:
         table = table.reset_index()
     table = table.set_axis([str(column).strip() for column in table.columns], axis=1)
-    counts = [
-        column
-        for column in table.columns[:1]
-        if (column == "index" or column.startswith("Unnamed: ")) and len(table) > 1 and _counts_rows(table[column])
-    ]
-    table = table.drop(columns=counts)
+    first = table.columns[0] if len(table.columns) else ""
+    if (first == "index" or first.startswith("Unnamed: ")) and len(table) > MOST_GPUS and _counts(table[first]):
+        table = table.drop(columns=first)
     if len(table) == 0:
         raise InputError(f"{name!r} has no rows")
     if set(table.columns) >= _PER_RUN:
@@ -139,8 +136,8 @@ def _without_index(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return table
 
 
-def _counts_rows(column: pd.Series[Any]) -> bool:
-    return bool(pd.to_numeric(column, errors="coerce").diff().iloc[1:].eq(1).all()) and len(column) > MOST_GPUS
+def _counts(column: pd.Series[Any]) -> bool:
+    return bool(pd.to_numeric(column, errors="coerce").diff().iloc[1:].eq(1).all())
 
 
 def _metrics(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
