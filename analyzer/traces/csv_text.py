@@ -49,8 +49,12 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"no such file: {name!r}") from None
     except IsADirectoryError:
         raise InputError(f"{name!r} is a folder; name a file in it") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{name!r} is not a readable CSV file: {one_line(error)}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{name!r} is not a readable CSV file: its compression is cut off or damaged; copy it again"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{name!r} is not a readable CSV file: {error.strerror}; see who may read it") from error
 
 
 def decoded(content: bytes, name: str) -> str:
