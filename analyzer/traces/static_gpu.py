@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochcast.analyzer.errors import InputError
-from epochcast.analyzer.traces.trace import one_name
+from epochcast.analyzer.words import one_name
 from epochcast.regressor import Catalog, Gpu
 from epochcast.regressor import InputError as UnknownGpu
 from epochcast.regressor.gpu_figures import check_figure, check_lanes

@@ -28,7 +28,7 @@ from epochcast.analyzer.traces.csv_text import FEW, numeric_column, one_line, re
 from epochcast.analyzer.traces.logs import tables_of_text, wandb_run
 from epochcast.analyzer.traces.logs.logged_run import KnownEpochs, LoggedRun
 from epochcast.analyzer.traces.table import DeviceTable, tables_of
-from epochcast.analyzer.words import count
+from epochcast.analyzer.words import count, one_name
 from epochcast.common.files import write_whole
 
 SCHEMA = "epochcast.trace/v1"
@@ -123,12 +123,6 @@ def make_trace(
     frame, notes = _checked(frame, name, notes)
     known = {key: metadata[key] for key in _METADATA if metadata.get(key) is not None}
     return Trace(frame, **known | {"gpu": one_name(known.get("gpu"))}, label=label, notes=notes)
-
-
-def one_name(gpu: str | None) -> str | None:
-    """The name of a GPU, once where it is repeated for each of several that are equal (wandb's list of devices)."""
-    names = {name.strip() for name in str(gpu).split(",")}
-    return names.pop() if gpu and len(names) == 1 else gpu
 
 
 def write_trace(trace: Trace, path: str | Path) -> Path:
