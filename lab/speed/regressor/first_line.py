@@ -2,9 +2,9 @@
 
     EPOCHCAST_SHARED=../shared python -m lab.speed.regressor.first_line [--write]
 
-The questions of regret.py on the rates of equal work, asked as a user does: a predictor is trained without the workload's group
-(with intervals of its own), the job takes ten hours where it was measured, each GPU costs its least share of an instance, and
-`judge` says what to do. Then the measured rates say what it would have cost.
+The questions of regret.py on the rates of equal work: ratios are of recipes that have not seen the workload's group, intervals as
+wide as the shipped model's (which come from jobs left out of training, these among them). The job takes ten hours where it was
+measured, each GPU costs its least share of an instance, and `judge` says what to do. Then the measured rates say what it cost.
 """
 
 from collections.abc import Iterator
@@ -12,28 +12,33 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from epochcast.analyzer.jobs.rank import JobLimits, cost_of, rank_instances, time_of
 from epochcast.analyzer.jobs.trial import plan_trial
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, EQUAL, Terms, judge
 from epochcast.analyzer.jobs.whole_job import Work, whole_job
-from epochcast.regressor import LatencyPredictor, load_catalog
-from epochcast.regressor.protocols import splits
+from epochcast.regressor import LatencyPredictor, Prediction
+from epochcast.regressor.recipes import DefaultRecipe
 from lab.evaluate.latency.fastest_gpu import MeasuredProfile
 from lab.speed.page import RECOMMENDATION, markdown_table, options, publish
-from lab.speed.regressor.public_pairs import RATES, SEED, PublicPairs
+from lab.speed.regressor.public_pairs import RATES, PublicPairs
 from lab.speed.regressor.regret import PublicQuestions
 
 JOB_S = 36_000.0
 
 
-def outcome(data: PublicQuestions, question: MeasuredProfile, predictor: LatencyPredictor) -> dict[str, float]:
+def outcome(
+    data: PublicQuestions, question: MeasuredProfile, predictor: LatencyPredictor, predicted: NDArray[np.float64]
+) -> dict[str, float]:
     """What the first line says of a question, and what is true of it; costs and times in those of staying."""
+    own = question.seconds(predicted[data.rows])
+    ratios = dict(zip(question.gpus, (own / own[0]).tolist(), strict=True))
     profile = replace(question.source, epoch_s=JOB_S / 100, unit="epoch")  # its own is the inverse of a rate
     work = Work(epochs=100, name="ten hours")
     shares = [replace(data.instances[gpu], count=1, usd_per_hour=data.usd_per_hour[gpu]) for gpu in question.gpus]
     ranking = rank_instances(
-        predictor.predict(profile, question.gpus),
+        [_moved(each, ratios[each.gpu]) for each in predictor.predict(profile, question.gpus)],
         shares,
         predictor.catalog,
         job_of=lambda prediction: whole_job(profile, prediction, work),
@@ -68,16 +73,18 @@ def outcome(data: PublicQuestions, question: MeasuredProfile, predictor: Latency
     }
 
 
+def _moved(prediction: Prediction, ratio: float) -> Prediction:
+    """With another ratio, and the same relative width."""
+    factor = ratio / prediction.ratio
+    ends = {name: getattr(prediction, name) * factor for name in ("ratio_low", "ratio_high", "seconds", "low", "high")}
+    return replace(prediction, ratio=ratio, **ends)
+
+
 def outcomes() -> pd.DataFrame:
-    """All questions, each of a predictor that has seen no workload of its group."""
-    data = PublicQuestions.of(PublicPairs.load(RATES), share=True)
-    public, records = data.public, []
-    for train, test in splits(public.pairs, "new-workload", SEED):
-        profiles = {id(public.pairs[row].source): public.pairs[row].source for row in train.tolist()}
-        predictor = LatencyPredictor.fit(list(profiles.values()), load_catalog())
-        tested = set(public.workloads[test].tolist())
-        records += [outcome(data, each, predictor) for each in data.asked if each.source.workload in tested]
-    return pd.DataFrame(records).astype(float)
+    """All questions, each of recipes that have seen no workload of its group."""
+    public, predictor = PublicPairs.load(RATES), LatencyPredictor.load()
+    data, predicted = PublicQuestions.of(public, share=True), public.predicted(DefaultRecipe(), "new-workload")
+    return pd.DataFrame([outcome(data, each, predictor, predicted) for each in data.asked]).astype(float)
 
 
 def lines() -> Iterator[str]:
