@@ -14,6 +14,7 @@ from epochcast.analyzer.cli.shared_options import (
     cloud_option,
     gpus_option,
     json_option,
+    known_epochs_options,
     objective_option,
     prices_option,
     region_option,
@@ -33,6 +34,7 @@ from epochcast.analyzer.jobs.skypilot import resources_yaml
 from epochcast.analyzer.jobs.sources import JobDescription, add_description, read_sources
 from epochcast.analyzer.jobs.verdict import AT_MOST_SLOWER, may_be_better
 from epochcast.analyzer.jobs.whole_job import Work
+from epochcast.analyzer.traces.logs.logged_run import KnownEpochs
 from epochcast.regressor import load_catalog
 from epochcast.regressor.job_types import JobType
 from epochcast.regressor.pipelines import Pipeline, load_predictor
@@ -67,6 +69,7 @@ from epochcast.regressor.precision import Precision
     show_default=True,
     help="Machines that hold the job's GPUs now.",
 )
+@known_epochs_options("known")
 @prices_option
 @spot_option
 @cloud_option
@@ -141,6 +144,7 @@ def recommend(
     inventory: Path | None,
     everything: bool,
     as_json: bool,
+    known: KnownEpochs | None,
 ) -> int:
     """Rank cloud instances by a job's cost or time, from its trace or profile. Exits 1 if none qualifies.
 
@@ -164,7 +168,7 @@ def recommend(
     limits = JobLimits(deadline, budget, regions, clouds, "spot" if spot else "on-demand")
     catalog = load_catalog(gpus)
     gpu, number = catalog.split_count(gpu)
-    read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default")
+    read, of_job = read_sources(traces_or_profiles, catalog, gpu, pipeline or "default", known)
     instances, of_prices = load_instances(prices, catalog)
     instances, free = (instances, None) if inventory is None else load_inventory(inventory, instances)
     names, of_names = resolve_targets(catalog, targets)
