@@ -112,7 +112,7 @@ def test_a_folder_is_one_job_of_the_traces_in_it(folder: Path, answer: Run, text
 def test_predictions_are_of_the_gpus_that_do_the_job(folder: Path, answer: Run) -> None:
     document = answer("predict", folder, "--target", "A10G")
     assert [one["name"] for one in document["gpus"]] == [str(folder / "run.gpu0.parquet"), str(folder / "run.gpu2.csv")]
-    assert f"{folder / 'run.gpu1.parquet'}: is idle, so not counted" in document["notes"]
+    assert f"{folder / 'run.gpu1.parquet'} not counted: idle" in document["notes"]
     assert document["gpus"][0]["profile"]["unit"] == "epoch"
     ranked = answer("recommend", folder, "--cloud", "aws")
     assert ranked["gpus"][0]["profile"]["gpus"] == 2, "the idle one need not be rented"
