@@ -13,7 +13,6 @@ from pydantic import ConfigDict, Field, model_validator
 from epochcast.analyzer.backends.occupancy.answer import BestBatch, Filled, FittedModel, Modelled, OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_that_fit, best_batch
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.modelled_launches import modelled_notes, modelled_step
 from epochcast.analyzer.backends.occupancy.networks import complete
@@ -106,18 +105,11 @@ class OccupancyQuestion(NetworkQuestion):
 class _Network:
     """A network with its graph at one batch."""
 
-    def __init__(self, question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog, cache: bool) -> None:
+    def __init__(self, question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> None:
         self._predictor, self._catalog = predictor, catalog
         sizes = NetworkConfiguration(question.network, 1, precision=question.precision, **question.sizes)
-        if question.network.endswith(".onnx"):
-            from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx
-
-            self.configuration = sizes
-            graph = graph_of_onnx(Path(question.network), sizes)
-        else:
-            self.configuration = complete(sizes)
-            graph = graph_of(self.configuration, cache)
-        self.graph: ComputationGraph = graph.in_training()
+        self.configuration = complete(sizes)
+        self.graph = graph_of(self.configuration).in_training()
 
     def on(self, gpu: Gpu, batches: Sequence[int]) -> tuple[list[Sample], list[Filled]]:
         """A GPU at these batches."""
@@ -144,22 +136,19 @@ class _Network:
         return batches
 
 
-def answer(
-    question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog, *, cache: bool = True
-) -> OccupancyAnswer:
+def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: Catalog) -> OccupancyAnswer:
     """Answer from measured trainings, next to launches as they are modelled.
 
     Args:
         question: a network, GPUs and batches.
         predictor: fitted on trainings.
         catalog: GPUs.
-        cache: whether graphs are kept in the user's cache folder, see :func:`.graph_of.graph_of`.
 
     Raises:
         InputError: the network is unknown or cannot be exported, has no kernels, or does not fit.
     """
     gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.gpus)}.values())
-    network = _Network(question, predictor, catalog, cache)
+    network = _Network(question, predictor, catalog)
     usual = sorted(set(question.batches or [USUAL_BATCH]))
     answered = [network.on(gpu, network.fitting(gpu) if question.sweep else usual) for gpu in gpus]
     samples = [sample for own, _ in answered for sample in own]
