@@ -75,7 +75,7 @@ class RunEvaluator:
         """Parameters of the smallest and of the largest model of runs."""
         unsplit: dict[str, Any] = {"data": 1, "tensor": 1, "pipeline": 1, "virtual_stages": 1, "layers_per_stage": None}
         jobs = {run.model: replace(run.job, **unsplit) for run in runs}
-        sizes = [self._graphs[model].graph(job).parameters for model, job in jobs.items()]
+        sizes = [self._graphs[model].graph(job).parameters() for model, job in jobs.items()]
         return min(sizes), max(sizes)
 
     def measured(self, run: MeasuredIteration) -> CalibrationSample:

@@ -158,11 +158,7 @@ def save_predictor(predictor: OccupancyPredictor, folder: Path) -> None:
     arrays = {name: array for label, (_, own) in states.items() for name, array in under(label, own).items()}
     state = {
         "features": FEATURES,
-        "model": predictor.model,
-        "settings": predictor.settings,
-        "gpus": predictor.gpus,
-        "rows": predictor.rows,
-        "errors": predictor.errors,
+        **dict(predictor.fitted),
         "range": predictor.range,
         "states": {label: own for label, (own, _) in states.items()},
     }

@@ -61,6 +61,11 @@ class PhaseFit:
     ranges: Ranges
     source: str = ""
 
+    @property
+    def batches(self) -> list[float]:
+        """Least and largest that were measured, images per device."""
+        return list(self.ranges["batch"])
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
-from epochcast.analyzer.backends.distributed.answer import DistributedJob, IterationTime
+from epochcast.analyzer.backends.distributed.answer import IterationTime
 from epochcast.analyzer.backends.distributed.precision import precision_named, require
 from epochcast.analyzer.backends.distributed.prediction import Memory
 from epochcast.analyzer.backends.distributed.resolved import Resolved, interval
@@ -18,8 +17,6 @@ from epochcast.analyzer.tables import seconds_text, table
 from epochcast.regressor import Gpu
 
 Degrees = tuple[int, int, int]
-
-_STRATEGY = re.compile(r"(\d+),(\d+),(\d+)")
 
 
 class Compared(IterationTime):
@@ -104,8 +101,7 @@ def compare(resolved: Resolved) -> ComparisonAnswer:
                 refused[data, tensor, pipeline] = str(error)
                 continue
             low, high = interval(iteration, resolved.predictor.evidence(gpu, job, iteration))
-            spread = DistributedJob.model_validate(job)
-            rows.append(Compared(job=spread, seconds=iteration.seconds, low=low, high=high, memory=memory, fits=memory.fits))
+            rows.append(Compared(job=job, seconds=iteration.seconds, low=low, high=high, memory=memory, fits=memory.fits))
     if not rows:
         raise InputError(next(iter(refused.values())))
     impossible = [Refused(data=d, tensor=t, pipeline=p, why=why) for (d, t, p), why in refused.items()]

@@ -25,8 +25,8 @@ from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.memory import memory_of
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes
 from epochcast.analyzer.backends.distributed.optimizer import moved_bytes, update_is_plain
-from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel, exposed_zero
-from epochcast.analyzer.backends.distributed.partition import Stage, partition, sum_over
+from epochcast.analyzer.backends.distributed.overlap import exposed_data_parallel
+from epochcast.analyzer.backends.distributed.partition import Stage, gradient_bytes, partition, sum_over
 from epochcast.analyzer.backends.distributed.prediction import Iteration, Memory
 from epochcast.analyzer.backends.distributed.schedule import StageTimes, pipeline_seconds
 
@@ -111,14 +111,12 @@ class PreparedJob:
     @cached_property
     def update_bytes(self) -> float:
         """Bytes that the optimizer moves on the rank that moves most."""
-        return max(
-            self._by_rank([sum_over(stage.blocks, lambda block: moved_bytes(block.weights, self.job)) for stage in self.stages])
-        )
+        return self.most(lambda block: moved_bytes(block.weights, self.job))
 
     @cached_property
     def accumulation_bytes(self) -> float:
         """Bytes to add one micro-batch's gradients to those before: two reads and a write."""
-        return 3 * max(self._by_rank([stage.gradient_bytes for stage in self.stages]))
+        return 3 * self.most(gradient_bytes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -135,11 +133,12 @@ class PreparedJob:
         """Bytes on the fullest GPU."""
         return memory_of(self.stages, self.job, self.cluster.gpu.memory)
 
-    def _by_rank(self, values: Sequence[float]) -> list[float]:
+    def most(self, of: Callable[[ModelBlock], float]) -> float:
+        """Of a figure of blocks, the sum on the rank that has most."""
         ranks = [0.0] * self.job.pipeline
-        for stage, value in zip(self.stages, values, strict=True):
-            ranks[stage.rank] += value
-        return ranks
+        for stage in self.stages:
+            ranks[stage.rank] += sum_over(stage.blocks, of)
+        return max(ranks)
 
 
 def prepare(graph: Graph, job: TrainingConfiguration, cluster: Cluster) -> PreparedJob:
@@ -244,15 +243,10 @@ def _reduction(prepared: PreparedJob, rank: int, backward: float, c: Coefficient
         return 0.0
     gradients = sum(stage.gradient_bytes for stage in own)
     if job.zero:
-        return exposed_zero(
-            backward_seconds=backward,
-            gradient_bytes=gradients,
-            parameter_bytes=sum(stage.weight_bytes for stage in own),
-            reduce_scatter=over_data_ranks(reduce_scatter_seconds),
-            all_gather=over_data_ranks(all_gather_seconds),
-            overlap=job.overlap,
-        )
-    return exposed_data_parallel(backward, gradients, over_data_ranks(all_reduce_seconds), overlap=job.overlap)
+        # After its step each rank hands on its share of the updated parameters, which nothing hides (Rajbhandari et al. 2020).
+        gathered = over_data_ranks(all_gather_seconds)(sum(stage.weight_bytes for stage in own))
+        return exposed_data_parallel(backward, gradients, over_data_ranks(reduce_scatter_seconds), job.overlap) + gathered
+    return exposed_data_parallel(backward, gradients, over_data_ranks(all_reduce_seconds), job.overlap)
 
 
 def _on_ranks(prepared: PreparedJob, chunks: Sequence[_Chunk]) -> list[list[_Chunk]]:

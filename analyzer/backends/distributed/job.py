@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import computed_field
+
 from epochcast.analyzer.backends.distributed.precision import precision_named
 from epochcast.analyzer.errors import InputError
 
@@ -79,12 +81,31 @@ class TrainingConfiguration:
                 f"over {self.pipeline} stages; change the global batch or the micro-batch"
             )
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def gpus(self) -> int:
         """GPUs that the job runs on."""
         return self.data * self.tensor * self.pipeline
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def micro_batches(self) -> int:
         """Micro-batches per iteration and data rank."""
         return self.global_batch // (self.data * self.micro_batch)
+
+    @property
+    def degrees(self) -> tuple[int, int, int]:
+        """Data, tensor and pipeline ranks."""
+        return self.data, self.tensor, self.pipeline
+
+    @property
+    def text(self) -> str:
+        """``data 8 x tensor 4 x pipeline 2, micro-batch 1, amp-bf16`` with what else is not usual."""
+        more = [
+            f"{self.recomputation} recomputation" if self.recomputation != "none" else "",
+            "ZeRO 1" if self.zero else "",
+            f"{self.virtual_stages} virtual stages" if self.virtual_stages > 1 else "",
+            "sequence parallel" if self.sequence_parallel else "",
+        ]
+        degrees = f"data {self.data} x tensor {self.tensor} x pipeline {self.pipeline}"
+        return ", ".join(part for part in (degrees, f"micro-batch {self.micro_batch}", self.precision, *more) if part)

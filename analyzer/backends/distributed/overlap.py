@@ -13,55 +13,29 @@ from collections.abc import Callable
 BUCKET_BYTES = 25 * 2**20
 """``bucket_cap_mb`` of torch.nn.parallel.DistributedDataParallel."""
 
-Seconds = Callable[[float], float]
-"""Seconds of a collective for a buffer of so many bytes."""
-
 
 def exposed_data_parallel(
-    backward_seconds: float,
-    gradient_bytes: float,
-    reduce: Seconds,
-    bucket_bytes: float = BUCKET_BYTES,
-    overlap: bool = True,
+    backward_seconds: float, gradient_bytes: float, reduce: Callable[[float], float], overlap: bool
 ) -> float:
     """Seconds of gradient reduction after the backward pass.
 
     Args:
         backward_seconds: of the last micro-batch on the rank; gradients become ready evenly over it.
         gradient_bytes: all gradients of the rank, in the dtype that is reduced.
-        reduce: the collective, an all-reduce, or a reduce-scatter with ZeRO.
-        bucket_bytes: size of a bucket.
+        reduce: seconds of the collective for so many bytes, an all-reduce, or a reduce-scatter with ZeRO.
         overlap: False: one reduction of everything after the backward pass, as Megatron-LM does it by default.
     """
     if gradient_bytes <= 0:
         return 0.0
     if not overlap:
         return reduce(gradient_bytes)
-    full_buckets, rest = divmod(gradient_bytes, bucket_bytes)
+    full_buckets, rest = divmod(gradient_bytes, BUCKET_BYTES)
     rest_seconds = reduce(rest) if rest else 0.0
     if not full_buckets:
         return rest_seconds
-    bucket_seconds = reduce(bucket_bytes)
-    first_ready = backward_seconds * bucket_bytes / gradient_bytes
+    bucket_seconds = reduce(BUCKET_BYTES)
+    first_ready = backward_seconds * BUCKET_BYTES / gradient_bytes
     last_ready = first_ready * full_buckets
     # Buckets are equal and become ready at an even pace, so the last is delayed by the first of them or by none.
     done = max(first_ready + full_buckets * bucket_seconds, last_ready + bucket_seconds)
     return max(done, backward_seconds if rest else 0.0) + rest_seconds - backward_seconds
-
-
-def exposed_zero(
-    backward_seconds: float,
-    gradient_bytes: float,
-    parameter_bytes: float,
-    reduce_scatter: Seconds,
-    all_gather: Seconds,
-    bucket_bytes: float = BUCKET_BYTES,
-    overlap: bool = True,
-) -> float:
-    """Seconds of communication of ZeRO stage 1 that nothing hides (Rajbhandari et al. 2020, section 5.1).
-
-    Gradients are reduced and scattered like :func:`exposed_data_parallel` does; after the optimizer step each rank hands on
-    its share of the ``parameter_bytes`` of updated parameters, which nothing hides.
-    """
-    reduction = exposed_data_parallel(backward_seconds, gradient_bytes, reduce_scatter, bucket_bytes, overlap)
-    return reduction + (all_gather(parameter_bytes) if parameter_bytes > 0 else 0.0)

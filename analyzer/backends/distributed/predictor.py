@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication import Cluster, Link, cluster_for
 from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of, usual_source
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph
-from epochcast.analyzer.backends.distributed.iteration import PreparedJob, prepare, stage_times
+from epochcast.analyzer.backends.distributed.iteration import PreparedJob, iteration, prepare, stage_times
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.operator_time import OperatorTimes, RememberedTimes
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes
 from epochcast.analyzer.backends.distributed.operator_time.learned import LearnedTimes
 from epochcast.analyzer.backends.distributed.precision import Precision, peak_flops, precision_named, require
 from epochcast.analyzer.backends.distributed.prediction import Iteration
-from epochcast.analyzer.backends.distributed.recipes import RECIPES, Graphs
 from epochcast.analyzer.backends.distributed.schedule import simulate
+from epochcast.analyzer.backends.distributed.seed import by_equations
 from epochcast.analyzer.backends.distributed.timeline import PipelineTimeline
 from epochcast.regressor import Gpu
+
+if TYPE_CHECKING:
+    from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
+
+RECIPES: Mapping[str, Callable[[PreparedJob, OperatorTimes, Coefficients], Iteration]] = {
+    "default": iteration,
+    "seed": by_equations,
+}
+"""Ways to predict one iteration: ours, and the paper's equations."""
 
 TimesOf = Callable[[Gpu, Precision], OperatorTimes]
 """Operator times of a GPU at a precision."""
@@ -32,7 +42,7 @@ class IterationPredictor:
 
     Attributes:
         graphs: of the model.
-        recipe: a name of :data:`.recipes.RECIPES`.
+        recipe: a name of :data:`RECIPES`.
         fitted: efficiencies, and operator times learned on other GPUs; without the latter those of the shipped model are taken.
         operators: source of operator times: ``calibrated``, ``learned``, the name of ``times_of``, or ``usual``, which is the
             one of the first two that is closer for such a question (:func:`.evidence.usual_source`).
@@ -40,7 +50,7 @@ class IterationPredictor:
         gpus_per_node, intra, inter: of the cluster, as :func:`.communication.cluster_for` takes them.
     """
 
-    graphs: Graphs
+    graphs: ModelGraphs
     recipe: str = "default"
     fitted: DistributedModel = field(default_factory=lambda: DistributedModel(Coefficients()))
     operators: str = "usual"
@@ -72,9 +82,7 @@ class IterationPredictor:
         Raises:
             InputError: the GPU lacks the precision, the model cannot be traced, or something does not divide.
         """
-        require(gpu, precision_named(job.precision))
-        cluster = self.cluster(gpu, job.gpus)
-        return RECIPES[self.recipe](self.graphs, job, cluster, self.coefficients, self.times(gpu, job))
+        return RECIPES[self.recipe](self.prepared(gpu, job), self.times(gpu, job), self.coefficients)
 
     def prepared(self, gpu: Gpu, job: TrainingConfiguration) -> PreparedJob:
         """Stages and memory of a job, without any time; raises InputError as :meth:`iteration` does."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from epochcast.analyzer.backends.distributed.answer import (
     DistributedAnswer,
-    DistributedJob,
     IterationCost,
     IterationPrediction,
     Parts,
@@ -131,7 +130,7 @@ class Resolved:
         low, high = interval(iteration, self.predictor.evidence(gpu, job, iteration))
         samples, tokens = job.global_batch / iteration.seconds, self.tokens_per_sample
         return IterationPrediction(
-            job=DistributedJob.model_validate(job),
+            job=job,
             seconds=iteration.seconds,
             low=low,
             high=high,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
-from epochcast.analyzer.backends.occupancy.answer import BestBatch, Filled, FittedModel, Modelled, OccupancyAnswer
-from epochcast.analyzer.backends.occupancy.batch_sweep import LARGEST, batches_that_fit, best_batch
+from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Filled, OccupancyAnswer
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
-from epochcast.analyzer.backends.occupancy.modelled_launches import modelled_notes, modelled_step
+from epochcast.analyzer.backends.occupancy.modelled_kernels import notes_on, occupancy_of
 from epochcast.analyzer.backends.occupancy.networks import complete
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
 from epochcast.analyzer.backends.occupancy.sample import Sample
@@ -24,6 +25,9 @@ from epochcast.analyzer.plugins.types import GpuName
 from epochcast.regressor import Catalog, Gpu
 
 USUAL_BATCH = 32
+
+LARGEST = 4096
+"""Batches beyond it are not tried: there the GPU's memory does not bound them."""
 
 SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
 """Fields that a network has or not; without a value they are usual."""
@@ -116,8 +120,7 @@ class _Network:
         samples = [Sample(replace(self.configuration, batch=batch), self.graph.at_batch(batch), gpu) for batch in batches]
         rows = []
         for sample, training in zip(samples, self._predictor.predict(samples, self._catalog), strict=True):
-            step = modelled_step(sample)
-            modelled = Modelled(**asdict(step), fits=step.memory_bytes <= gpu.memory)
+            modelled = occupancy_of(sample.graph, gpu, sample.configuration.precision)
             rows.append(Filled(gpu=gpu.name, batch=sample.configuration.batch, training=training, modelled=modelled))
         return samples, rows
 
@@ -147,7 +150,7 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
     Raises:
         InputError: the network is unknown or cannot be exported, has no kernels, or does not fit.
     """
-    gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.gpus)}.values())
+    gpus = list({gpu.name: gpu for gpu in map(catalog.resolve, question.gpus or predictor.fitted.gpus)}.values())
     network = _Network(question, predictor, catalog)
     usual = sorted(set(question.batches or [USUAL_BATCH]))
     answered = [network.on(gpu, network.fitting(gpu) if question.sweep else usual) for gpu in gpus]
@@ -162,10 +165,10 @@ def answer(question: OccupancyQuestion, predictor: OccupancyPredictor, catalog: 
         nodes=len(network.graph),
         edges=network.graph.edges.shape[1],
         unknown_operators=dict(network.graph.unknown),
-        model=fitted_model(predictor),
+        model=predictor.fitted,
         predictions=rows,
         batches=[_best(own) for _, own in answered] if question.sweep else [],
-        notes=[*predictor.notes(samples, catalog), *modelled_notes(fallback)],
+        notes=[*predictor.notes(samples, catalog), *notes_on(fallback)],
     )
 
 
@@ -174,17 +177,24 @@ def _shown(network: str) -> str:
     return ",".join(Path(part).name if part.endswith(".onnx") else part for part in network.split(","))
 
 
-def fitted_model(predictor: OccupancyPredictor) -> FittedModel:
-    """What a predictor rests on."""
-    return FittedModel(
-        model=predictor.model,
-        settings=predictor.settings,
-        gpus=list(predictor.gpus),
-        rows=predictor.rows,
-        errors=predictor.errors,
+def batches_that_fit(memory_of: Callable[[int], float], capacity: float) -> list[int]:
+    """Powers of two from 1 on whose memory, bytes by batch and growing with it, is within the capacity; none if 1 is beyond."""
+    powers = (2**exponent for exponent in range(LARGEST.bit_length()))
+    return list(takewhile(lambda batch: memory_of(batch) <= capacity, powers))
+
+
+def best_batch(gpu: str, batches: NDArray[np.int_], occupancies: NDArray[np.float64]) -> BestBatch:
+    """Look through occupancies, shape (n,), of batches in ascending order, shape (n,) (section VI-A of the paper)."""
+    best, largest = float(occupancies.max()), int(batches[-1])
+    return BestBatch(
+        gpu=gpu,
+        highest=best,
+        highest_at=int(batches[occupancies.argmax()]),
+        smallest=int(batches[occupancies >= best * (1 - WITHIN)][0]),
+        largest=largest,
+        bound_by_memory=largest < LARGEST,
     )
 
 
 def _best(rows: Sequence[Filled]) -> BestBatch:
-    best = best_batch(np.array([row.batch for row in rows]), np.array([row.occupancy for row in rows]))
-    return BestBatch(gpu=rows[0].gpu, **asdict(best), bound_by_memory=best.largest < LARGEST)
+    return best_batch(rows[0].gpu, np.array([row.batch for row in rows]), np.array([row.occupancy for row in rows]))

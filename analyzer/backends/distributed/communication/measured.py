@@ -5,19 +5,10 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field
-
-
-class AllReduceTime(Protocol):
-    """All-reduces over a fixed number of GPUs of a node."""
-
-    def seconds(self, nbytes: ArrayLike) -> NDArray[np.float64]:
-        """Seconds of all-reduces of buffers of ``nbytes``, in their shape."""
-        ...
 
 
 class AllReduceFit(BaseModel):
