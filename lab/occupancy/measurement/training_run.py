@@ -59,7 +59,7 @@ def train(configuration: NetworkConfiguration, device: str, seconds: float) -> d
         network, shapes = build_network(configuration, "cpu")
         inputs = tree_map_only(Tensor, lambda tensor: _random(tensor, configuration.network, device), shapes)
         # Without waiting for the device after each step: the host's clock is not read here, and training scripts run ahead too.
-        step = training(OneTensor(network).to(device), inputs, PRECISIONS["fp32"], "adam", HostTimeline())
+        step = training(OneTensor(network).to(device), inputs, PRECISIONS["fp32"], HostTimeline())
         step()
         _finish(device)
         begin = time.time() + NVML_WINDOW_S
