@@ -61,7 +61,7 @@ def test_models_of_occupancy_learn_and_answer(name: str) -> None:
 
 def test_paleo_counts_operations_as_published() -> None:
     torch = pytest.importorskip("torch")
-    from epochcast.analyzer.backends.networks import build
+    from lab.campaign.networks import build
     from lab.rivals.paleo import predict_step_seconds
     from lab.speed.regressor.paleo_layers import layers_of
 

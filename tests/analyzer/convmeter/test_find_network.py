@@ -105,7 +105,6 @@ def test_what_cannot_be_found_or_built_is_refused_in_one_sentence(text: str, sai
         ("googlenet", 6_624_904),
         ("timm:resnet18", 11_689_512),
         ("mobilenetv2_100", 3_504_872),
-        ("ResNet18", 11_181_642),  # ours, of 10 classes
     ],
 )
 def test_networks_of_libraries_are_found_by_name(text: str, weights: int) -> None:
