@@ -6,8 +6,7 @@ import pytest
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
 from epochcast.analyzer.backends.distributed.communication import cluster_for
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.regressor import load_catalog
 from lab.occupancy.from_layers import graph_of_layers
 from lab.occupancy.models import make

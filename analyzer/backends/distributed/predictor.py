@@ -65,11 +65,6 @@ class IterationPredictor:
         if self.fitted.operators is None:
             self.fitted = replace(self.fitted, operators=DistributedModel.load().operators)
 
-    @property
-    def coefficients(self) -> Coefficients:
-        """Efficiencies of the recipes that take some."""
-        return self.fitted.coefficients
-
     def cluster(self, gpu: Gpu, gpus: int) -> Cluster:
         """The cluster of a job on ``gpus`` GPUs; raises InputError if they do not fill its nodes."""
         if (gpu.name, gpus) not in self._clusters:
@@ -82,7 +77,7 @@ class IterationPredictor:
         Raises:
             InputError: the GPU lacks the precision, the model cannot be traced, or something does not divide.
         """
-        return RECIPES[self.recipe](self.prepared(gpu, job), self.times(gpu, job), self.coefficients)
+        return RECIPES[self.recipe](self.prepared(gpu, job), self.times(gpu, job), self.fitted.coefficients)
 
     def prepared(self, gpu: Gpu, job: TrainingConfiguration) -> PreparedJob:
         """Stages and memory of a job, without any time; raises InputError as :meth:`iteration` does."""
@@ -91,7 +86,7 @@ class IterationPredictor:
 
     def times(self, gpu: Gpu, job: TrainingConfiguration) -> OperatorTimes:
         """Operator times as the recipe asks for them; they remember what they were asked."""
-        precision, source = self._precision(job), self.source(gpu, job)
+        precision, source = precision_named(job.precision), self.source(gpu, job)
         key = (gpu.name, precision.name, job.fused_kernels, source)
         if key not in self._times:
             self._times[key] = self._times_from(source, gpu, precision, job.fused_kernels)
@@ -103,7 +98,7 @@ class IterationPredictor:
             return self.operators
         if self.recipe != "default":  # as their figures were measured
             return "calibrated"
-        return usual_source(self.fitted, gpu, self._precision(job), self.graphs.graph(job))
+        return usual_source(self.fitted, gpu, precision_named(job.precision), self.graphs.graph(job))
 
     def evidence(self, gpu: Gpu, job: TrainingConfiguration, iteration: Iteration) -> Evidence | None:
         """How sure an answer of :meth:`iteration` is; None for all recipes but the default, whose errors are its own."""
@@ -111,21 +106,18 @@ class IterationPredictor:
             return None
         return evidence_of(self.source(gpu, job), self.fitted, gpu, self.prepared(gpu, job), self.graphs.graph(job), iteration)
 
-    def _precision(self, job: TrainingConfiguration) -> Precision:
-        return precision_named(job.precision)
-
     def _times_from(self, source: str, gpu: Gpu, precision: Precision, fused: bool) -> OperatorTimes:
         if self.times_of is not None:
             return RememberedTimes(self.times_of(gpu, precision))
         if source == "calibrated":
-            return CalibratedTimes(gpu, precision, self.coefficients, fused)
+            return CalibratedTimes(gpu, precision, self.fitted.coefficients, fused)
         assert self.fitted.operators is not None
         return RememberedTimes(LearnedTimes(gpu, self.fitted.operators, precision.tf32))
 
     def timeline(self, gpu: Gpu, job: TrainingConfiguration) -> PipelineTimeline:
         """The iteration as events: the pipeline simulated, then the exposed reduction of gradients, and the update."""
         iteration, prepared = self.iteration(gpu, job), self.prepared(gpu, job)
-        slots = stage_times(prepared, self.times(gpu, job), self.coefficients)
+        slots = stage_times(prepared, self.times(gpu, job), self.fitted.coefficients)
         timeline = simulate(slots, job.pipeline, job.micro_batches, job.schedule)
         for phase, seconds in (("gradient reduction", iteration.data_parallel), ("optimizer", iteration.optimizer)):
             if seconds:

@@ -12,11 +12,11 @@ import numpy as np
 
 from epochcast.analyzer.backends.occupancy import SHIPPED
 from epochcast.analyzer.backends.occupancy.answer import Errors, FittedModel, Interval, Training
+from epochcast.analyzer.backends.occupancy.configuration import Sample
 from epochcast.analyzer.backends.occupancy.features import EDGE_NAMES, NODE_NAMES
 from epochcast.analyzer.backends.occupancy.fitted_range import FittedRange
 from epochcast.analyzer.backends.occupancy.models import Model, make
 from epochcast.analyzer.backends.occupancy.peak_memory import PeakMemory
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Catalog
 from epochcast.regressor.arrays import part

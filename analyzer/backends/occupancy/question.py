@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from epochcast.analyzer.backends.occupancy.answer import WITHIN, BestBatch, Filled, OccupancyAnswer
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels import notes_on, occupancy_of
-from epochcast.analyzer.backends.occupancy.networks import complete
+from epochcast.analyzer.backends.occupancy.networks.known_networks import SIZES, complete
 from epochcast.analyzer.backends.occupancy.predictor import OccupancyPredictor
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.analyzer.plugins.question import Http, ModelFolder, NetworkQuestion, Option
 from epochcast.analyzer.plugins.types import GpuName
@@ -28,9 +27,6 @@ USUAL_BATCH = 32
 
 LARGEST = 4096
 """Batches beyond it are not tried: there the GPU's memory does not bound them."""
-
-SIZES = ("channels", "image_size", "sequence", "hidden", "layers")
-"""Fields that a network has or not; without a value they are usual."""
 
 
 class OccupancyQuestion(NetworkQuestion):

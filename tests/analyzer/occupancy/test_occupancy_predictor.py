@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from made_trainings import activation, convolution, ends, trainings
 
-from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
+from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.predictor import RATIOS, OccupancyPredictor
-from epochcast.analyzer.backends.occupancy.sample import Sample
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import InputError as RegressorInputError
 from epochcast.regressor import load_catalog

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from epochcast.analyzer.backends.occupancy.answer import Modelled
+from epochcast.analyzer.backends.occupancy.configuration import WIDTHS, Sample
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import HYPER_PARAMETERS, SIZES, ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.operator_work import RECURRENT
 from epochcast.analyzer.backends.occupancy.launch.calculator import CONFIGURATION, occupancies
@@ -18,8 +19,7 @@ from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configuration
     LaunchConfigurations,
     launch_configurations,
 )
-from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import WIDTHS, Kernel, ModelledOperator, Target
-from epochcast.analyzer.backends.occupancy.sample import Sample
+from epochcast.analyzer.backends.occupancy.modelled_kernels.operator import Kernel, ModelledOperator, Target
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import Gpu
 
@@ -124,14 +124,12 @@ def kernels_of(
         measured_on   compute capability of the GPUs whose traces show this launch configuration; 0: it is assumed
 
     Raises:
-        InputError: no such precision, the GPU's compute capability is not known to the occupancy calculation, or nothing is
+        InputError: the GPU's compute capability is not known to the occupancy calculation, or nothing is
             launched.
     """
     graph = graph.in_inference()
     if not len(graph):
         raise InputError(f"{graph.name} launches no kernel, so it has no occupancy; give a network that computes something")
-    if precision not in WIDTHS:
-        raise InputError(f"precision {precision!r} is not known; give one of {', '.join(WIDTHS)}")
     limits = limits_of(gpu)
     target = Target(gpu, limits, precision, configurations or launch_configurations(limits))
     rows = []
