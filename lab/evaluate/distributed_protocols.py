@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.graphs import ModelGraphs
 from epochcast.analyzer.backends.distributed.iteration import prepare
 from epochcast.analyzer.errors import InputError

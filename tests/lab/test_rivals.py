@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import cluster_for
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration, Sample
 from epochcast.regressor import load_catalog

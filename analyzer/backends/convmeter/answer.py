@@ -133,7 +133,6 @@ class Scaling(AnswerPart):
     fastest: int
     cheapest: int | None
     knee: int | None
-    front: list[int] | None
 
     @property
     def text(self) -> str:

@@ -349,7 +349,6 @@ def _scaling(question: ConvMeterQuestion, steps: Sequence[Step]) -> Scaling:
         fastest=scaling.fastest,
         cheapest=None if rents is None else rents.cheapest,
         knee=None if rents is None else rents.knee,
-        front=None if rents is None else list(rents.front),
     )
 
 

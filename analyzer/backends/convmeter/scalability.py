@@ -108,12 +108,10 @@ class CostPoints:
     Attributes:
         cheapest: lowest cost per epoch.
         knee: lowest product of time and cost: beyond it a per cent of time saved costs more than a per cent of money.
-        front: those that no other beats in both time and cost, in ascending order.
     """
 
     cheapest: int
     knee: int
-    front: tuple[int, ...]
 
 
 def cost_points(
@@ -124,12 +122,4 @@ def cost_points(
     if not known.any():
         return None
     counts, seconds, cost = devices[known], epoch_seconds[known], usd[known]
-    beaten = [
-        bool(((seconds <= time) & (cost <= price) & ((seconds < time) | (cost < price))).any())
-        for time, price in zip(seconds, cost, strict=True)
-    ]
-    return CostPoints(
-        cheapest=int(counts[cost.argmin()]),
-        knee=int(counts[(seconds * cost).argmin()]),
-        front=tuple(int(count) for count, worse in zip(counts, beaten, strict=True) if not worse),
-    )
+    return CostPoints(cheapest=int(counts[cost.argmin()]), knee=int(counts[(seconds * cost).argmin()]))

@@ -62,23 +62,13 @@ class IterationCost(Rented):
         )
 
 
-class IterationTime(AnswerPart):
-    """A job and how long an iteration of it takes."""
+class IterationPrediction(AnswerPart):
+    """A job on its GPUs."""
 
     job: TrainingConfiguration
     seconds: Annotated[float, Field(description="Of one iteration.")]
     low: Annotated[float | None, Field(description="Lower end of the 90 % interval; null if the recipe gives none.")]
     high: Annotated[float | None, Field(description="Upper end of the 90 % interval; null if the recipe gives none.")]
-
-    @property
-    def interval(self) -> str:
-        """For a sentence that says the seconds."""
-        known = self.low is not None and self.high is not None
-        return f" (90 % interval {seconds_text(self.low)} to {seconds_text(self.high)})" if known else ""
-
-
-class IterationPrediction(IterationTime):
-    """A job on its GPUs."""
 
     gpu: Annotated[str, Field(description="Or the measured CPU.")]
     gpus: int
@@ -88,6 +78,17 @@ class IterationPrediction(IterationTime):
     parts: Parts
     memory: Memory | None
     cost: Annotated[IterationCost | None, Field(description="Null where no price is known.")]
+
+    @property
+    def interval(self) -> str:
+        """For a sentence that says the seconds."""
+        known = self.low is not None and self.high is not None
+        return f" (90 % interval {seconds_text(self.low)} to {seconds_text(self.high)})" if known else ""
+
+    @property
+    def fitting(self) -> bool:
+        """Whether it is known to fit into memory."""
+        return self.memory is not None and self.memory.fits
 
 
 class DistributedAnswer(IterationPrediction, Answer):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Cluster, Link, cluster_for
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster, cluster_for
+from epochcast.analyzer.backends.distributed.communication.links import Link
 from epochcast.analyzer.backends.distributed.evidence import Evidence, evidence_of, usual_source
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.graph import Graph

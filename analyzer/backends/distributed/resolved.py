@@ -14,7 +14,7 @@ from epochcast.analyzer.backends.distributed.answer import (
     IterationPrediction,
     Parts,
 )
-from epochcast.analyzer.backends.distributed.communication import link_named, load_links
+from epochcast.analyzer.backends.distributed.communication.links import link_named, load_links
 from epochcast.analyzer.backends.distributed.evidence import Evidence
 from epochcast.analyzer.backends.distributed.fitted_model import DistributedModel
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration

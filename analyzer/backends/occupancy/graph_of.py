@@ -7,7 +7,7 @@ from functools import lru_cache
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph.from_onnx import graph_of_onnx
-from epochcast.analyzer.backends.occupancy.networks import complete
+from epochcast.analyzer.backends.occupancy.networks.known_networks import complete
 from epochcast.analyzer.errors import InputError
 from epochcast.extras import how_to_install
 

@@ -21,8 +21,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from epochcast.analyzer.backends.convmeter.measurement.phases import HostTimeline, training
 from epochcast.analyzer.backends.distributed.precision import PRECISIONS
 from epochcast.analyzer.backends.occupancy.configuration import NetworkConfiguration
-from epochcast.analyzer.backends.occupancy.networks import NETWORKS
 from epochcast.analyzer.backends.occupancy.networks.build_network import build_network
+from epochcast.analyzer.backends.occupancy.networks.known_networks import NETWORKS
 from epochcast.analyzer.backends.reader.failures import failure_reason
 
 NVML_WINDOW_S = 1.0

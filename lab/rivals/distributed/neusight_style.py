@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.prediction import Iteration
 from lab.rivals.distributed import vtrain_style

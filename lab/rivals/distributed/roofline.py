@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import Cluster
+from epochcast.analyzer.backends.distributed.communication.cluster import Cluster
 from epochcast.analyzer.backends.distributed.iteration import iteration, prepare
 from epochcast.analyzer.backends.distributed.job import TrainingConfiguration
 from epochcast.analyzer.backends.distributed.operator_time.calibrated import CalibratedTimes

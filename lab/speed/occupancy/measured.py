@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import occupancy_of
 from epochcast.regressor import load_catalog
 from epochcast.regressor.scoring import score
 from lab.evaluate.common import Rows, Split

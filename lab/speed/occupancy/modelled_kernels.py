@@ -15,7 +15,7 @@ from epochcast.analyzer.backends.occupancy.configuration import NetworkConfigura
 from epochcast.analyzer.backends.occupancy.graph.computation_graph import ComputationGraph
 from epochcast.analyzer.backends.occupancy.graph_of import graph_of
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels import occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import occupancy_of
 from epochcast.analyzer.backends.occupancy.modelled_kernels.launch_configurations import launch_configurations
 from epochcast.regressor import load_catalog
 from lab.speed.occupancy.launch_configurations import launches, table_text

@@ -41,4 +41,4 @@ def test_cost_points_by_hand() -> None:
     devices, seconds, usd = np.array([1.0, 2, 4, 8]), np.array([100.0, 55, 40, 45]), np.array([1.0, 1.1, 1.6, 3.6])
     points = cost_points(devices, seconds, usd)
     assert points is not None
-    assert (points.cheapest, points.knee, points.front) == (1, 2, (1, 2, 4))
+    assert (points.cheapest, points.knee) == (1, 2)

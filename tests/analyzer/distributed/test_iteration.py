@@ -7,10 +7,10 @@ import pytest
 from hand_made import graph, product
 
 from epochcast.analyzer.backends.distributed.coefficients import Coefficients
-from epochcast.analyzer.backends.distributed.communication import (
+from epochcast.analyzer.backends.distributed.communication.cluster import cluster_for
+from epochcast.analyzer.backends.distributed.communication.collectives import (
     all_gather_seconds,
     all_reduce_seconds,
-    cluster_for,
     reduce_scatter_seconds,
 )
 from epochcast.analyzer.backends.distributed.graph import ModelBlock, Tensor, Weight

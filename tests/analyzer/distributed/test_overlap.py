@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochcast.analyzer.backends.distributed.overlap import BUCKET_BYTES, exposed_data_parallel
+from epochcast.analyzer.backends.distributed.iteration import BUCKET_BYTES, exposed_data_parallel
 
 
 def one_by_one(backward: float, nbytes: float, latency: float, bandwidth: float, bucket: float) -> float:

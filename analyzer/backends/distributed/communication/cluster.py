@@ -110,7 +110,6 @@ def _link_within(gpu: Gpu, gpus_per_node: int) -> tuple[Link, tuple[str, ...]]:
             kind="nvlink",
             bandwidth=gpu.nvlink_bandwidth / 2,  # the catalogue has data sheets' totals of both directions
             latency=_NVLINK_LATENCY,
-            unverified="nvlink_bandwidth" in gpu.unverified,
             source="GPU catalogue",
         )
         return link, (f"{gpu.name} are linked by NVLink bridges",) if bridged != math.inf else ()

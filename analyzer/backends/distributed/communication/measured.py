@@ -29,21 +29,10 @@ class AllReduceFit(BaseModel):
         return np.asarray(self.latency + sent / self.bandwidth)
 
 
-class _Measured(BaseModel):
-    """One set of fits in ``measured_links.toml``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    gpus: tuple[str, ...]
-    source: str
-    fit: tuple[AllReduceFit, ...]
-
-
 @cache
 def _shipped() -> dict[str, dict[int, AllReduceFit]]:
     tables = tomllib.loads((files(__package__) / "measured_links.toml").read_text("utf-8"))["measured"]
-    measurements = [_Measured.model_validate(table) for table in tables]
-    return {gpu: {fit.gpus: fit for fit in measurement.fit} for measurement in measurements for gpu in measurement.gpus}
+    return {gpu: {fit["gpus"]: AllReduceFit(**fit) for fit in table["fit"]} for table in tables for gpu in table["gpus"]}
 
 
 def fitted_all_reduces(gpu: str) -> dict[int, AllReduceFit]:

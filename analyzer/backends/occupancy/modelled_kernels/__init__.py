@@ -2,7 +2,3 @@
 
 It exists so that occupancy can be estimated, and the whole path from graphs to packing exercised, where no measurement is.
 """
-
-from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import kernels_of, notes_on, occupancy_of
-
-__all__ = ["kernels_of", "notes_on", "occupancy_of"]

@@ -10,7 +10,7 @@ from made_launches import Launch, occupancy
 from epochcast.analyzer.backends.occupancy.graph.vocabulary import VOCABULARY
 from epochcast.analyzer.backends.occupancy.launch.calculator import occupancies
 from epochcast.analyzer.backends.occupancy.launch.gpu_limits import limits_of
-from epochcast.analyzer.backends.occupancy.modelled_kernels import kernels_of, occupancy_of
+from epochcast.analyzer.backends.occupancy.modelled_kernels.kernels_of import kernels_of, occupancy_of
 from epochcast.analyzer.errors import InputError
 from epochcast.regressor import load_catalog
 
